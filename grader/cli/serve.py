@@ -62,6 +62,12 @@ _AT_A_CLUSTER = 16
     default="https://token.actions.githubusercontent.com",
     help="The issuer of workflows' tokens; by default GitHub.",
 )
+@click.option(
+    "--release",
+    metavar="FOLDER",
+    type=shared.EXISTING,
+    help="Offer this release, which `grade release` wrote, as a download to work at home.",
+)
 @shared.jobs_option
 @shared.scheduler_option
 @click.option(
@@ -83,6 +89,7 @@ def serve(
     port: int,
     address: str | None,
     issuer: str,
+    release: Path | None,
     backup: Path | None,
     scheduler: str | None,
     **options: Any,
@@ -122,6 +129,11 @@ def serve(
             f"{course.assignment.id} is for teams, but a submission to a server counts for one student: "
             "collect the files, and grade them with `grade batch`."
         )
+    handout = b""
+    if release is not None:
+        from grader.authoring.handout import zipped_release
+
+        handout = zipped_release(release, course)
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
     from grader.serve.identity import GitHub
@@ -145,6 +157,7 @@ def serve(
         judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
+        handout=handout,
     )
 
     def ready(here: str, again: int) -> None:

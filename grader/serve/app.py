@@ -65,6 +65,7 @@ def routes(api: Api, pages: Pages, staff: StaffPages) -> list[Route]:
         Route("/", pages.home),
         Route("/exercise/{exercise}", pages.exercise),
         Route("/exercise/{exercise}/file", pages.file),
+        Route("/release", pages.release),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
         Route("/class/students/{student:path}", staff.student, methods=["GET", "POST"]),

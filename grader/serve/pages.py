@@ -29,13 +29,14 @@ from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
-from grader.serve.identity import COOKIE, keep_signed_in, same_origin
+from grader.serve.identity import COOKIE, TRIAL, keep_signed_in, same_origin
 from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
 from grader.student.blocks import FIRST_FINDINGS, summarized
+from grader.submissions import safe_name
 from grader.submissions.submission import MOST_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
@@ -43,6 +44,7 @@ _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
     "serve.css": (_OWN_TEMPLATES, "text/css"),
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
+    "changes.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
     "mark.js": (_OWN_TEMPLATES, "text/javascript"),
     "editor.js": (_OWN_TEMPLATES, "text/javascript"),
@@ -109,6 +111,7 @@ class Pages:
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
+            has_release=bool(self._server.handout),
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
 
@@ -129,12 +132,13 @@ class Pages:
             return RedirectResponse("/class", 303)
         summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        queue, newest, pieces, attention = await self._server.views.answer(
+        queue, newest, pieces, attention, reach = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
                 views.last_hour(),
                 views.attention(asker),
+                asker.reach(views.book.students()),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -151,6 +155,7 @@ class Pages:
             summary=summary,
             queue=queue,
             newest=newest,
+            stuck=self._server.practice.stuck.rows(self._server.course.exercises, reach),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             attention=attention[:_MOST_STUDENTS],
@@ -167,7 +172,7 @@ class Pages:
     async def exercise(self, request: Request) -> Response:
         """The page of an exercise: its task, and an editor with the student's file."""
         try:
-            _, exercise = await self._api.student_at(request)
+            writer, exercise = await self._api.writer_at(request)
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
@@ -177,6 +182,8 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
+            has_release=bool(self._server.handout),
+            is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
             stub=stub,
@@ -187,10 +194,19 @@ class Pages:
 
     async def file(self, request: Request) -> Response:
         """A student's own file, as a download."""
-        student, exercise = await self._api.student_at(request)
+        student, exercise = await self._api.writer_at(request)
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
+
+    async def release(self, request: Request) -> Response:
+        """The course as a zip, to work at home."""
+        await self._server.identity.writer(request)
+        if not self._server.handout:
+            raise Refusal(404, "This server offers no copy of the course.")
+        name = safe_name(self._server.course.info().name)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.zip"'}
+        return Response(self._server.handout, headers=headers, media_type="application/zip")
 
     # --- regrade requests: the form on a student's page, and the queue of staff -------------------
 

@@ -36,7 +36,8 @@ _STOP_SECONDS = 8.0
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server serves: a course and the class that hands in, by so many judges at a time.
 
-    They are of this machine, or of the Dask cluster at the address `scheduler`.
+    They are of this machine, or of the Dask cluster at the address `scheduler`. The `handout` is a zip to work
+    with at home, if there is one.
     """
 
     course: Course
@@ -46,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judges: int
     scheduler: str = ""
     github: GitHub | None = None
+    handout: bytes = b""
 
 
 class OpenServer(NamedTuple):
@@ -68,6 +70,7 @@ class OpenServer(NamedTuple):
     timezone: str
     waits_again: int
     passback: PassBack
+    handout: bytes
 
 
 @contextlib.contextmanager
@@ -107,6 +110,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
             passback,
+            settings.handout,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)

@@ -26,6 +26,7 @@ from grader.serve.staff_pages import StaffPages
 from grader.serve.views import Views
 from tests.grader.command import grade
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, sql
+from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
 
 WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").read_bytes()
@@ -35,6 +36,8 @@ STUDENTS = frozenset(["ada"])
 RUN = frozenset(["owner", "staff"])
 MARK = RUN | {"assistant"}
 READ = MARK | {"observer"}
+# Staff tries exercises, too.
+WRITE = STUDENTS | MARK
 
 
 class Asked(NamedTuple):
@@ -52,10 +55,10 @@ MATRIX = (
     Asked("GET", "/api/submissions/{id}", STUDENTS),
     Asked("GET", "/api/submissions/{id}/events", STUDENTS),
     Asked("GET", "/api/standing", STUDENTS),
-    Asked("GET", "/api/exercises/{exercise}/draft", STUDENTS),
+    Asked("GET", "/api/exercises/{exercise}/draft", WRITE),
     Asked("PUT", "/api/exercises/{exercise}/draft", STUDENTS),
-    Asked("GET", "/api/exercises/{exercise}/versions/{number}", STUDENTS),
-    Asked("POST", "/api/exercises/{exercise}/practice", STUDENTS),
+    Asked("GET", "/api/exercises/{exercise}/versions/{number}", WRITE),
+    Asked("POST", "/api/exercises/{exercise}/practice", WRITE),
     Asked("GET", "/api/staff/queue", READ),
     Asked("GET", "/api/staff/submissions", READ),
     Asked("GET", "/api/staff/students", READ),
@@ -69,8 +72,9 @@ MATRIX = (
     Asked("GET", "/healthz", EVERYONE),
     Asked("GET", "/metrics", READ),
     Asked("GET", "/", EVERYONE),
-    Asked("GET", "/exercise/{exercise}", STUDENTS),
-    Asked("GET", "/exercise/{exercise}/file", STUDENTS),
+    Asked("GET", "/exercise/{exercise}", WRITE),
+    Asked("GET", "/exercise/{exercise}/file", WRITE),
+    Asked("GET", "/release", WRITE),
     Asked("GET", "/class", READ),
     Asked("POST", "/class", RUN, {"do": "resume"}),
     Asked("GET", "/class/requests", READ),
@@ -192,6 +196,14 @@ def test_of_judging_an_assistant_sees_the_students_of_the_section(
         of_a = Asker(Role.ASSISTANT, sections=("A",))
         for asker, students in ((of_a, {"ada"}), (Asker(Role.OBSERVER), {"ada", "bob"})):
             assert {job.student for job in views.queue(asker, 1, "").running} == students
+
+
+def test_where_the_class_is_stuck_an_assistant_sees_the_section(classroom: Served) -> None:
+    practiced(classroom, "bob", "word_count", WRONG)
+    whole = classroom.ask("GET", "/class", "staff").body.decode()
+    assert "<strong>1 of 1</strong> who practiced it" in whole
+    own = classroom.ask("GET", "/class", "assistant").body.decode()
+    assert "who practiced it" not in own
 
 
 def test_another_section_s_request_is_a_404_like_one_that_is_not_there(classroom: Served) -> None:
