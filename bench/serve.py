@@ -52,7 +52,7 @@ class BenchServer:
         roster.write_text("id\n" + "\n".join(self.names) + "\n", encoding="utf-8")
         with queue.changing_tokens(self.results) as store:
             self.tokens = {n: queue.make_token(store, Role.STUDENT, n, 0.0) for n in self.names}
-            self.staff = queue.make_token(store, Role.STAFF, "staff", 0.0)
+            self.staff = queue.make_token(store, Role.INSTRUCTOR, "staff", 0.0)
         self._command = [
             *(sys.executable, "-m", "grader.cli", "serve", str(course.root)),
             *("-o", str(self.results), "--roster", str(roster), "--port", "0"),

@@ -47,6 +47,8 @@ _BY_TABLE = {
 _ABOUT_NOBODY = {
     *("facts", "sources", "environments"),
     *("platforms", "platform_links", "platform_passback"),
+    # Of the tokens of assistants.
+    "token_sections",
 }
 # Others' conditions read these, so their rows go last, in this order.
 _LAST = ("requests", "attempts", "students")

@@ -26,6 +26,7 @@ from grader.serve.http import Refusal, answered, busy
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
+from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -38,7 +39,7 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages) -> list[Route]:
+def routes(api: Api, pages: Pages, staff: StaffPages) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -57,6 +58,9 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/api/staff/pause", api.pause, methods=["POST"]),
         Route("/api/staff/resume", api.resume, methods=["POST"]),
         Route("/api/staff/regrade", api.regrade, methods=["POST"]),
+        Route("/api/staff/me", api.me),
+        Route("/api/staff/corrections", api.points),
+        Route("/api/staff/corrections", api.correct, methods=["POST"]),
         Route("/healthz", api.health),
         Route("/metrics", api.metrics),
         Route("/", pages.home),
@@ -65,6 +69,8 @@ def routes(api: Api, pages: Pages) -> list[Route]:
         Route("/release", pages.release),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
+        Route("/class/students/{student:path}", staff.student, methods=["GET", "POST"]),
+        Route("/class/mark/{exercise}", staff.mark, methods=["GET", "POST"]),
         Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", pages.sign_in, methods=["POST"]),
@@ -78,7 +84,7 @@ def _application(server: OpenServer) -> Starlette:
     """The routes, and one answer for each kind of error: JSON for programs, a page for people."""
     writer = PageWriter(server.course.title, server.timezone)
     api = Api(server, writer.findings)
-    pages = Pages(server, api, writer)
+    pages, staff = Pages(server, api, writer), StaffPages(server, writer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -104,7 +110,7 @@ def _application(server: OpenServer) -> Starlette:
     known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
     errors = (*known, Exception)
     return Starlette(
-        routes=routes(api, pages),
+        routes=routes(api, pages, staff),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )
@@ -120,7 +126,7 @@ def _refusal(error: Exception) -> HTTPException:
         return HTTPException(error.status_code, sentence, error.headers)
     if isinstance(error, ClientDisconnect):
         return Refusal(400, "The body ended before its end.")
-    if _is_full(error):
+    if _is_full(error) or _is_full(error.__cause__):
         sentence = "The server has no room left. Nothing of this was taken; try again later."
         return Refusal(507, sentence, retry_after=60)
     if _is_short(error) or _is_short(error.__cause__):
@@ -128,7 +134,7 @@ def _refusal(error: Exception) -> HTTPException:
     return Refusal(500, "This is a fault of the server, and costs you nothing. Try again later.")
 
 
-def _is_full(error: Exception) -> bool:
+def _is_full(error: BaseException | None) -> bool:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jwt
 import msgspec
@@ -26,6 +26,7 @@ from grader.gradebook import queue
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.serve.http import Refusal
+from grader.serve.roles import Asker, Right
 from grader.serve.threads import BookThread
 from grader.serve.views import Views
 
@@ -51,14 +52,6 @@ TRIAL = "\0"
 _CLAIMS = ("exp", "iat", "iss", "aud", "repository")
 
 
-class Asker(NamedTuple):
-    """The person behind a request: a `student`, or staff, with the `name` of the token."""
-
-    role: Role
-    student: StudentInfo | None = None
-    name: str = ""
-
-
 class Identity:
     """The identification of the person behind a request."""
 
@@ -81,13 +74,20 @@ class Identity:
     async def writer(self, request: Request) -> StudentInfo:
         """Return the student who sent a request, or for staff a student of no class, who tries an exercise."""
         person = await self.person(request)
+        if person.student is None and not person.may(Right.MARK):
+            raise not_for(person)
         return person.student or StudentInfo(id=TRIAL + person.name, name=person.name)
 
-    async def staff(self, request: Request) -> Asker:
-        """Return the member of staff who sent a request; raises Refusal for anyone else."""
+    async def staff(self, request: Request, right: Right) -> Asker:
+        """Return the member of staff who sent a request; raises Refusal for anyone else.
+
+        It also raises Refusal for staff without this right (`roles.RIGHTS`).
+        """
         person = await self.person(request)
-        if person.role is not Role.STAFF:
+        if person.student is not None:
             raise Refusal(403, "This is for staff.")
+        if not person.may(right):
+            raise not_for(person)
         return person
 
     async def person(self, request: Request) -> Asker:
@@ -118,11 +118,16 @@ class Identity:
             raise Refusal(
                 401, "This token is not valid: it is mistyped, or was replaced by another."
             )
-        if holder.role is Role.STAFF:
-            return Asker(Role.STAFF, name=holder.name)
+        if holder.role is not Role.STUDENT:
+            return Asker(holder.role, name=holder.name, sections=holder.sections)
         if holder.name not in self._students:
             raise Refusal(403, "You are not in the class list of this server: ask your instructor.")
         return Asker(Role.STUDENT, self._students[holder.name])
+
+
+def not_for(person: Asker) -> Refusal:
+    """Return the answer for staff without the right that a route needs."""
+    return Refusal(403, f"This is not for the role of your token, {person.role.word}.")
 
 
 def keep_signed_in(response: Response, request: Request, token: str) -> None:

@@ -20,7 +20,7 @@ from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
 from grader.gradebook import platforms, work
-from grader.gradebook.queue import Role
+from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.gradebook.tool_key import jwks
@@ -28,9 +28,10 @@ from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
-from grader.serve.http import Refusal, answered, form_of
+from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL, keep_signed_in, same_origin
 from grader.serve.passback import MOST_LINES, id_of, link_rows
+from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
@@ -45,6 +46,7 @@ _STATIC = {
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
     "changes.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
+    "mark.js": (_OWN_TEMPLATES, "text/javascript"),
     "editor.js": (_OWN_TEMPLATES, "text/javascript"),
 }
 # A browser keeps the editor, which is large, until there is another one.
@@ -117,7 +119,7 @@ class Pages:
     async def the_class(self, request: Request) -> Response:
         """The class as it comes in, for staff."""
         try:
-            await self._server.identity.staff(request)
+            asker = await self._server.identity.staff(request, Right.READ)
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
@@ -129,14 +131,15 @@ class Pages:
                 raise Refusal(400, "There is no such button.")
             await route(request)
             return RedirectResponse("/class", 303)
-        summary = await self._server.summaries.current()
+        summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        queue, newest, pieces, attention = await self._server.views.answer(
+        queue, newest, pieces, attention, reach = await self._server.views.answer(
             lambda views: (
-                views.queue(alive, fault),
-                views.newest(),
+                views.queue(asker, alive, fault),
+                views.newest(asker),
                 views.last_hour(),
-                views.attention(),
+                views.attention(asker),
+                asker.reach(views.book.students()),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -147,15 +150,23 @@ class Pages:
         ]
         return self._page(
             "class.html",
+            asker=asker,
+            may_run=asker.may(Right.RUN),
+            rubrics=self._rubrics() if asker.may(Right.MARK) else [],
             summary=summary,
             queue=queue,
             newest=newest,
-            stuck=self._server.practice.stuck.rows(self._server.course.exercises),
+            stuck=self._server.practice.stuck.rows(self._server.course.exercises, reach),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )
+
+    def _rubrics(self) -> list[str]:
+        """The exercises that a person marks by a rubric."""
+        course = self._server.course
+        return [each.id for each in course.exercises if rubric_of(course, each).is_file()]
 
     # --- the page to write in ---------------------------------------------------------------------
 
@@ -220,21 +231,23 @@ class Pages:
 
     async def queue(self, request: Request) -> Response:
         """The requests of the class, and the form that answers one."""
-        author = (await self._server.identity.staff(request)).name
+        right = Right.MARK if request.method == "POST" else Right.READ
+        asker = await self._server.identity.staff(request, right)
         if request.method == "POST":
             form = await form_of(request, _REQUEST_BYTES)
             number, text = form.get("number", ""), form.get("answer", "")
             if not (number.isascii() and number.isdecimal() and len(number) < 10):
-                raise Refusal(422, "There is no such request.")
-            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, author))
+                raise Refusal(404, NO_REQUEST)
+            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, asker))
             return RedirectResponse("/class/requests", 303)
-        return self._page("requests.html", rows=await self._server.views.answer(_request_rows))
+        rows = await self._server.views.answer(lambda views: _request_rows(views, asker))
+        return self._page("requests.html", rows=rows, may_answer=asker.may(Right.MARK))
 
     # --- pass-back to platforms --------------------------------------------------------------------
 
     async def platforms(self, request: Request) -> Response:
         """The links of platforms, what each has, and the buttons that compare it and turn pass-back on."""
-        author = (await self._server.identity.staff(request)).name
+        author = (await self._server.identity.staff(request, Right.RUN)).name
         if request.method == "POST":
             form = await form_of(request)
             await self._pass_back(author, form)
@@ -280,7 +293,7 @@ class Pages:
             person = await self._server.identity.holder(token)
         except Refusal as refusal:
             return self._door(refusal, refusal.status_code)
-        response = RedirectResponse("/class" if person.role is Role.STAFF else "/", 303)
+        response = RedirectResponse("/" if person.student is not None else "/class", 303)
         keep_signed_in(response, request, token)
         return response
 
@@ -337,10 +350,14 @@ class RequestRow(msgspec.Struct, frozen=True):
     exercise: ExerciseResult | None
 
 
-def _request_rows(views: Views) -> list[RequestRow]:
-    """The open requests, the oldest first, then the newest of those that are answered."""
+def _request_rows(views: Views, asker: Asker) -> list[RequestRow]:
+    """The open requests, the oldest first, then the newest of those that are answered.
+
+    They are of students that staff reaches.
+    """
     book = views.book
-    requests, names = book.requests(), book.names()
+    reach, names = asker.reach(book.students()), book.names()
+    requests = [r for r in book.requests() if reach is None or r.student in reach]
     answered = [request for request in reversed(requests) if not request.is_open]
     rows = []
     for request in (*open_requests(requests), *answered[:_MOST_ANSWERED]):
