@@ -16,7 +16,7 @@ from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
 from grader.errors import not_written
 from grader.exports.table import Table
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook, queue, sessions
 from grader.gradebook.corrections_file import writing
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
@@ -28,7 +28,7 @@ from grader.submissions import read_roster
 from grader.text import clean, counted
 
 # The packages of the extra `serve`.
-_EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
+_EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
 # The default of --jobs with a cluster: how many files its workers have at a time.
 _AT_A_CLUSTER = 16
 
@@ -53,7 +53,14 @@ _AT_A_CLUSTER = 16
 @click.option(
     "--address",
     metavar="URL",
-    help="The address that students type, which GitHub workflows need to sign in. See docs/serve.md.",
+    help="The address that students type, for signing in from a GitHub workflow or at a university.",
+)
+@click.option(
+    "--sign-in",
+    "sign_in_file",
+    metavar="FILE",
+    type=shared.FILE,
+    help="Let people sign in at a university by OpenID Connect, as this TOML file says. See docs/serve.md.",
 )
 @click.option(
     "--issuer",
@@ -81,6 +88,7 @@ def serve(
     host: str,
     port: int,
     address: str | None,
+    sign_in_file: Path | None,
     issuer: str,
     backup: Path | None,
     scheduler: str | None,
@@ -91,12 +99,14 @@ def serve(
     Students hand in with `grade submit` or in a browser. The suites stay here, and students read as much of
     hidden tests as the course discloses. Verdicts are kept in the gradebook RESULTS, which `grade report` and
     `grade export` can read at any time. With --assignment, which RESULTS remembers, only its exercises are
-    accepted. Students and staff sign in with tokens from `grade tokens`. docs/serve.md explains everything.
+    accepted. Students and staff sign in with tokens from `grade tokens`, or at their university (--sign-in).
+    docs/serve.md explains everything.
 
     \b
     Examples:
       grade serve -o results --roster class.csv
       grade serve -o week1 --roster class.csv --assignment week1
+      grade serve -o results --roster class.csv --address https://grade.example.org --sign-in sign-in.toml
       grade serve course/ -o results --roster class.csv --jobs 8 --require-isolation full
       grade serve -o results --roster class.csv --scheduler tcp://10.0.0.1:8786 --jobs 40
       grade serve -o results --backup gradebook-today.sqlite
@@ -123,6 +133,7 @@ def serve(
         )
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
+    from grader.serve.door import CALLBACK
     from grader.serve.identity import GitHub
 
     students = read_roster(roster_file).students
@@ -133,9 +144,20 @@ def serve(
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
-    github = None
-    if address is not None:
-        github = GitHub(checked_address(address), students, issuer)
+    github = university = None
+    here = "" if address is None else checked_address(address)
+    # Who gives the address for signing in at a university need not reach GitHub.
+    if here and (sign_in_file is None or any("repository" in s.ids for s in students)):
+        github = GitHub(here, students, issuer)
+    if sign_in_file is not None:
+        if not here:
+            raise click.UsageError(
+                "--sign-in needs the address to which people come back: --address https://grade.example.org."
+            )
+        from grader.serve.sign_in_file import read_sign_in
+        from grader.serve.university import University
+
+        university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
     settings = Settings(
         course=course,
         results=results,
@@ -144,11 +166,13 @@ def serve(
         judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
+        university=university,
+        address=here,
     )
 
-    def ready(here: str, again: int) -> None:
+    def ready(listens_at: str, again: int) -> None:
         who = counted(len(students), "student")
-        click.echo(f"{course.title}, for {who}: {here}")
+        click.echo(f"{course.title}, for {who}: {listens_at}")
         if again:
             click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
@@ -173,9 +197,9 @@ def serve(
     help="The address of the server, for a column of the CSV.",
 )
 @click.option("--replace", metavar="STUDENT", help="Make a new token, and revoke the old one.")
-@click.option("--revoke", metavar="STUDENT", help="Revoke a student's token.")
+@click.option("--revoke", metavar="STUDENT", help="Revoke a student's token, and end sessions.")
 @click.option("--staff", metavar="NAME", help="Make a token for a member of staff, and print it.")
-@click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff.")
+@click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
 def tokens(
     results: Path,
     roster_file: Path | None,
@@ -212,6 +236,7 @@ def tokens(
     refuse_other_roster(remembered(results).students, students, str(results))
     with queue.changing_tokens(results) as book:
         now = time.time()
+        sessions.prepare(book)
         if roster_file is not None and output is not None:
             have = queue.holders(book, Role.STUDENT)
             new = [s for s in students if s.id not in have]
@@ -222,19 +247,25 @@ def tokens(
         elif staff is not None:
             click.echo(queue.make_token(book, Role.STAFF, staff, now))
         elif revoke_staff is not None:
-            _tell_revoked(revoke_staff, queue.revoke_tokens(book, Role.STAFF, revoke_staff, now))
+            _revoke(book, Role.STAFF, revoke_staff, now)
         elif revoke is not None:
-            _tell_revoked(revoke, queue.revoke_tokens(book, Role.STUDENT, revoke, now))
+            _revoke(book, Role.STUDENT, revoke, now)
         elif replace is not None:
             if replace not in queue.holders(book, Role.STUDENT):
                 raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
             click.echo(queue.make_token(book, Role.STUDENT, replace, now))
 
 
-def _tell_revoked(name: str, count: int) -> None:
-    if not count:
+def _revoke(book: Gradebook, role: Role, name: str, now: float) -> None:
+    """Revoke a token, and end the sessions of its holder; raises UsageError if there are none."""
+    tokens = queue.revoke_tokens(book, role, name, now)
+    ended = sessions.end_sessions(book, role, name, now)
+    if not tokens and not ended:
         raise click.UsageError(f"{name!r} has no token.")
-    click.echo(f"The token of {name} is revoked.")
+    if tokens:
+        click.echo(f"The token of {name} is revoked.")
+    if ended:
+        click.echo(f"{name} is signed out everywhere.")
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:

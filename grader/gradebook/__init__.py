@@ -9,7 +9,8 @@ student. `policy` chooses the attempt that counts and its points (`policy_file` 
 `review` lists things that a person should look at. `marking` has points by a rubric, and `requests` has regrade
 requests. `mistakes` groups failures without a sentence, and `similarity` finds alike files. `anonymous` reads a
 gradebook without names, and `term` adds up the gradebooks of a term. `queue` is the part of a server in the
-same file, `drafts` are what students write in its page, and `pushed` is what platforms got from `grade push`.
+same file, `drafts` are what students write in its page, and `sessions` are of people who signed in elsewhere.
+`pushed` is what platforms got from `grade push`.
 """
 
 from grader.gradebook.book import Gradebook

@@ -378,7 +378,7 @@ def make_token(book: Gradebook, role: Role, name: str, now: float) -> str:
     revoke_tokens(book, role, name, now)
     token = secrets.token_hex(16)
     book.tables.connection.execute(
-        "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (_digest(token), role.value, name, now)
+        "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (digest_of(token), role.value, name, now)
     )
     return token
 
@@ -402,7 +402,7 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
 
     The index is asked only for the beginning of the hash; the rest is compared in constant time.
     """
-    digest = _digest(token)
+    digest = digest_of(token)
     rows = book.tables.connection.execute(
         "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
         (digest[:8], digest[:8] + "g"),
@@ -413,6 +413,7 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
     return held[0] if held else None
 
 
-def _digest(token: str) -> str:
+def digest_of(token: str) -> str:
+    """Return the hash by which a token is kept."""
     # Of 128 random bits no slow hash is needed: there is nothing to guess.
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -21,7 +21,7 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, queue
+from grader.gradebook import Attempt, Gradebook, drafts, queue, sessions
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
     Asking,
@@ -34,7 +34,7 @@ from grader.gradebook.intake import (
 )
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.queue import Job, JobState
+from grader.gradebook.queue import Job, JobState, Role
 from grader.gradebook.requests import answer, ask, numbered
 from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed
@@ -99,6 +99,7 @@ class Desk:
             book.assign(self._course)
         again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
         drafts.prepare(book)
+        sessions.prepare(book)
         with book.transaction():
             for student in self._students:
                 book.keep_student(student)
@@ -259,6 +260,19 @@ class Desk:
         """Answer a regrade request; raises Refusal if there is none, or the answer is empty."""
         with _refusing():
             answer(self._book, numbered(self._book.requests(), number), text, author)
+
+    # --- who signed in elsewhere ----------------------------------------------------------------
+
+    def start_session(self, role: Role, name: str, origin: str, seconds: float) -> str:
+        """Start a session of somebody who signed in at the `origin`; returns its token."""
+        now = time.time()
+        with self._book.transaction():
+            return sessions.start_session(self._book, role, name, origin, now, now + seconds)
+
+    def end_session(self, token: str) -> None:
+        """End a session, if there is one with this token."""
+        with self._book.transaction():
+            sessions.end_session(self._book, token)
 
     # --- what is judged -------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from grader.serve.views import ClassSummaries, Views
 
 if TYPE_CHECKING:
     from grader.gradebook.cluster import ClusterJudges
+    from grader.serve.university import University
 
 # systemd and Docker wait longer than this before they kill.
 _STOP_SECONDS = 8.0
@@ -35,7 +36,8 @@ _STOP_SECONDS = 8.0
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server serves: a course and the class that hands in, by so many judges at a time.
 
-    They are of this machine, or of the Dask cluster at the address `scheduler`.
+    They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
+    `address`, if that is known, and may sign in with workflows of `github` or at a `university`.
     """
 
     course: Course
@@ -45,6 +47,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judges: int
     scheduler: str = ""
     github: GitHub | None = None
+    university: University | None = None
+    address: str = ""
 
 
 class OpenServer(NamedTuple):
@@ -66,6 +70,8 @@ class OpenServer(NamedTuple):
     metrics: Metrics
     timezone: str
     waits_again: int
+    university: University | None
+    address: str
 
 
 @contextlib.contextmanager
@@ -91,7 +97,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         )
         server = OpenServer(
             course,
-            Identity(views, settings.students, settings.github),
+            Identity(views, settings.students, settings.github, _origins(settings)),
             HandInReader(course, questions),
             desk,
             views,
@@ -102,10 +108,18 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
+            settings.university,
+            settings.address,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
         yield server
+
+
+def _origins(settings: Settings) -> set[str]:
+    """Where sessions may have begun that hold here."""
+    university = settings.university
+    return set() if university is None else {university.sign_in.origin}
 
 
 @contextlib.contextmanager
