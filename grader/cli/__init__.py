@@ -42,10 +42,11 @@ COMMANDS = {
         "mistakes": ("similar", "Name mistakes that many of a class make."),
         "similar": ("similar", "Find alike files in a class."),
         "export": ("export", "Write results in the format of another system."),
-        "push": ("push", "Send points and comments to Canvas or Moodle."),
+        "push": ("push", "Send points and comments to Canvas, Moodle or LTI platforms."),
         "term": ("report", "Compute the totals of a term."),
         "package": ("release", "Make an autograder for Gradescope."),
         "serve": ("serve", "Run a server that judges a class's submissions."),
+        "platform": ("platform", "Register Canvas, Moodle and other LTI platforms."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {

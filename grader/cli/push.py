@@ -1,4 +1,4 @@
-"""`grade push`: points and comments, sent to Canvas or Moodle."""
+"""`grade push`: points and comments, sent to Canvas, Moodle, or any LTI platform."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from grader.text import counted
 
 if TYPE_CHECKING:
     from grader.exports.push.comparison import Options, Platform
+    from grader.gradebook import Gradebook
 
 
 @click.command(cls=Command)
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
     "--moodle",
     metavar="URL",
     help="The assignment's address in Moodle, as your browser shows it. The token is in MOODLE_TOKEN.",
+)
+@click.option(
+    "--lti",
+    is_flag=True,
+    help="Send to the LTI platform from which students launched `grade serve`; see docs/serve.md.",
+)
+@click.option(
+    "--link",
+    metavar="WORDS",
+    help="With --lti, if there are several links: words of the platform, the course or the link.",
 )
 @shared.assignment_of_results_option
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
@@ -51,6 +62,8 @@ def push(
     results: Path,
     canvas: str | None,
     moodle: str | None,
+    lti: bool,
+    link: str | None,
     assignment: str | None,
     dry_run: bool,
     yes: bool,
@@ -59,7 +72,7 @@ def push(
     out_of: float | None,
     disclose: str | None,
 ) -> None:
-    """Send points and comments to an assignment in Canvas or Moodle.
+    """Send points and comments to an assignment in Canvas, Moodle, or any LTI platform.
 
     RESULTS is the folder that `grade batch` wrote. The command reads what the platform has, shows the
     differences, asks, and sends only these. Points count as everywhere: after the policy and corrections. Held
@@ -73,9 +86,12 @@ def push(
     Examples:
       grade push results --canvas https://canvas.example.edu/courses/12/assignments/34 --dry-run
       grade push results --moodle "https://moodle.example.edu/mod/assign/view.php?id=56"
+      grade push results --lti --link "Deep Learning" --dry-run
     """
-    if (canvas is None) is (moodle is None):
-        raise click.UsageError("Name the assignment with --canvas or --moodle.")
+    if sum((canvas is not None, moodle is not None, lti)) != 1:
+        raise click.UsageError("Name the assignment with --canvas, --moodle or --lti.")
+    if link is not None and not lti:
+        raise click.UsageError("--link goes with --lti.")
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError(
             "There is no terminal to ask on: --dry-run shows what would be sent, --yes sends it."
@@ -91,13 +107,25 @@ def push(
             overwrite=overwrite,
         )
         names = book.names()
-    platform = _opened(canvas, moodle)
+        platform = _linked(book, link or "", assignment) if lti else _opened(canvas, moodle)
     failures = _pushed(results, assignment, platform, options, names, dry_run=dry_run, yes=yes)
     if failures:
         for failure in failures:
             tell(failure)
         changes = counted(len(failures), "student")
         raise GraderError(f"{platform.name} did not take the changes of {changes}.")
+
+
+def _linked(book: Gradebook, words: str, assignment: str | None) -> Platform:
+    """Open the column of a link on its LTI platform."""
+    from grader.exports.push.lti import Lti, work_of
+    from grader.gradebook import platforms
+    from grader.gradebook.tool_key import made_key
+
+    platform, link = platforms.chosen_link(book, words)
+    users = platforms.users(book, platform.issuer, platform.client_id)
+    work = work_of(book, assignment or "")
+    return Lti(platform, link, made_key(book.folder), users, work, book.work_title)
 
 
 def _opened(canvas: str | None, moodle: str | None) -> Platform:

@@ -10,7 +10,8 @@ student. `policy` chooses the attempt that counts and its points (`policy_file` 
 requests. `mistakes` groups failures without a sentence, and `similarity` finds alike files. `anonymous` reads a
 gradebook without names, and `term` adds up the gradebooks of a term. `queue` is the part of a server in the
 same file, `drafts` are what students write in its page, and `sessions` are of people who signed in elsewhere.
-`pushed` is what platforms got from `grade push`.
+`platforms` are LTI platforms with what their launches told, `tool_key` is the key of the server for them, and
+`pushed` is what platforms got.
 """
 
 from grader.gradebook.book import Gradebook

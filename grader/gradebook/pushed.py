@@ -31,7 +31,7 @@ class Pushed(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a platform got for a student: points, and the digest of the last comment.
 
     `sending` are the same of a push that is under way, or was killed before it had an answer: that may have
-    arrived.
+    arrived. With `sending_both`, they are in one request, and points that arrived show that the comment did.
     """
 
     student: str = ""
@@ -39,6 +39,7 @@ class Pushed(msgspec.Struct, frozen=True, omit_defaults=True):
     comment: str = ""
     sending_points: float | None = None
     sending_comment: str = ""
+    sending_both: bool = False
     time: str = ""
 
 

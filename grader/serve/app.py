@@ -69,6 +69,7 @@ def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
         Route("/sign-in/university", door.university),
         Route(CALLBACK, door.came_back),
         Route("/sign-out", door.sign_out, methods=["POST"]),
+        Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]
 

@@ -21,7 +21,7 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, queue, sessions
+from grader.gradebook import Attempt, Gradebook, drafts, platforms, queue, sessions
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
     Asking,
@@ -100,6 +100,7 @@ class Desk:
         again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
         drafts.prepare(book)
         sessions.prepare(book)
+        platforms.prepare(book)
         with book.transaction():
             for student in self._students:
                 book.keep_student(student)

@@ -21,12 +21,13 @@ from grader.exports.report.tally import chapter_cells
 from grader.gradebook import work
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
+from grader.gradebook.tool_key import jwks
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
 from grader.serve.door import Door
 from grader.serve.exercise import checked_in, rules_of, task_of
-from grader.serve.http import Refusal, form_of
+from grader.serve.http import Refusal, answered, form_of
 from grader.serve.identity import COOKIE
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
@@ -207,6 +208,10 @@ class Pages:
         return self._page("requests.html", rows=await self._server.views.answer(_request_rows))
 
     # --- what all pages need ----------------------------------------------------------------------
+
+    async def tool_keys(self, _: Request) -> Response:
+        """The public key of this server, by which LTI platforms check what it signs."""
+        return answered(await self._server.views.answer(lambda views: jwks(views.book.folder)))
 
     async def static(self, request: Request) -> Response:
         """The style and the script of the pages."""

@@ -25,9 +25,10 @@ from grader.files import write_whole
 from grader.results import Result
 from grader.text import clean
 
-_TIMEOUT_SECONDS = 60
-_PAUSES_SECONDS = (0.5, 1, 2, 4, 8, 8, 8)
-_MOST_BYTES = 64 << 20
+# Shared with the client that sends grades to platforms.
+TIMEOUT_SECONDS = 60
+PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+MOST_BYTES = 64 << 20
 # Errors of the submission, which `grade run` would report as usage errors.
 _OF_THE_FILES = (400, 413, 422)
 AGAIN = (500, 502, 503, 504)
@@ -121,8 +122,8 @@ def server_of_workflow(address: str) -> Server | None:
         headers={"Authorization": f"Bearer {secret}"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
-            return Server(address, str(json.loads(answer.read(_MOST_BYTES))["value"]))
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return Server(address, str(json.loads(answer.read(MOST_BYTES))["value"]))
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
         raise ServerError(f"GitHub gave this workflow no token: {error}.") from error
 
@@ -164,12 +165,12 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
                     handed = msgspec.convert(data, ServerAnswer)
         except (OSError, http.client.HTTPException, ValueError) as error:
             failures += 1
-            if failures > len(_PAUSES_SECONDS):
+            if failures > len(PAUSES_SECONDS):
                 raise ServerError(
                     f"{server.address} is out of reach ({reason_of(error)}). Your files are handed in and "
                     "are going to be judged: `grade submit --status` shows it, or the page of the server."
                 ) from error
-            time.sleep(_PAUSES_SECONDS[failures - 1])
+            time.sleep(PAUSES_SECONDS[failures - 1])
     if handed.result is None:
         raise SubmissionError(
             "A newer file replaced this one before it was judged: `grade submit --status`."
@@ -218,10 +219,10 @@ def _asked(
     server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
 ) -> bytes:
     """Return the body of an answer; temporary problems, such as a restarting server, are retried."""
-    for pause in (*_PAUSES_SECONDS, None):
+    for pause in (*PAUSES_SECONDS, None):
         try:
             with _opened(server, method, path, body, retry_key) as answer:
-                return bytes(answer.read(_MOST_BYTES))
+                return bytes(answer.read(MOST_BYTES))
         except urllib.error.HTTPError as error:
             if error.code not in AGAIN or pause is None:
                 raise _refused(server, error) from error
@@ -243,7 +244,7 @@ def _opened(
     headers |= {"Content-Type": "application/json"} if body is not None else {}
     headers |= {"Idempotency-Key": retry_key} if retry_key else {}
     request = urllib.request.Request(server.address + path, body, headers, method=method)  # noqa: S310 (checked)
-    return opener.open(request, timeout=_TIMEOUT_SECONDS)
+    return opener.open(request, timeout=TIMEOUT_SECONDS)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -259,7 +260,7 @@ opener = urllib.request.build_opener(_NoRedirect)
 def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     """Return the error for an answer of the server, with the server's own sentence."""
     try:
-        sentence = str(json.loads(error.read(_MOST_BYTES))["error"])
+        sentence = str(json.loads(error.read(MOST_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):
         sentence = (
             f"{server.address} answers {error.code}, which is not an answer of `grade serve`."

@@ -85,6 +85,7 @@ class Canvas:
 
     name = "Canvas"
     one_comment = False
+    reads_comments = True
     keys: Sequence[Key] = KEYS
 
     def __init__(self, address: str, environment: Mapping[str, str]) -> None:
@@ -98,7 +99,7 @@ class Canvas:
             self._client.read(self._url).value, _Assignment, "an assignment of Canvas's"
         )
         self._refuse(assignment)
-        self.worth = assignment.points_possible or 0.0
+        self.worth: float | None = assignment.points_possible or 0.0
         seen = (
             "Students see nothing until you post the grades in Canvas."
             if assignment.post_manually
@@ -200,10 +201,6 @@ class Canvas:
         )
 
     def _pages(self, url: str, kind: type[T]) -> Iterator[T]:
-        """Yield the items of a list, page by page, as Canvas links them."""
-        read = set[str]()
-        while url and url not in read:
-            read.add(url)
-            answer = self._client.read(url)
-            yield from read_as(answer.value, list[kind], "a list of Canvas's")  # type: ignore[valid-type]
-            url = answer.next_page
+        """Yield the items of a list, page by page."""
+        for page in self._client.pages(url):
+            yield from read_as(page, list[kind], "a list of Canvas's")  # type: ignore[valid-type]

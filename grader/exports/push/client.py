@@ -13,13 +13,21 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from grader.errors import GraderError, UsageError
-from grader.student.server import AGAIN, is_unprotected, opener, reason_of
+from grader.student.server import (
+    AGAIN,
+    MOST_BYTES,
+    PAUSES_SECONDS,
+    TIMEOUT_SECONDS,
+    is_unprotected,
+    opener,
+    reason_of,
+)
 from grader.text import clean
 
 T = TypeVar("T")
@@ -27,13 +35,12 @@ T = TypeVar("T")
 # What a platform may have as points.
 Points = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 
-PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 # A platform that asks for a longer wait is not waited for.
 LONGEST_WAIT_SECONDS = 120
 _MOST_LIMITED = 20
-_TIMEOUT_SECONDS = 60
-_MOST_BYTES = 64 << 20
 _LONGEST_WORDS = 300
+# More pages than any course fills: a platform may link them without end.
+_MOST_PAGES = 1000
 _NEXT_PAGE = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?', re.IGNORECASE)
 
 
@@ -43,6 +50,10 @@ class PushError(GraderError):
 
 class Refused(PushError):
     """The platform refused one request; the text has its own words."""
+
+
+class TokenRefused(PushError):
+    """The platform does not accept the token, or no longer."""
 
 
 class Unclear(PushError):
@@ -60,6 +71,18 @@ class Answer(msgspec.Struct, frozen=True):
     next_page: str = ""
 
 
+class Body(NamedTuple):
+    """The body of a request, and its media type."""
+
+    content: bytes
+    kind: str
+
+
+def form(fields: Sequence[tuple[str, str]]) -> Body:
+    """Return the body that sends the fields of a form."""
+    return Body(urllib.parse.urlencode(fields).encode(), "application/x-www-form-urlencoded")
+
+
 class Client:
     """Requests to one platform.
 
@@ -73,47 +96,82 @@ class Client:
         self.platform, self.address = platform, address
         self._token, self._headers = token, dict(headers or {})
 
-    def read(self, url: str, fields: Sequence[tuple[str, str]] | None = None) -> Answer:
+    def read(
+        self, url: str, fields: Sequence[tuple[str, str]] | None = None, *, accept: str = ""
+    ) -> Answer:
         """Ask for something that changes nothing; temporary failures are retried.
 
         Raises Refused, or PushError.
         """
         for pause in (*PAUSES_SECONDS, None):
             try:
-                return self.ask("GET" if fields is None else "POST", url, fields)
+                return self.ask("GET" if fields is None else "POST", url, fields, accept=accept)
             except Unclear as error:
                 if pause is None or isinstance(error, NoJson):
                     raise
             time.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
-    def ask(self, method: str, url: str, fields: Sequence[tuple[str, str]] | None = None) -> Answer:
+    def pages(self, url: str, *, accept: str = "", longer: str = "") -> Iterator[Any]:
+        """Yield the JSON of each page of a list, as the platform links them.
+
+        If there is more than one page, the query `longer` asks for longer ones. Raises Refused, or PushError,
+        also for a list that does not end.
+        """
+        read = set[str]()
+        while url and url not in read:
+            if len(read) == _MOST_PAGES:
+                raise PushError(f"{self.platform} links more than {_MOST_PAGES} pages of a list.")
+            read.add(url)
+            answer = self.read(url, accept=accept)
+            if answer.next_page and longer and len(read) == 1:
+                answer = self.read(with_query(url, longer), accept=accept)
+            yield answer.value
+            url = answer.next_page
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        fields: Sequence[tuple[str, str]] | Body | None = None,
+        *,
+        accept: str = "",
+        answers: bool = True,
+    ) -> Answer:
         """Send a request once; only a rate limit is waited for, since nothing was done then.
 
-        Raises Unclear, Refused, or PushError.
+        With `answers` false, a success may be without JSON. Raises Unclear, Refused, or PushError.
         """
         limited = 0
+        body = fields if fields is None or isinstance(fields, Body) else form(fields)
         while True:
             try:
-                return self._sent(method, url, fields)
+                return self._sent(method, url, body, accept, answers=answers)
             except urllib.error.HTTPError as error:
-                body = self._body_of(error)
-                if not _is_rate_limit(error.code, body):
-                    raise self._failure(error, body) from error
+                said = self._body_of(error)
+                if not _is_rate_limit(error.code, said):
+                    raise self._failure(error, said) from error
                 limited += 1
                 wait = self._wait(error, limited)
             except (OSError, http.client.HTTPException) as error:
                 raise self._no_answer(error) from error
             time.sleep(wait)
 
-    def _sent(self, method: str, url: str, fields: Sequence[tuple[str, str]] | None) -> Answer:
+    def _sent(
+        self, method: str, url: str, body: Body | None, accept: str, *, answers: bool
+    ) -> Answer:
         """Send a request; raises what `urllib` raises, and NoJson."""
         self._refuse_other_host(url)
-        body = None if fields is None else urllib.parse.urlencode(fields).encode()
-        request = urllib.request.Request(url, body, self._headers, method=method)  # noqa: S310 (checked)
-        with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+        headers = dict(self._headers)
+        headers |= {"Content-Type": body.kind} if body is not None else {}
+        headers |= {"Accept": accept} if accept else {}
+        content = None if body is None else body.content
+        request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310 (checked)
+        with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
             found = _NEXT_PAGE.search(", ".join(answer.headers.get_all("Link") or ()))
-            text = answer.read(_MOST_BYTES)
+            text = answer.read(MOST_BYTES)
+        if not answers:
+            return Answer(None)
         try:
             return Answer(msgspec.json.decode(text), found[1] if found else "")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -135,7 +193,7 @@ class Client:
 
     def _body_of(self, error: urllib.error.HTTPError) -> bytes:
         try:
-            return bytes(error.read(_MOST_BYTES))
+            return bytes(error.read(MOST_BYTES))
         except (OSError, http.client.HTTPException):
             return b""
         finally:
@@ -167,7 +225,7 @@ class Client:
                 "browser shows."
             )
         if error.code == 401:
-            return PushError(f"{self.platform} refuses the token: {self.words_of(body)}")
+            return TokenRefused(f"{self.platform} refuses the token: {self.words_of(body)}")
         return Refused(f"{self.platform} answers {error.code}: {self.words_of(body)}")
 
     def _no_answer(self, error: Exception) -> PushError:
@@ -189,7 +247,9 @@ class Client:
         plain = text[: 100 * _LONGEST_WORDS]
         if isinstance(plain, bytes):
             plain = plain.decode("utf-8", "replace")
-        plain = " ".join(plain.replace(self._token, "…").split())
+        if self._token:
+            plain = plain.replace(self._token, "…")
+        plain = " ".join(plain.split())
         return clean(plain, _LONGEST_WORDS) or "without a word"
 
 
@@ -199,6 +259,14 @@ def read_as(value: Any, kind: type[T], what: str) -> T:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         raise PushError(f"This is not {what}: {clean(str(error), _LONGEST_WORDS)}.") from error
+
+
+def with_query(url: str, query: str) -> str:
+    """Return an address with this added to its query."""
+    parts = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit(
+        parts._replace(query="&".join(filter(None, (parts.query, query))))
+    )
 
 
 def token_of(variable: str, environment: Mapping[str, str], where: str) -> str:
@@ -241,7 +309,7 @@ def _is_rate_limit(code: int, body: bytes) -> bool:
 def _message(value: Any) -> str:
     """Return the first message in the JSON of a refusal, however deep it lies."""
     if isinstance(value, dict):
-        for key in ("message", "error", "errors", "error_report_id"):
+        for key in ("message", "error_description", "error", "errors", "error_report_id"):
             if isinstance(said := value.get(key), str):
                 return said
         return next(filter(None, map(_message, value.values())), "")

@@ -22,11 +22,12 @@ from grader.errors import UsageError
 from grader.exports.disclosure import disclosed
 from grader.exports.formats.feedback import beginnings
 from grader.exports.matching import Grades, Key, TemplateRow
-from grader.exports.push.client import PAUSES_SECONDS, PushError, Refused, Unclear
+from grader.exports.push.client import PushError, Refused, Unclear
 from grader.exports.texts import one_line
 from grader.exports.verdicts import total, why_open
 from grader.gradebook.pushed import Memory, Pushed
 from grader.results import Disclosure, Entry
+from grader.student.server import PAUSES_SECONDS
 from grader.text import number, utc
 
 # Points are sent with two decimals.
@@ -79,14 +80,16 @@ class Change(msgspec.Struct, frozen=True):
 class Platform(Protocol):
     """One assignment of a learning platform.
 
-    `name` is the platform's, and `address` identifies the assignment, which is `worth` so many points there.
-    With `one_comment`, a comment replaces the one before. `notes` tell staff what to know before they send.
+    `name` is the platform's, and `address` identifies the assignment. It is `worth` so many points there; None
+    if it takes any scale. With `one_comment`, a comment replaces the one before. With `reads_comments`, the
+    platform tells which comments it has. `notes` tell staff what to know before they send.
     """
 
     name: str
     address: str
-    worth: float
+    worth: float | None
     one_comment: bool
+    reads_comments: bool
     notes: list[str]
     keys: Sequence[Key]
 
@@ -110,13 +113,17 @@ class Platform(Protocol):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent: the total scaled to `out_of`, and comments as far as students may read."""
+    """What is sent: the total scaled to `out_of`, and comments as far as students may read.
+
+    Without `absent`, nothing is sent about students who handed in nothing.
+    """
 
     title: str = ""
     out_of: float | None = None
     disclose: Disclosure | None = None
     comments: bool = True
     overwrite: bool = False
+    absent: bool = True
 
 
 class Plan(msgspec.Struct):
@@ -154,8 +161,10 @@ def planned(
     def collected() -> Iterator[Entry]:
         # Read once: a server may take in another student between two readings.
         for entry in entries:
-            mine.append(_mine(entry, platform, options))
             worths.append(entry.result.max_score)
+            if entry.absent and not options.absent:
+                continue
+            mine.append(_mine(entry, platform, options))
             yield entry
 
     grades = Grades(
@@ -165,7 +174,9 @@ def planned(
         place=f"among the students of the assignment in {platform.name}",
         outcome="nothing is sent",
     )
-    if options.out_of is None and worths:
+    if worths and platform.worth is None:
+        platform.worth = max(worths) if options.out_of is None else options.out_of
+    elif worths and options.out_of is None:
         _refuse_other_worth(platform, max(worths))
     students = platform.students()
     rows = [TemplateRow(s.cells, one_line(s.name), f"number {s.user}") for s in students]
@@ -213,7 +224,7 @@ def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:
 def _refuse_other_worth(platform: Platform, worth: float) -> None:
     if _same(platform.worth, worth):
         return
-    there, here = number(platform.worth), number(worth)
+    there, here = number(platform.worth or 0.0), number(worth)
     scale = f"--out-of {there} scales them, and " if platform.worth else ""
     raise UsageError(
         f"The assignment is worth {there} points in {platform.name}, and the scores are out of {here}: "
@@ -228,7 +239,7 @@ def decided(
     if mine.why or there.stays:
         return mine.why or there.stays
     new_points = not _same(there.points, mine.points)
-    new_comment = _is_new(mine, there, before)
+    new_comment = _is_new(mine, there, before, platform)
     if not (new_points or new_comment):
         return ""
     if not overwrite:
@@ -262,7 +273,7 @@ def _same(one: float | None, other: float | None) -> bool:
     return (one is None) is (other is None) and abs((one or 0.0) - (other or 0.0)) < _SAME
 
 
-def _is_new(mine: Mine, there: There, before: Pushed) -> bool:
+def _is_new(mine: Mine, there: There, before: Pushed, platform: Platform) -> bool:
     """Return whether the newest comment of ours that the platform has is another one than that of today.
 
     One that a person removed there is not sent again.
@@ -273,9 +284,12 @@ def _is_new(mine: Mine, there: There, before: Pushed) -> bool:
     ours = {now, before.comment, before.sending_comment}
     digests = map(digest_of, reversed(there.comments or ()))
     newest = next((digest for digest in digests if digest in ours), None)
-    if newest is None:
-        return now != before.comment
-    return newest != now
+    if newest is not None:
+        return newest != now
+    if before.sending_both and not platform.reads_comments:
+        has_arrived = _same(there.points, before.sending_points)
+        return now != (before.sending_comment if has_arrived else before.comment)
+    return now != before.comment
 
 
 def _is_a_persons(mine: Mine, there: There, before: Pushed) -> bool:
@@ -336,6 +350,7 @@ def send(
             student=own.student,
             sending_points=own.points,
             sending_comment=digest_of(own.comment) if change.new_comment else "",
+            sending_both=change.new_points and change.new_comment,
             time=utc(),
         )
         memory.keep(user, sending)

@@ -143,6 +143,7 @@ class Moodle:
 
     name = "Moodle"
     one_comment = True
+    reads_comments = True
     keys: Sequence[Key] = moodle_keys(_COLUMNS)
 
     def __init__(self, address: str, environment: Mapping[str, str]) -> None:
@@ -157,7 +158,7 @@ class Moodle:
         assignment = self._assignment()
         if assignment.grade <= 0:
             raise UsageError("The assignment is graded by a scale, or not at all, in Moodle.")
-        self.worth = assignment.grade
+        self.worth: float | None = assignment.grade
         self._takes_comments = any(
             (config.plugin, config.subtype, config.name, config.value)
             == ("comments", "assignfeedback", "enabled", "1")

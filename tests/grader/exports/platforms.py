@@ -1,4 +1,4 @@
-"""A small Canvas and a small Moodle on loopback, which behave as their documentation says.
+"""A small Canvas, Moodle and LTI platform on loopback, which behave as their documentation says.
 
 They have users, one assignment, grades and comments, want a token, and give lists in pages. They can be told to
 refuse requests as platforms and the proxies before them do. Every request is recorded.
@@ -16,6 +16,12 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import jwt
+
+from grader.exports.push.lti import LINE_ITEM, MEMBERSHIPS, RESULT, SCORE
+from grader.gradebook.platforms import Link
+from grader.gradebook.platforms import Platform as Registered
 
 TOKEN = "tok~3n"
 COURSE, ASSIGNMENT, INSTANCE = 12, 34, 78
@@ -82,6 +88,7 @@ class Platform:
         self.comments: dict[int, list[str]] = {}
         self.writes: Counter[int] = Counter()
         self.refused: dict[int, str] = {}
+        self.locked: set[int] = set()
         self.requests: list[tuple[str, str, str]] = []
         self.refuse_every = 0
         self.ways: tuple[str, ...] = (*BEFORE, *AFTER)
@@ -215,7 +222,6 @@ class MoodleServer(Platform):
         super().__init__(students)
         self.assignment: dict[str, Any] = {"markingworkflow": 0}
         self.takes_comments = True
-        self.locked: set[int] = set()
         self.states: dict[int, str] = {}
         # Participants' numbers are no users' ids.
         self.numbers = {user: user + 5000 for user in self.users}
@@ -326,6 +332,194 @@ class MoodleServer(Platform):
 
     def _listed(self, key: str, items: list[Any]) -> Any:
         return {"assignments": [{"assignmentid": INSTANCE, key: items}], "warnings": []}
+
+
+class LtiServer(Platform):
+    """An LTI platform as the specifications of AGS 2.0, NRPS 2.0 and the security framework say.
+
+    It checks the assertion for a token by `jwks`, refuses a score that is not newer than the last one, and its
+    addresses have a query, as Moodle's. With `shows_comments`, results have the last one.
+    """
+
+    def __init__(self, students: int) -> None:
+        super().__init__(students)
+        self.page = 10
+        self.jwks: dict[str, Any] = {"keys": []}
+        self.shows_comments = True
+        self.items: dict[str, dict[str, Any]] = {}
+        self.is_linked = True
+        self.scopes: tuple[str, ...] = (LINE_ITEM, RESULT, SCORE)
+        self.times: dict[int, str] = {}
+        self.tokens: dict[str, set[str]] = {}
+        self.assertions = set[str]()
+        self.members: dict[int, dict[str, Any]] = {}
+        self.scores: list[dict[str, Any]] = []
+        self.token_seconds: int | str = 3600
+
+    @property
+    def url(self) -> str:
+        """The column, as the memory of pushes has it."""
+        return f"{self.link.issuer} {self.link.client_id} {self.link.lineitem}"
+
+    @property
+    def registered(self) -> Registered:
+        """The platform as `grade platform add` keeps it."""
+        return Registered(
+            issuer="https://lti.example.edu",
+            client_id="client-7",
+            deployments=("1",),
+            authorization=f"{self.address}/auth",
+            token=f"{self.address}/token",
+            keys=f"{self.address}/jwks",
+            name="Our LMS",
+        )
+
+    @property
+    def link(self) -> Link:
+        """What a launch tells of the course and its link."""
+        items = f"{self.address}/items?type_id=3"
+        item = f"{self.address}/items/1/lineitem?type_id=3"
+        if self.is_linked:
+            self.items[item] = {"id": item, "label": "Lab 1"}
+        return Link(
+            issuer="https://lti.example.edu",
+            client_id="client-7",
+            deployment="1",
+            context="c1",
+            resource="r1",
+            context_title="Deep Learning",
+            resource_title="Lab 1",
+            lineitem=item if self.is_linked else "",
+            lineitems=items,
+            scopes=self.scopes,
+            memberships=f"{self.address}/members",
+        )
+
+    def _answer(
+        self, method: str, path: str, body: str, headers: Any
+    ) -> tuple[int, dict[str, str], Any]:
+        url = urlsplit(path)
+        asked = {name: values[0] for name, values in parse_qs(url.query).items()}
+        if url.path == "/token":
+            return self._token(dict(parse_qsl(body)))
+        scopes = self.tokens.get((headers["Authorization"] or "").removeprefix("Bearer "))
+        if scopes is None:
+            return 401, {}, {"error": "invalid_token"}
+        accept, kind = headers["Accept"], headers["Content-Type"]
+        one = re.fullmatch(r"/items/(\d+)/lineitem(/results|/scores)?", url.path)
+        if url.path == "/members":
+            assert accept == "application/vnd.ims.lti-nrps.v2.membershipcontainer+json"
+            assert MEMBERSHIPS in scopes
+            status, links, members = self._paged(path, [self._member(user) for user in self.users])
+            return status, links, {"id": path, "context": {"id": "c1"}, "members": members}
+        assert asked.pop("type_id") == "3"
+        if url.path == "/items":
+            if method == "POST":
+                assert (kind, LINE_ITEM in scopes) == (
+                    "application/vnd.ims.lis.v2.lineitem+json",
+                    True,
+                )
+                return self._make(json.loads(body))
+            assert accept == "application/vnd.ims.lis.v2.lineitemcontainer+json"
+            names = {"resource_id": "resourceId", "tag": "tag"}
+            wanted = {names[name]: value for name, value in asked.items() if name in names}
+            found = [item for item in self.items.values() if wanted.items() <= item.items()]
+            return self._paged(path, found)
+        item = f"{self.address}/items/{one[1]}/lineitem?type_id=3" if one else ""
+        if one is None or item not in self.items:
+            return 404, {}, {"error": "no such line item"}
+        if one[2] == "/scores":
+            assert (method, kind) == ("POST", "application/vnd.ims.lis.v1.score+json")
+            assert SCORE in scopes
+            return self._score(json.loads(body), headers["Authorization"].split()[1])
+        if one[2] == "/results":
+            assert accept == "application/vnd.ims.lis.v2.resultcontainer+json"
+            assert RESULT in scopes
+            users = [u for u in self.users if asked.get("user_id", f"u{u}") == f"u{u}"]
+            results = [self._result(user) for user in users if user in self.grades]
+            return self._paged(path, results)
+        assert accept == "application/vnd.ims.lis.v2.lineitem+json"
+        return 200, {}, {"scoreMaximum": self.worth, **self.items[item]}
+
+    def _token(self, fields: dict[str, str]) -> tuple[int, dict[str, str], Any]:
+        assert fields["grant_type"] == "client_credentials"
+        assert fields["client_assertion_type"].endswith(":jwt-bearer")
+        try:
+            keys = jwt.PyJWKSet.from_dict(self.jwks)
+            name = jwt.get_unverified_header(fields["client_assertion"])["kid"]
+            claims = jwt.decode(
+                fields["client_assertion"],
+                keys[name],
+                algorithms=["RS256"],
+                audience=f"{self.address}/token",
+                options={"require": ["iss", "sub", "aud", "iat", "exp", "jti"]},
+            )
+        except (jwt.PyJWTError, KeyError) as error:
+            return 400, {}, {"error": "invalid_client", "error_description": str(error)}
+        assert claims["iss"] == claims["sub"] == "client-7"
+        assert claims["jti"] not in self.assertions, "an assertion holds once"
+        self.assertions.add(claims["jti"])
+        token = f"{TOKEN}-{len(self.assertions)}"
+        self.tokens[token] = {*fields["scope"].split()}
+        if not self.tokens[token] <= {*self.scopes, MEMBERSHIPS}:
+            return 400, {}, {"error": "invalid_scope"}
+        told = {"access_token": token, "token_type": "Bearer", "scope": fields["scope"]}
+        return 200, {}, {**told, "expires_in": self.token_seconds}
+
+    def _make(self, item: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
+        made = {"id": f"{self.address}/items/{len(self.items) + 1}/lineitem?type_id=3", **item}
+        self.items[made["id"]] = made
+        return 201, {}, made
+
+    def _score(self, score: dict[str, Any], token: str) -> tuple[int, dict[str, str], Any]:
+        user = int(score["userId"][1:])
+        if user in self.refused:
+            words = self.refused[user].replace(TOKEN, token)
+            return 400, {}, {"errors": {"message": words}}
+        assert score["gradingProgress"] == "FullyGraded"
+        assert score["scoreMaximum"] > 0
+        if score["timestamp"] <= self.times.get(user, ""):
+            return 409, {}, {"error": "Refusing score with an earlier timestamp"}
+        self.times[user] = score["timestamp"]
+        self.scores.append(score)
+        if user not in self.locked:
+            self.grades[user] = score["scoreGiven"] * self.worth / score["scoreMaximum"]
+        if "comment" in score:
+            self.comments.setdefault(user, []).append(score["comment"])
+        self._wrote(user)
+        # As Moodle does: nothing at all.
+        return 200, {}, b""
+
+    def _member(self, user: int) -> dict[str, Any]:
+        return {
+            "user_id": f"u{user}",
+            "name": f"First{user} Last{user}",
+            "email": f"s{user}@uni.example",
+            "status": "Active",
+            "roles": ["http://purl.imsglobal.org/vocab/lis/v2/membership#Learner"],
+            **self.members.get(user, {}),
+        }
+
+    def _result(self, user: int) -> dict[str, Any]:
+        found = {
+            "userId": f"u{user}",
+            "resultScore": self.grades[user],
+            "resultMaximum": self.worth,
+        }
+        if self.shows_comments and user in self.comments:
+            found["comment"] = self.comments[user][-1]
+        return found
+
+    def _paged(self, path: str, items: list[Any]) -> tuple[int, dict[str, str], Any]:
+        asked = parse_qs(urlsplit(path).query)
+        size = min(int(asked.get("limit", [str(self.page)])[0]), 100)
+        page = int(asked.get("page", ["1"])[0])
+        links = {}
+        if page * size < len(items):
+            base = re.sub(r"[&?]page=\d+", "", path)
+            sign = "&" if "?" in base else "?"
+            links["Link"] = f'<{self.address}{base}{sign}page={page + 1}>; rel="next"'
+        return 200, links, items[(page - 1) * size : page * size]
 
 
 @contextlib.contextmanager

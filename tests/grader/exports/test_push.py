@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_plus
 
 import msgspec
 import pytest
-from click.testing import Result
 
-from grader import submissions
-from grader.course.manifest import Course
 from grader.exports.push import comparison
 from grader.exports.push.canvas import Canvas
 from grader.gradebook import Gradebook
-from grader.gradebook.corrections import Correction
 from grader.gradebook.pushed import Pushed, pushing, reading
-from grader.results import ExerciseResult, Finding, Outcome, Status, StudentInfo, Visibility
-from grader.submissions import ExerciseFile, Submission
+from grader.results import Status, StudentInfo
 from grader.submissions.source import code_digest
-from tests.grader.builders import checked, exercise, result
-from tests.grader.command import invoke
+from tests.grader.builders import result
+from tests.grader.exports.classroom_of_push import (
+    BUSY,
+    CLASS,
+    FEW,
+    FILE,
+    FIRST,
+    LAST,
+    PATIENCE_SECONDS,
+    SECOND,
+    SECRET,
+    THIRD,
+    Pushing,
+    School,
+    info_of,
+    kill_at,
+    scores,
+    verdict,
+)
 from tests.grader.exports.platforms import (
     TOKEN,
     CanvasServer,
@@ -37,133 +45,6 @@ from tests.grader.exports.platforms import (
     same,
     serving,
 )
-from tests.grader.gradebook.conftest import HERE, SUITE, key_of
-
-SECRET = "CANARY_91c4"
-CLASS = 300
-FEW = 4
-PATIENCE_SECONDS = 120
-FILE = b"x = 1\n"
-BUSY = ("busy",)
-FIRST, SECOND, THIRD, LAST = range(1001, 1001 + FEW)
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client waited, without waiting."""
-    waited: list[float] = []
-    monkeypatch.setattr(time, "sleep", waited.append)
-    return waited
-
-
-class School:
-    """A graded class, whose students have the ids of both platforms."""
-
-    def __init__(self, course: Course, results: Path) -> None:
-        self.course, self.results = course, results
-
-    def grade(self, scores: dict[int, float], **changes: Any) -> None:
-        """Keep an attempt and its verdict of so many of ten points for each student."""
-        with Gradebook.open_to_write(self.results) as book:
-            book.begin(self.course)
-            with book.transaction():
-                for user, score in scores.items():
-                    source = FILE + f"# {user} {score}\n".encode()
-                    found = submissions.Attempt(
-                        student=info_of(user),
-                        submitted_at=f"2026-10-01T10:{len(book.tables.attempts_of(f's{user}')):02}:00Z",
-                        origin="lab.zip",
-                        path=Path("lab.zip"),
-                    )
-                    submission = Submission(f"s{user}", {"task": ExerciseFile(source)})
-                    attempt = book.register(found, submission)
-                    book.keep(attempt, key_of(source), 0, verdict(score, **changes), HERE)
-            book.finish(())
-
-    def correct(self, user: int, **fields: Any) -> None:
-        made = Correction(
-            student=f"s{user}",
-            exercise="task",
-            reason="shown in the lab",
-            author="ben",
-            time=datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC),
-            **fields,
-        )
-        with Gradebook.open_to_write(self.results) as book:
-            book.correct(made)
-
-
-def info_of(user: int) -> StudentInfo:
-    ids = {"canvas_id": str(user), "moodle_identifier": f"Participant {user + 5000}"}
-    return StudentInfo(id=f"s{user}", name=f"First{user} Last{user}", ids=ids)
-
-
-def verdict(score: float, **changes: Any) -> ExerciseResult:
-    """A result whose hidden test failed with a value that students must not read."""
-    found = Finding("It gives {value}.", values={"value": SECRET})
-    hidden = checked(
-        "test_hidden",
-        Outcome.FAILED,
-        visibility=Visibility.HIDDEN,
-        message=f"It gives {SECRET}.",
-        finding=found,
-        printed=SECRET,
-    )
-    status = Status.PASSED if score == 10 else Status.PARTIAL
-    given = {"name": "task", "worth": 10.0, "status": status, "score": score, "output": SECRET}
-    return exercise(checked(), hidden, **{**given, **changes})
-
-
-@pytest.fixture
-def school(tmp_path: Path, write_course: Callable[..., Course]) -> School:
-    return School(write_course(tmp_path / "course", SUITE), tmp_path / "results")
-
-
-def scores(count: int) -> dict[int, float]:
-    """Points of so many students, of which few are the same."""
-    return {user: user % 97 / 10 for user in range(1001, 1001 + count)}
-
-
-class Pushing:
-    """A class and a platform, and `grade push` from one to the other."""
-
-    def __init__(self, school: School, platform: Platform, option: str) -> None:
-        self.school, self.platform, self.option = school, platform, option
-
-    def arguments(self, *more: str, url: str = "") -> list[str]:
-        return ["push", str(self.school.results), self.option, url or self.platform.url, *more]
-
-    def __call__(self, *more: str, url: str = "", token: str = TOKEN) -> Result:
-        words = self.arguments(*(more or ("--yes",)), url=url)
-        tokens = {"CANVAS_TOKEN": token, "MOODLE_TOKEN": token}
-        return invoke(*words, cwd=self.school.results, **tokens)
-
-    def comments(self, user: int) -> list[str]:
-        return self.platform.comments.get(user, [])
-
-
-@pytest.fixture
-def canvas(school: School, waits: list[float]) -> Iterator[Pushing]:
-    platform = CanvasServer(FEW)
-    school.grade(scores(FEW))
-    with serving(platform):
-        yield Pushing(school, platform, "--canvas")
-
-
-@pytest.fixture
-def moodle(school: School, waits: list[float]) -> Iterator[Pushing]:
-    platform = MoodleServer(FEW)
-    school.grade(scores(FEW))
-    with serving(platform):
-        yield Pushing(school, platform, "--moodle")
-
-
-@pytest.fixture(params=["canvas", "moodle"])
-def push(request: pytest.FixtureRequest) -> Pushing:
-    """A push to either platform."""
-    pushing: Pushing = request.getfixturevalue(request.param)
-    return pushing
-
 
 # --- every student, once ------------------------------------------------------------------------------
 
@@ -207,8 +88,8 @@ def test_only_a_student_whose_points_changed_gets_new_ones_and_a_new_comment(pus
     assert push.platform.grades[SECOND] == 9.5
     assert "Well explained." in push.comments(SECOND)[-1]
     assert "shown in the lab" in push.comments(SECOND)[-1]
-    # Canvas's comments add up, Moodle has one.
-    assert len(push.comments(SECOND)) == (2 if push.option == "--canvas" else 1)
+    # Comments add up, but Moodle has one.
+    assert len(push.comments(SECOND)) == (1 if push.option == "--moodle" else 2)
 
 
 def test_a_comment_of_before_is_sent_again_once_it_holds_again(canvas: Pushing) -> None:
@@ -234,32 +115,6 @@ def test_points_that_are_there_already_are_not_sent_and_ours_from_then_on(canvas
     assert canvas.platform.grades[FIRST] == 9.5
     assert canvas.platform.written == 1
     assert not canvas.platform.comments, done.stderr
-
-
-def kill_at(push: Pushing, write: int) -> None:
-    """Push, and kill it when the platform has done so many writes and before its answer to the last one."""
-    platform, started = push.platform, list[subprocess.Popen[bytes]]()
-
-    def kill(written: int) -> None:
-        if written == write:
-            started[0].kill()
-            started[0].wait(PATIENCE_SECONDS)
-
-    platform.at_write = kill
-    # The platform answers nothing before the process is known.
-    with platform.lock:
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-P", "-m", "grader.cli", *push.arguments("--yes")],
-                env={**os.environ, "CANVAS_TOKEN": TOKEN, "MOODLE_TOKEN": TOKEN},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        )
-    assert started[0].wait(PATIENCE_SECONDS) != 0
-    with platform.lock:
-        assert platform.written == write
-    platform.at_write = lambda _: None
 
 
 @pytest.mark.parametrize("write", [1, 3])
@@ -515,17 +370,17 @@ def test_names_of_hidden_tests_are_in_no_request_if_nothing_is_disclosed(push: P
     assert push.platform.written == FEW
 
 
-def test_an_unmatched_student_is_told_and_not_guessed(push: Pushing) -> None:
-    with Gradebook.open_to_write(push.school.results) as book, book.transaction():
+def test_an_unmatched_student_is_told_and_not_guessed(rest: Pushing) -> None:
+    with Gradebook.open_to_write(rest.school.results) as book, book.transaction():
         book.tables.put_student(StudentInfo(id=f"s{FIRST}", name="Somebody Else"))
         # The id of one and the name of another.
         ids = {"canvas_id": "999", "moodle_identifier": "Participant 999"}
         name = f"First{SECOND} Last{SECOND}"
         book.tables.put_student(StudentInfo(id=f"s{SECOND}", name=name, ids=ids))
-    done = push()
+    done = rest()
     assert f"s{FIRST}: is not among the students of the assignment in" in done.stderr
     assert f"s{SECOND}: is not among the students" in done.stderr
-    assert sorted(push.platform.grades) == [THIRD, LAST]
+    assert sorted(rest.platform.grades) == [THIRD, LAST]
 
 
 # --- before it is sent ----------------------------------------------------------------------------------
@@ -663,35 +518,35 @@ def test_a_limit_is_waited_for_as_long_as_it_says_and_no_longer_than_is_bearable
 
 
 def test_a_wrong_token_is_refused_at_once_and_shown_nowhere(
-    push: Pushing, waits: list[float]
+    rest: Pushing, waits: list[float]
 ) -> None:
-    done = push(token="wr0ng~token")
+    done = rest(token="wr0ng~token")
     assert done.exit_code == 3
     assert "refuses the token" in done.stderr
     assert "wr0ng" not in done.stderr
     assert waits == []
 
 
-def test_a_token_is_in_the_environment(push: Pushing) -> None:
-    done = push(token="")
+def test_a_token_is_in_the_environment(rest: Pushing) -> None:
+    done = rest(token="")
     assert done.exit_code == 2
     assert "_TOKEN" in done.stderr
-    assert push.platform.requests == []
+    assert rest.platform.requests == []
     # In no address, which servers log.
-    push()
-    assert all(TOKEN not in path for _, path, _ in push.platform.requests)
+    rest()
+    assert all(TOKEN not in path for _, path, _ in rest.platform.requests)
 
 
 @pytest.mark.parametrize("host", ["example.edu", "user@example.edu"])
-def test_an_address_on_which_others_could_read_is_refused(push: Pushing, host: str) -> None:
-    place = push.platform.url.removeprefix(push.platform.address)
-    done = push(url=f"http://{host}{place}")
+def test_an_address_on_which_others_could_read_is_refused(rest: Pushing, host: str) -> None:
+    place = rest.platform.url.removeprefix(rest.platform.address)
+    done = rest(url=f"http://{host}{place}")
     assert done.exit_code == 2
     assert "https" in done.stderr or "not the address" in done.stderr
 
 
-def test_another_page_of_the_platform_is_no_assignment(push: Pushing) -> None:
-    done = push(url=f"{push.platform.address}/courses/12")
+def test_another_page_of_the_platform_is_no_assignment(rest: Pushing) -> None:
+    done = rest(url=f"{rest.platform.address}/courses/12")
     assert done.exit_code == 2
     assert "copy it from your browser" in done.stderr
 

@@ -195,7 +195,7 @@ def test_no_page_is_left_out() -> None:
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
     pages = {path.replace("{exercise}", "greeting") for path in pages} - {"/exercise/greeting/file"}
-    # Those of a sign-in elsewhere are opened in test_university.
-    elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university")
+    # Those of a sign-in elsewhere are opened in test_university_browser and test_launch_browser.
+    elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university", "/lti/")
     others = {path for path in pages if path.startswith(elsewhere)}
     assert pages - others == set(BUTTONS)

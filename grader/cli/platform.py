@@ -1,0 +1,192 @@
+"""`grade platform`: the LTI platforms from which students sign in, and to which their points go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from grader.cli import options as shared
+from grader.cli.border import Command
+from grader.cli.results import open_book
+from grader.errors import SubmissionError
+from grader.gradebook import platforms
+from grader.gradebook.platforms import Platform, changing_platforms
+from grader.student.server import checked_address
+from grader.text import clean, counted
+
+_ACTIONS = ("show", "add", "list", "remove")
+# The addresses of Canvas at Instructure, which are the same for every school.
+_CANVAS = {
+    "issuer": "https://canvas.instructure.com",
+    "authorization": "https://sso.canvaslms.com/api/lti/authorize_redirect",
+    "token": "https://sso.canvaslms.com/login/oauth2/token",
+    "keys": "https://sso.canvaslms.com/api/lti/security/jwks",
+    "name": "Canvas",
+}
+_MOODLE = {
+    "issuer": "",
+    "authorization": "/mod/lti/auth.php",
+    "token": "/mod/lti/token.php",
+    "keys": "/mod/lti/certs.php",
+}
+
+
+@click.command(cls=Command)
+@click.argument("action", type=click.Choice(_ACTIONS))
+@click.argument("results", metavar="RESULTS", type=shared.FOLDER)
+@click.argument("platform_name", metavar="[NAME]", default="")
+@click.option("--address", metavar="URL", help="With show: the address of your server.")
+@click.option("--canvas", is_flag=True, help="Fill in the addresses of Canvas at Instructure.")
+@click.option("--moodle", metavar="URL", help="Fill in the addresses of the Moodle at URL.")
+@click.option("--issuer", metavar="URL", help="The platform's issuer, also called platform id.")
+@click.option("--client-id", metavar="ID", help="The client id that the platform gave this tool.")
+@click.option(
+    "--deployment",
+    "deployments",
+    metavar="ID",
+    multiple=True,
+    help="A deployment id that the platform gave; several times for several.",
+)
+@click.option("--authorization", metavar="URL", help="Its authentication request URL.")
+@click.option("--token", metavar="URL", help="Its access token URL.")
+@click.option("--keys", metavar="URL", help="Its public keyset URL (JWKS).")
+@click.option("--name", metavar="NAME", help="Its name on pages for staff.")
+@click.option(
+    "--claim",
+    metavar="CLAIM",
+    help="What the platform tells of a user that must equal --column: email (the default), "
+    "lis_person_sourcedid or another claim.",
+)
+@click.option("--column", metavar="COLUMN", help="The class list's column for --claim; email.")
+@click.option(
+    "--audience", metavar="TEXT", help="For whom requests for tokens are signed, if not --token."
+)
+def platform(
+    action: str,
+    results: Path,
+    platform_name: str,
+    address: str | None,
+    canvas: bool,
+    moodle: str | None,
+    deployments: tuple[str, ...],
+    **given: str | None,
+) -> None:
+    """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
+
+    `show` prints the addresses to enter in the platform. `add` keeps the addresses that the platform shows
+    then; one with the same issuer and client id is replaced. `list` shows the platforms and the links from
+    which this server was launched, and `remove` removes a platform with all that its launches told. A running
+    server notices changes at once. docs/serve.md has the steps for Canvas and Moodle.
+
+    \b
+    Examples:
+      grade platform show results --address https://grade.example.org
+      grade platform add results --canvas --client-id 10000000000007 --deployment 1:abc
+      grade platform add results --moodle https://moodle.example.edu --client-id X9 --deployment 2
+      grade platform list results
+      grade platform remove results Canvas
+    """
+    if action == "show":
+        _show(results, address)
+    elif action == "add":
+        filled = _filled(canvas=canvas, moodle=moodle)
+        fields = {**filled, **{name: text for name, text in given.items() if text}}
+        _add(results, fields, deployments)
+    elif action == "list":
+        with open_book(results) as book:
+            for line in _listed(platforms.platforms(book), platforms.links(book)):
+                click.echo(line)
+    else:
+        _remove(results, platform_name)
+
+
+def _show(results: Path, address: str | None) -> None:
+    from grader.gradebook.tool_key import made_key
+
+    if address is None:
+        raise click.UsageError("Name the address of your server: --address https://....")
+    base = checked_address(address)
+    platforms.refuse_unsafe(base, "the address of a server for a platform")
+    results.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made_key(results)
+    for name, place in (
+        ("Initiate login URL", f"{base}/lti/login"),
+        ("Redirect URI, tool URL, target link URI", f"{base}/lti/launch"),
+        ("Public keyset (JWKS) URL", f"{base}/lti/keys"),
+    ):
+        click.echo(f"{name}: {place}")
+
+
+def _filled(*, canvas: bool, moodle: str | None) -> dict[str, str]:
+    """Return the addresses of a platform that is known."""
+    if canvas and moodle is not None:
+        raise click.UsageError("Give --canvas or --moodle, not both.")
+    if canvas:
+        return _CANVAS
+    if moodle is None:
+        return {}
+    base = checked_address(moodle)
+    return {**{name: base + path for name, path in _MOODLE.items()}, "name": "Moodle"}
+
+
+def _add(results: Path, fields: Mapping[str, str], deployments: tuple[str, ...]) -> None:
+    for needed in ("issuer", "client_id", "authorization", "token", "keys"):
+        if not fields.get(needed):
+            raise click.UsageError(f"Give --{needed.replace('_', '-')}, as the platform shows it.")
+    if not deployments:
+        raise click.UsageError("Give at least one --deployment, as the platform shows it.")
+    known = Platform(deployments=deployments, **fields)
+    from grader.gradebook.tool_key import made_key
+
+    with changing_platforms(results) as book:
+        others = [
+            each.name
+            for each in platforms.platforms(book)
+            if (each.issuer, each.client_id) != (known.issuer, known.client_id)
+        ]
+        if known.name in others:
+            raise click.UsageError(
+                f"Another platform is called {known.name!r}: give this one another --name."
+            )
+        made_key(results)
+        was_there = platforms.add_platform(book, known)
+    click.echo(f"{clean(known.title)} is {'replaced' if was_there else 'registered'}.")
+
+
+def _remove(results: Path, name: str) -> None:
+    if not name:
+        raise click.UsageError("Name the platform to remove, as `grade platform list` shows it.")
+    with open_book(results):
+        # A folder without a gradebook gets none.
+        pass
+    with changing_platforms(results) as book:
+        there = platforms.platforms(book)
+        found = [each for each in there if name in (each.name, each.issuer, each.client_id)]
+        if len(found) != 1:
+            names = ", ".join(f"{clean(e.title)} ({clean(e.client_id)})" for e in there) or "none"
+            many = "Several platforms are" if found else "No platform is"
+            raise SubmissionError(f"{many} called {clean(name)!r}. Registered: {names}.")
+        platforms.remove_platform(book, found[0].issuer, found[0].client_id)
+    click.echo(f"{clean(found[0].title)} is removed, with all that its launches told.")
+
+
+def _listed(known: list[Platform], links: list[platforms.Link]) -> Iterator[str]:
+    """Yield the platforms, each with its links."""
+    if not known:
+        yield "No platform is registered: `grade platform add` does that."
+    for each in known:
+        deployments = ", ".join(map(clean, each.deployments))
+        yield (
+            f"{clean(each.title)}: {clean(each.issuer)}, client {clean(each.client_id)}, "
+            f"{counted(len(each.deployments), 'deployment')} ({deployments}), "
+            f"{clean(each.claim)} is {clean(each.column)} of the class list"
+        )
+        mine = [e for e in links if (e.issuer, e.client_id) == (each.issuer, each.client_id)]
+        for link in mine:
+            grades = "" if link.lineitem or link.lineitems else ", without grades"
+            names = "" if link.memberships else ", without names and roles"
+            yield f"  {platforms.described(each, link)}{grades}{names}"
+        if not mine:
+            yield "  never launched"

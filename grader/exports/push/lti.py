@@ -1,0 +1,482 @@
+"""LTI Advantage: a column in the grade book of any LTI platform, and the names and roles of its course.
+
+Assignment and Grade Services 2.0 take scores and tell results; Names and Role Provisioning Services 2.0 tells
+who is a student. The addresses are from launches, which the platform signed. A score is points and comment in
+one request. A platform need not tell its comments, so points that arrived are the sign that a comment did.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from grader.errors import UsageError
+from grader.exports.formats.feedback import plain_feedback
+from grader.exports.matching import Key, name_key, person_of
+from grader.exports.push.client import (
+    Body,
+    Client,
+    NoJson,
+    Points,
+    PushError,
+    Refused,
+    TokenRefused,
+    Unclear,
+    read_as,
+    with_query,
+)
+from grader.exports.push.comparison import Change, There
+from grader.exports.texts import one_line, shortened
+from grader.gradebook import Gradebook
+from grader.gradebook.platforms import Link, Platform
+from grader.gradebook.tool_key import ToolKey
+from grader.results import Entry, StudentInfo
+from grader.student.server import PAUSES_SECONDS
+from grader.text import clean
+
+T = TypeVar("T")
+
+_AGS = "https://purl.imsglobal.org/spec/lti-ags/scope/"
+LINE_ITEM, RESULT, SCORE = f"{_AGS}lineitem", f"{_AGS}result.readonly", f"{_AGS}score"
+_LINE_ITEM_READ = f"{LINE_ITEM}.readonly"
+MEMBERSHIPS = "https://purl.imsglobal.org/spec/lti-nrps/scope/contextmembership.readonly"
+
+_OF_LINE_ITEM = "application/vnd.ims.lis.v2.lineitem+json"
+_OF_LINE_ITEMS = "application/vnd.ims.lis.v2.lineitemcontainer+json"
+_OF_RESULTS = "application/vnd.ims.lis.v2.resultcontainer+json"
+_OF_SCORE = "application/vnd.ims.lis.v1.score+json"
+_OF_MEMBERS = "application/vnd.ims.lti-nrps.v2.membershipcontainer+json"
+# A line item that we make is found again by this tag and the id of the work.
+TAG = "lab-bench"
+_LONGER = "limit=100"
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+# A score that is sent is no submission: its time would be that of the request.
+_CANVAS_SUBMISSION = "https://canvas.instructure.com/lti/submission"
+# Platforms keep a comment in a column of text, of which the shortest has 64 KiB.
+_LONGEST_COMMENT = 16_000
+_TOKEN_SECONDS = 3600.0
+# A token is replaced before it ends, so that no request meets the end.
+_BEFORE_END_SECONDS = 60.0
+
+
+class _Token(msgspec.Struct):
+    access_token: str
+    expires_in: float = _TOKEN_SECONDS
+
+
+class _LineItem(msgspec.Struct, rename="camel"):
+    id: str
+    label: str | None = None
+    score_maximum: Points | None = None
+    resource_id: str | None = None
+    tag: str | None = None
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    user_id: str | int
+    result_score: Points | None = None
+    result_maximum: Points | None = None
+    comment: str | None = None
+
+
+class _Members(msgspec.Struct):
+    members: list[dict[str, Any]] = []
+
+
+def work_of(book: Gradebook, assignment: str = "") -> str:
+    """Return the id of the work of a gradebook, or of an assignment in it, in a column that we make."""
+    facts = book.facts
+    return "/".join(filter(None, (facts.course.name, assignment or facts.assignment)))
+
+
+class Lti:
+    """The column of a link in a platform's grade book; one is found by the id of the work, or made.
+
+    `users` are students by the platform's ids, as launches told. `work` identifies the assignment in a column
+    that we make, with the `title`.
+
+    Raises UsageError for a link to which no points can be sent, PushError if the platform refuses.
+    """
+
+    one_comment = True
+    reads_comments = False
+
+    def __init__(
+        self,
+        platform: Platform,
+        link: Link,
+        key: ToolKey,
+        users: Mapping[str, str],
+        work: str,
+        title: str,
+    ) -> None:
+        self.name = clean(one_line(platform.title), 100)
+        self._link, self._users, self._work, self._title = link, users, work, one_line(title)
+        self._platform = platform
+        self._sent: dict[str, Change] = {}
+        self._refuse_missing()
+        self._services = _Services(self.name, platform, link, key)
+        self._column = link.lineitem
+        place = link.lineitem or f"{link.lineitems}#{work}"
+        self.address = f"{link.issuer} {link.client_id} {place}"
+        item = self._read_item() if link.lineitem else self._found()
+        self.worth: float | None = None if item is None else item.score_maximum
+        if self.worth == 0:
+            raise UsageError(
+                f"The column in {self.name} is worth 0 points there: change that first."
+            )
+        self.notes = [self._about(item)]
+        self.keys: Sequence[Key] = (
+            Key("student", "id"),
+            Key("claim", "column"),
+            Key("email", "email", alias=True),
+            Key("name", "name", alias=True),
+        )
+
+    def _refuse_missing(self) -> None:
+        """Raise UsageError for a link whose platform did not give what is needed."""
+        link = self._link
+        if not (link.lineitem or link.lineitems):
+            raise UsageError(
+                f"{self.name} gave no address for grades in its last launch of {_called(link)}: allow the tool "
+                "Assignment and Grade Services there, and launch it once more."
+            )
+        if missing := {SCORE, RESULT} - {*link.scopes}:
+            words = ", ".join(sorted(scope.removeprefix(_AGS) for scope in missing))
+            raise UsageError(
+                f"{self.name} does not allow this tool {words}, which it needs to send scores and to see what "
+                "is there: allow that, and launch it once more."
+            )
+
+    def _about(self, item: _LineItem | None) -> str:
+        where = _called(self._link)
+        if item is None and not self._column:
+            return f"{where} in {self.name} has no column for this yet: one is made with the first score."
+        label = clean(one_line(item.label or ""), 200) if item is not None else ""
+        return (
+            f"{label or where} in {self.name}. Students see points and comments as it is set there."
+        )
+
+    # --- the column -----------------------------------------------------------------------------
+
+    @property
+    def _may_read_items(self) -> bool:
+        return bool({LINE_ITEM, _LINE_ITEM_READ} & {*self._link.scopes})
+
+    def _read_item(self) -> _LineItem | None:
+        """Read the column of the link; None if the platform does not allow that."""
+        if not self._may_read_items:
+            return None
+        answer = self._services.read(self._column, _OF_LINE_ITEM)
+        return read_as(answer, _LineItem, "a line item")
+
+    def _found(self) -> _LineItem | None:
+        """Find the column that we made before, or that Deep Linking made."""
+        if not self._may_read_items:
+            raise UsageError(
+                f"{self.name} gave no column for {_called(self._link)}, and does not allow this tool to list "
+                "columns: allow that, or set the link to be graded there, and launch it once more."
+            )
+        asked = with_query(
+            self._link.lineitems, urllib.parse.urlencode({"resource_id": self._work, "tag": TAG})
+        )
+        items = self._services.listed(
+            asked, list[_LineItem], _OF_LINE_ITEMS, "a list of line items"
+        )
+        mine = [
+            item
+            for page in items
+            for item in page
+            if item.resource_id == self._work and item.tag == TAG
+        ]
+        if len(mine) > 1:
+            raise UsageError(
+                f"{self.name} has {len(mine)} columns for {self._work} in {_called(self._link)}: remove all "
+                "but one there."
+            )
+        if mine:
+            self._column = mine[0].id
+            return mine[0]
+        if LINE_ITEM not in self._link.scopes:
+            raise UsageError(
+                f"{self.name} has no column for {_called(self._link)}, and does not allow this tool to make "
+                "one: allow that, or set the link to be graded there, and launch it once more."
+            )
+        return None
+
+    def _made(self) -> None:
+        """Make the column; without an answer, look first whether it was made."""
+        item = {
+            "scoreMaximum": self.worth,
+            "label": self._title or self._work,
+            "resourceId": self._work,
+            "tag": TAG,
+        }
+        body = Body(msgspec.json.encode(item), _OF_LINE_ITEM)
+        for pause in (*PAUSES_SECONDS, None):
+            try:
+                answer = self._services.ask("POST", self._link.lineitems, body, _OF_LINE_ITEM)
+            except Unclear:
+                if pause is None:
+                    raise
+            else:
+                self._column = read_as(answer, _LineItem, "a line item").id
+                return
+            time.sleep(pause)
+            if self._found() is not None:
+                return
+        raise AssertionError("the last try returns or raises")
+
+    # --- what the comparison asks ---------------------------------------------------------------
+
+    def person(self, entry: Entry) -> Mapping[str, str]:
+        """Return the names and ids by which a student is matched."""
+        person = person_of(entry.student)
+        return {**person, "column": _folded(_cell(entry.student, self._platform.column))}
+
+    def worded(self, entry: Entry, title: str) -> str:
+        """Return the comment as plain text, as the service wants it."""
+        return shortened(plain_feedback(entry, title).rstrip("\n"), _LONGEST_COMMENT)
+
+    def students(self) -> list[There]:
+        """Read the students of the platform's course, and their results.
+
+        Without names and roles, they are those who launched.
+        """
+        results = self._results()
+        if not self._link.memberships:
+            return [self._there(user, {}, results) for user in self._users]
+        found: dict[str, There] = {}
+        for member in self._members():
+            user = _text(member, "user_id")
+            if user and _is_student(member):
+                found[user] = self._there(user, member, results)
+        return list(found.values())
+
+    def student(self, there: There) -> There:
+        """Read one student's result again."""
+        results = self._results(there.user)
+        points, comments = results.get(there.user, (None, ()))
+        return msgspec.structs.replace(there, points=points, comments=comments)
+
+    def points(self) -> Mapping[str, float | None]:
+        """Read the points of all students."""
+        return {user: points for user, (points, _) in self._results().items()}
+
+    def send(self, change: Change) -> None:
+        """Send points, and the comment if it is new, in one request."""
+        if not self._column:
+            self._made()
+        mine = change.mine
+        score: dict[str, Any] = {
+            "userId": change.there.user,
+            "scoreGiven": round(mine.points, 2),
+            "scoreMaximum": self.worth,
+            # With parts of a second: a platform refuses a score that is not newer than the last one.
+            "timestamp": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            "activityProgress": "Initialized" if mine.absent else "Completed",
+            "gradingProgress": "FullyGraded",
+            _CANVAS_SUBMISSION: {"new_submission": False},
+        }
+        if change.new_comment:
+            score["comment"] = mine.comment
+        self._sent[change.there.user] = change
+        body = Body(msgspec.json.encode(score), _OF_SCORE)
+        self._services.ask("POST", _below(self._column, "scores"), body, answers=False)
+
+    def _results(self, user: str = "") -> dict[str, tuple[float | None, tuple[str, ...]]]:
+        """Read points and comment of all users who have a result, or of one."""
+        if not self._column:
+            return {}
+        address = _below(self._column, "results")
+        if user:
+            address = with_query(address, urllib.parse.urlencode({"user_id": user}))
+        pages = self._services.listed(address, list[_Result], _OF_RESULTS, "a list of results")
+        return {
+            str(result.user_id): (
+                self._points_of(result),
+                (result.comment,) if result.comment else (),
+            )
+            for page in pages
+            for result in page
+        }
+
+    def _points_of(self, result: _Result) -> float | None:
+        """Return the points of a result, on the scale of the column."""
+        points, out_of = result.result_score, result.result_maximum
+        if points is None:
+            # Some platforms leave out a 0.
+            sent = self._sent.get(str(result.user_id))
+            return 0.0 if sent is not None and sent.mine.points == 0 else None
+        return points * self.worth / out_of if out_of and self.worth else points
+
+    def _members(self) -> Iterator[dict[str, Any]]:
+        what = "a list of members"
+        for page in self._services.listed(self._link.memberships, _Members, _OF_MEMBERS, what):
+            yield from page.members
+
+    def _there(
+        self,
+        user: str,
+        member: Mapping[str, Any],
+        results: Mapping[str, tuple[float | None, tuple[str, ...]]],
+    ) -> There:
+        points, comments = results.get(user, (None, ()))
+        name = _text(member, "name") or " ".join(
+            filter(None, (_text(member, "given_name"), _text(member, "family_name")))
+        )
+        cells = {
+            "student": self._users.get(user, ""),
+            "claim": _folded(_text(member, self._platform.claim)),
+            "email": _folded(_text(member, "email")),
+            "name": name_key(name),
+        }
+        shown = name or self._users.get(user, "")
+        return There(user=user, name=shown, cells=cells, points=points, comments=comments)
+
+
+class _Services:
+    """Requests to a platform's services, with an access token that is asked for when it is needed."""
+
+    def __init__(self, name: str, platform: Platform, link: Link, key: ToolKey) -> None:
+        self._name, self._platform, self._key = name, platform, key
+        addresses = (link.lineitem, link.lineitems, link.memberships)
+        self._origins = {_origin(address) for address in addresses if address}
+        wanted = [LINE_ITEM, _LINE_ITEM_READ, RESULT, SCORE]
+        scopes = [scope for scope in wanted if scope in link.scopes]
+        self._scopes = " ".join(scopes + [MEMBERSHIPS] * bool(link.memberships))
+        self._token, self._ends_at = "", 0.0
+
+    def read(self, url: str, accept: str) -> Any:
+        """Return the JSON at an address; temporary failures are retried."""
+        return self._with_token(url, lambda client: client.read(url, accept=accept).value)
+
+    def listed(self, url: str, kind: type[T], accept: str, what: str) -> list[T]:
+        """Return the pages of a list."""
+        pages = self._with_token(
+            url, lambda client: list(client.pages(url, accept=accept, longer=_LONGER))
+        )
+        return [read_as(page, kind, what) for page in pages]
+
+    def ask(
+        self, method: str, url: str, body: Body, accept: str = "", *, answers: bool = True
+    ) -> Any:
+        """Send a request once."""
+        return self._with_token(
+            url, lambda client: client.ask(method, url, body, accept=accept, answers=answers).value
+        )
+
+    def _with_token(self, url: str, asked: Any) -> Any:
+        """Ask with the token that there is; one that ended early is replaced, once."""
+        try:
+            return asked(self._client(url))
+        except TokenRefused:
+            self._ends_at = 0.0
+            return asked(self._client(url))
+
+    def _client(self, url: str) -> Client:
+        """Return a client for an address, which is on a host that a launch named."""
+        origin = _origin(url)
+        if origin not in self._origins:
+            raise PushError(
+                f"{self._name} refers to {clean(url, 200)}, another host: the token is not sent there."
+            )
+        if time.monotonic() >= self._ends_at:
+            self._sign_in()
+        return Client(self._name, origin, self._token, {"Authorization": f"Bearer {self._token}"})
+
+    def _sign_in(self) -> None:
+        """Ask for an access token; each try has an assertion of its own, since one holds only once."""
+        platform = self._platform
+        for pause in (*PAUSES_SECONDS, None):
+            assertion = self._key.signed(
+                {
+                    "iss": platform.client_id,
+                    "sub": platform.client_id,
+                    "aud": platform.audience or platform.token,
+                }
+            )
+            fields = [
+                ("grant_type", "client_credentials"),
+                ("client_assertion_type", _ASSERTION),
+                ("client_assertion", assertion),
+                ("scope", self._scopes),
+            ]
+            try:
+                client = Client(self._name, _origin(platform.token), assertion)
+                answer = client.ask("POST", platform.token, fields, accept="application/json")
+            except Unclear as error:
+                if pause is None or isinstance(error, NoJson):
+                    raise
+            except (Refused, TokenRefused) as error:
+                raise PushError(
+                    f"{self._name} gives this server no access token: {error} Check that it knows the keys at "
+                    "/lti/keys, and the client id."
+                ) from error
+            else:
+                break
+            time.sleep(pause)
+        token = read_as(answer.value, _Token, "an access token")
+        is_plain = token.access_token.isascii() and token.access_token.isprintable()
+        if not token.access_token or not is_plain:
+            raise PushError(f"{self._name} gives an access token that is none.")
+        self._token = token.access_token
+        self._ends_at = time.monotonic() + token.expires_in - _BEFORE_END_SECONDS
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def _called(link: Link) -> str:
+    """Return the name of a link for people."""
+    title = link.resource_title or link.context_title or link.resource or link.context
+    return clean(one_line(title), 200) or "the link"
+
+
+def _below(column: str, name: str) -> str:
+    """Return the address of a column's results or scores: its path goes on, before its query."""
+    parts = urllib.parse.urlsplit(column)
+    return urllib.parse.urlunsplit(parts._replace(path=f"{parts.path}/{name}"))
+
+
+def _origin(url: str) -> str:
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _text(member: Mapping[str, Any], name: str) -> str:
+    """Return a claim of a member as text; empty if there is none."""
+    value = member.get(name)
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def _is_student(member: Mapping[str, Any]) -> bool:
+    """Return whether a member is an active learner, and no test user."""
+    given = member.get("roles")
+    roles = [role for role in given if isinstance(role, str)] if isinstance(given, list) else []
+    if member.get("status", "Active") not in ("Active", None):
+        return False
+    if any(role.endswith("#TestUser") for role in roles):
+        return False
+    return any(
+        role == "Learner" or role.endswith("membership#Learner") or "membership/Learner#" in role
+        for role in roles
+    )
+
+
+def _cell(student: StudentInfo, column: str) -> str:
+    if column in ("id", "name", "email"):
+        return str(getattr(student, column))
+    return student.ids.get(column, "")
+
+
+def _folded(text: str) -> str:
+    return text.strip().casefold()

@@ -1,0 +1,298 @@
+"""LTI platforms, such as Canvas and Moodle, and what their launches told: people, places, and services.
+
+Platforms are registered by `grade platform`. A launch from a platform says which of its users a student is, in
+which of its courses, and at which addresses grades and names are served. The tables are made where a gradebook
+has none, and earlier graders pass them over. Only this module has their SQL. Call functions that write within
+`Gradebook.transaction`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from grader.errors import SubmissionError
+from grader.gradebook.book import Gradebook
+from grader.gradebook.tables import FILE, opened
+from grader.gradebook.work import DamagedValueError
+from grader.text import clean
+
+T = TypeVar("T")
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS platforms (
+    issuer TEXT NOT NULL,
+    client_id TEXT NOT NULL,
+    platform TEXT NOT NULL,             -- the struct Platform as JSON
+    PRIMARY KEY (issuer, client_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS platform_users (
+    issuer TEXT NOT NULL,
+    client_id TEXT NOT NULL,
+    user TEXT NOT NULL,                 -- the platform's id of a person (`sub`)
+    student TEXT NOT NULL,
+    PRIMARY KEY (issuer, client_id, user)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS platform_links (
+    issuer TEXT NOT NULL,
+    client_id TEXT NOT NULL,
+    deployment TEXT NOT NULL,
+    context TEXT NOT NULL,              -- the platform's id of its course
+    resource TEXT NOT NULL,             -- the platform's id of the link there
+    link TEXT NOT NULL,                 -- the struct Link as JSON
+    PRIMARY KEY (issuer, client_id, deployment, context, resource)
+) WITHOUT ROWID;
+"""
+_LONGEST = 2000
+
+
+class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A registered platform: its `issuer`, our `client_id` there, and its deployments of us.
+
+    `authorization`, `token` and `keys` are its addresses of OIDC authorization, of access tokens, and of its
+    JWKS. `name` is shown to staff. A user is the student whose `column` in the class list equals this `claim`
+    of the platform. Access tokens are asked for this `audience`, by default the address `token`.
+    """
+
+    issuer: str
+    client_id: str
+    deployments: tuple[str, ...]
+    authorization: str
+    token: str
+    keys: str
+    name: str = ""
+    claim: str = "email"
+    column: str = "email"
+    audience: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name to show; the issuer if it has none."""
+        return self.name or self.issuer
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A link to this server in a platform's course, as the last launch from there told.
+
+    `lineitem` is its column in the platform's grade book, `lineitems` the list of columns, both with the
+    `scopes` that the platform allows. `memberships` is the address of names and roles. Empty without them.
+    """
+
+    issuer: str
+    client_id: str
+    deployment: str
+    context: str = ""
+    resource: str = ""
+    context_title: str = ""
+    resource_title: str = ""
+    lineitem: str = ""
+    lineitems: str = ""
+    scopes: tuple[str, ...] = ()
+    memberships: str = ""
+
+
+def prepare(book: Gradebook) -> None:
+    """Make the tables if there are none."""
+    book.tables.connection.executescript(_TABLES)
+
+
+@contextlib.contextmanager
+def changing_platforms(folder: Path) -> Iterator[Gradebook]:
+    """Open the gradebook in a folder to change platforms, even while a server writes to it.
+
+    If there is no gradebook, it is made. Either all changes are on the disk when this ends, or none of them.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with opened(folder / FILE, create=True) as tables:
+        book = Gradebook(folder, tables)
+        prepare(book)
+        with book.transaction():
+            yield book
+
+
+# --- platforms --------------------------------------------------------------------------------------
+
+
+def platforms(book: Gradebook) -> list[Platform]:
+    """Return the registered platforms, by issuer and client id; none if nothing was ever registered."""
+    query = "SELECT platform FROM platforms ORDER BY issuer, client_id"
+    return [_decoded(text, Platform) for (text,) in _rows(book, query)]
+
+
+def add_platform(book: Gradebook, platform: Platform) -> bool:
+    """Keep a platform; one with the same issuer and client id is replaced. Returns whether there was one.
+
+    Raises SubmissionError for an address on which others could read or change messages.
+    """
+    for field in ("authorization", "token", "keys"):
+        refuse_unsafe(getattr(platform, field), f"the address --{field}")
+    if not platform.issuer or not platform.client_id:
+        raise SubmissionError("A platform has an issuer and a client id.")
+    key = platform.issuer, platform.client_id
+    was_there = key in {(each.issuer, each.client_id) for each in platforms(book)}
+    book.tables.connection.execute(
+        "INSERT OR REPLACE INTO platforms VALUES (?, ?, ?)", (*key, _encoded(platform))
+    )
+    return was_there
+
+
+def remove_platform(book: Gradebook, issuer: str, client_id: str) -> bool:
+    """Remove a platform and all that its launches told; returns whether there was one."""
+    found = False
+    for table in ("platform_users", "platform_links", "platforms"):
+        found = bool(
+            book.tables.connection.execute(
+                f"DELETE FROM {table} WHERE issuer = ? AND client_id = ?",  # noqa: S608
+                (issuer, client_id),
+            ).rowcount
+        )
+    return found
+
+
+def refuse_unsafe(address: str, what: str) -> None:
+    """Raise SubmissionError for an address that is not https; http is fine on this machine."""
+    try:
+        url = urllib.parse.urlsplit(address)
+        host, _ = url.hostname or "", url.port
+    except ValueError:
+        url, host = urllib.parse.urlsplit(""), ""
+    is_here = host in ("127.0.0.1", "::1", "localhost")
+    is_safe = url.scheme == "https" or (url.scheme == "http" and is_here)
+    is_plain = address.isascii() and address.isprintable() and " " not in address
+    if not (is_safe and host and is_plain) or "@" in url.netloc or len(address) > _LONGEST:
+        raise SubmissionError(f"{clean(address) or 'Nothing'} is not {what}: write https://....")
+
+
+# --- what launches tell -----------------------------------------------------------------------------
+
+
+def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") -> None:
+    """Keep what a valid launch told: its link, and which student the platform's user is.
+
+    Without a `student`, as for staff, only the link is kept. Addresses that are not https are left out.
+    """
+    link = msgspec.structs.replace(
+        link,
+        lineitem=_safe(link.lineitem),
+        lineitems=_safe(link.lineitems),
+        memberships=_safe(link.memberships),
+    )
+    platform = link.issuer, link.client_id
+    book.tables.connection.execute(
+        "INSERT OR REPLACE INTO platform_links VALUES (?, ?, ?, ?, ?, ?)",
+        (*platform, link.deployment, link.context, link.resource, _encoded(link)),
+    )
+    if user and student:
+        book.tables.connection.execute(
+            "INSERT OR REPLACE INTO platform_users VALUES (?, ?, ?, ?)", (*platform, user, student)
+        )
+
+
+def links(book: Gradebook) -> list[Link]:
+    """Return the links from which this server was launched, by platform, course and link."""
+    query = (
+        "SELECT link FROM platform_links ORDER BY issuer, client_id, deployment, context, resource"
+    )
+    return [_decoded(text, Link) for (text,) in _rows(book, query)]
+
+
+def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
+    """Return the link to which grades go, and its platform.
+
+    `words` are a part of the name of the platform, its course or the link, or one of their ids. Raises
+    SubmissionError unless exactly one link has them all.
+    """
+    known = {(each.issuer, each.client_id): each for each in platforms(book)}
+    if not known:
+        raise SubmissionError(
+            "No LTI platform is registered: `grade platform add` does that, as docs/serve.md explains."
+        )
+    found = [
+        (known[link.issuer, link.client_id], link)
+        for link in links(book)
+        if (link.issuer, link.client_id) in known and (link.lineitem or link.lineitems)
+    ]
+    if not found:
+        raise SubmissionError(
+            "No launch told where grades go: allow the tool Assignment and Grade Services on the platform, and "
+            "launch it there once."
+        )
+    # A course in which this server was only selected, by Deep Linking, has links by now.
+    linked = {_course_of(link) for _, link in found if link.resource}
+    found = [each for each in found if each[1].resource or _course_of(each[1]) not in linked]
+    wanted = words.casefold().split()
+    fitting = [
+        each for each in found if all(word in " ".join(_names(*each)).casefold() for word in wanted)
+    ]
+    exact = [each for each in found if words and words in _names(*each)]
+    if len(exact) == 1:
+        return exact[0]
+    if len(fitting) == 1:
+        return fitting[0]
+    lines = "".join(f"\n  {described(*each)}" for each in fitting or found)
+    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link with --link"
+    raise SubmissionError(f"{problem}, by words of its platform, course or title:{lines}")
+
+
+def described(platform: Platform, link: Link) -> str:
+    """Return a line about a link, for people."""
+    course = clean(link.context_title or link.context) or "a course without a name"
+    title = clean(link.resource_title or link.resource) or "no link yet"
+    return f"{clean(platform.title)}: {course}: {title}"
+
+
+def _names(platform: Platform, link: Link) -> tuple[str, ...]:
+    of_platform = platform.name, platform.issuer, platform.client_id
+    return (
+        *of_platform,
+        *(link.deployment, link.context, link.context_title),
+        *(link.resource, link.resource_title),
+    )
+
+
+def _course_of(link: Link) -> tuple[str, str, str]:
+    return link.issuer, link.client_id, link.context
+
+
+def student_of(book: Gradebook, issuer: str, client_id: str, user: str) -> str:
+    """Return the id of the student who launched as this user of a platform; empty if nobody did."""
+    return users(book, issuer, client_id).get(user, "")
+
+
+def users(book: Gradebook, issuer: str, client_id: str) -> dict[str, str]:
+    """Map the users of a platform who launched to the ids of students."""
+    query = "SELECT user, student FROM platform_users WHERE issuer = ? AND client_id = ?"
+    return dict(_rows(book, query, issuer, client_id))
+
+
+def _safe(address: str) -> str:
+    try:
+        refuse_unsafe(address, "")
+    except SubmissionError:
+        return ""
+    return address
+
+
+def _rows(book: Gradebook, query: str, *values: str) -> list[Any]:
+    """Return the rows of a query; none where the tables were never made."""
+    connection = book.tables.connection
+    find = "SELECT 1 FROM sqlite_master WHERE name = 'platform_links'"
+    if connection.execute(find).fetchone() is None:
+        return []
+    return connection.execute(query, values).fetchall()
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _decoded(text: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError as error:
+        raise DamagedValueError(str(error)) from error

@@ -1,0 +1,125 @@
+"""LTI platforms in the gradebook: registered, replaced, removed, and what their launches told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, platforms
+from grader.gradebook.platforms import Link, Platform, changing_platforms
+
+CANVAS = Platform(
+    issuer="https://canvas.example.edu",
+    client_id="10000000000007",
+    deployments=("1:abc",),
+    authorization="https://sso.example.edu/api/lti/authorize_redirect",
+    token="https://sso.example.edu/login/oauth2/token",
+    keys="https://sso.example.edu/api/lti/security/jwks",
+    name="Canvas",
+)
+LINK = Link(
+    issuer=CANVAS.issuer,
+    client_id=CANVAS.client_id,
+    deployment="1:abc",
+    context="c12",
+    resource="r34",
+    lineitem="https://canvas.example.edu/api/lti/courses/12/line_items/34",
+    lineitems="https://canvas.example.edu/api/lti/courses/12/line_items",
+    scopes=("https://purl.imsglobal.org/spec/lti-ags/scope/score",),
+    memberships="https://canvas.example.edu/api/lti/courses/12/names_and_roles",
+)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def book(results: Path) -> Iterator[Gradebook]:
+    with changing_platforms(results) as book:
+        yield book
+
+
+def test_a_platform_is_kept_replaced_and_removed(results: Path) -> None:
+    other = msgspec.structs.replace(CANVAS, client_id="8", name="Beta")
+    with changing_platforms(results) as book:
+        assert not platforms.add_platform(book, CANVAS)
+        assert not platforms.add_platform(book, other)
+        assert platforms.add_platform(book, msgspec.structs.replace(CANVAS, name="Our Canvas"))
+    with Gradebook.open(results) as book:
+        names = [each.name for each in platforms.platforms(book)]
+    assert names == ["Our Canvas", "Beta"]
+    with changing_platforms(results) as book:
+        assert platforms.remove_platform(book, other.issuer, other.client_id)
+        assert not platforms.remove_platform(book, other.issuer, other.client_id)
+    with Gradebook.open(results) as book:
+        assert [each.name for each in platforms.platforms(book)] == ["Our Canvas"]
+
+
+def test_a_gradebook_without_platforms_is_read_as_one_without(results: Path) -> None:
+    with Gradebook.open_to_write(results):
+        pass
+    with Gradebook.open(results) as book:
+        assert not platforms.platforms(book)
+        assert not platforms.links(book)
+        assert platforms.student_of(book, CANVAS.issuer, CANVAS.client_id, "u1") == ""
+
+
+def test_a_launch_tells_the_link_and_the_student_behind_a_user(book: Gradebook) -> None:
+    platforms.add_platform(book, CANVAS)
+    platforms.keep_launch(book, LINK, "u1", "ada")
+    platforms.keep_launch(book, LINK, "teacher")
+    assert platforms.links(book) == [LINK]
+    assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {"u1": "ada"}
+    assert platforms.student_of(book, CANVAS.issuer, "another client", "u1") == ""
+    newer = msgspec.structs.replace(LINK, lineitem="https://canvas.example.edu/line_items/35")
+    platforms.keep_launch(book, newer, "u1", "bob")
+    assert platforms.links(book) == [newer]
+    assert platforms.student_of(book, CANVAS.issuer, CANVAS.client_id, "u1") == "bob"
+
+
+def test_with_a_platform_goes_all_that_its_launches_told(book: Gradebook) -> None:
+    other = msgspec.structs.replace(CANVAS, client_id="8")
+    for platform in (CANVAS, other):
+        platforms.add_platform(book, platform)
+        link = msgspec.structs.replace(LINK, client_id=platform.client_id)
+        platforms.keep_launch(book, link, "u1", "ada")
+    platforms.remove_platform(book, CANVAS.issuer, CANVAS.client_id)
+    assert [link.client_id for link in platforms.links(book)] == ["8"]
+    assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {}
+    assert platforms.users(book, CANVAS.issuer, "8") == {"u1": "ada"}
+
+
+@pytest.mark.parametrize("field", ["authorization", "token", "keys"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("http://canvas.example.edu/x", "ftp://canvas.example.edu", "canvas.example.edu", ""),
+        *("http://[", "https://a@b.example", "https:///x", "https://b.example/\n"),
+        "https://b.example:port/",
+    ],
+)
+def test_addresses_on_which_others_could_listen_are_refused(
+    book: Gradebook, field: str, address: str
+) -> None:
+    with pytest.raises(SubmissionError, match=f"--{field}"):
+        platforms.add_platform(book, msgspec.structs.replace(CANVAS, **{field: address}))
+    assert platforms.platforms(book) == []
+
+
+def test_an_unsafe_address_of_a_launch_is_not_kept(book: Gradebook) -> None:
+    unsafe = msgspec.structs.replace(LINK, lineitems="http://canvas.example.edu/line_items")
+    platforms.keep_launch(book, unsafe)
+    (kept,) = platforms.links(book)
+    assert (kept.lineitem, kept.lineitems) == (LINK.lineitem, "")
+
+
+def test_a_platform_on_this_machine_needs_no_tls(book: Gradebook) -> None:
+    here = msgspec.structs.replace(CANVAS, token="http://127.0.0.1:8000/token")
+    platforms.add_platform(book, here)
+    assert platforms.platforms(book) == [here]
