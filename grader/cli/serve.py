@@ -53,7 +53,7 @@ _AT_A_CLUSTER = 16
 @click.option(
     "--address",
     metavar="URL",
-    help="The address that students type, for signing in from a GitHub workflow or at a university.",
+    help="The address that students type, for signing in by a university, a platform, or a GitHub workflow.",
 )
 @click.option(
     "--sign-in",
@@ -146,8 +146,8 @@ def serve(
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
     github = university = None
     here = "" if address is None else checked_address(address)
-    # Who gives the address for signing in at a university need not reach GitHub.
-    if here and (sign_in_file is None or any("repository" in s.ids for s in students)):
+    # Who gives the address for another way to sign in need not reach GitHub.
+    if here and any("repository" in student.ids for student in students):
         github = GitHub(here, students, issuer)
     if sign_in_file is not None:
         if not here:

@@ -8,8 +8,8 @@ of events; `turns` says whose files are read next; `exercise` is what the page t
 `practice` has its runs, with a queue of their own; `observing` has metrics and the log. The queue of hand-ins
 stands in `grader.gradebook.queue`.
 
-`university` is the sign-in by OpenID Connect that a `sign_in_file` describes, and `handshakes` bind it to a
-browser. `fetching` asks other servers, without making a request wait for them.
+`university` is the sign-in by OpenID Connect that a `sign_in_file` describes, `launch` that of LTI platforms, and
+`handshakes` bind both to a browser. `fetching` asks other servers, without making a request wait for them.
 """
 
 from grader.serve.app import serve

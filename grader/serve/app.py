@@ -69,6 +69,8 @@ def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
         Route("/sign-in/university", door.university),
         Route(CALLBACK, door.came_back),
         Route("/sign-out", door.sign_out, methods=["POST"]),
+        Route("/lti/login", door.begin_launch, methods=["GET", "POST"]),
+        Route("/lti/launch", door.launch, methods=["GET", "POST"]),
         Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]

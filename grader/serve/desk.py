@@ -32,6 +32,7 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
+from grader.gradebook.platforms import Link
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState, Role
@@ -269,6 +270,11 @@ class Desk:
         now = time.time()
         with self._book.transaction():
             return sessions.start_session(self._book, role, name, origin, now, now + seconds)
+
+    def keep_launch(self, link: Link, user: str, student: str) -> None:
+        """Keep what a valid launch of a platform told: its link, and which student (if any) its user is."""
+        with self._book.transaction():
+            platforms.keep_launch(self._book, link, user, student)
 
     def end_session(self, token: str) -> None:
         """End a session, if there is one with this token."""

@@ -1,14 +1,16 @@
-"""The door: the page to sign in, with a token or at a university, and signing out.
+"""The door: signing in with a token, at a university, or by a launch from a platform, and signing out.
 
 The cookie of a session is never sent with a request that another site's page causes (SameSite=Strict), not even
 with the redirect that brings a person back from the university. The answer to that is therefore a page of ours,
-which goes on to the wanted page by itself.
+which goes on to the wanted page by itself. For the same reason a launch leads to a tab of its own: in a frame
+of the platform's page, no browser would send the cookie.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import urllib.parse
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -17,17 +19,28 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from grader.gradebook import sessions
+from grader.gradebook.platforms import Platform, platforms
 from grader.gradebook.queue import Role
 from grader.serve.handshakes import Handshakes, browser_value
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
+from grader.serve.launch import HOURS, LOGIN, LaunchReader, login_request, page_of, person_of
 from grader.serve.server import OpenServer
 from grader.serve.sign_in_file import Person
 
 T = TypeVar("T")
 
 CALLBACK = "/sign-in/university/callback"
-_BROWSER_COOKIE = "lab_bench_browser"
+_BROWSER_COOKIE, _LAUNCH_COOKIE = "lab_bench_browser", "lab_bench_launch"
+# The body of a launch, whose ID token may have many claims.
+_LAUNCH_BYTES = 128 * 1024
+# Where a browser shows a page that is inside of another.
+_FRAMES = ("iframe", "frame", "embed", "object")
+_OF_LOGIN = ("iss", "client_id", "login_hint", "lti_message_hint", "lti_deployment_id")
+# This page only has a link, so any page may show it in a frame.
+_FRAMED = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'none'"
+)
 # A page of ours, to which one goes on after signing in: no address of another site begins like this.
 _PAGE = re.compile(r"(/[A-Za-z0-9_-]+)+|/")
 _LONGEST_PAGE = 200
@@ -43,7 +56,8 @@ class Door:
         self._server, self._write = server, write
         self._university = server.university
         self._is_secure = server.address.startswith("https:")
-        self._handshakes = Handshakes("university")
+        self._handshakes, self._launches = Handshakes("university"), Handshakes("launch")
+        self._reader = LaunchReader(server.address)
         self._threads = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="sign-in")
         self._waiting = 0
 
@@ -121,13 +135,82 @@ class Door:
                     handshake.note,
                 )
         except Refusal as refusal:
-            return self._page(
-                "said.html",
-                refusal.status_code,
-                heading="You are not signed in",
-                said=refusal.detail,
-                again=True,
+            return self._not_signed_in(refusal)
+
+    # --- by a launch from a platform ------------------------------------------------------------
+
+    async def begin_launch(self, request: Request) -> Response:
+        """Begin a launch, as a platform asks, by asking it for an ID token."""
+        asked = dict(request.query_params)
+        if request.method == "POST":
+            asked |= await form_of(request, _LAUNCH_BYTES)
+        platform, note = login_request(await self._platforms(), asked)
+        if request.headers.get("sec-fetch-dest", "") in _FRAMES:
+            said = {name: asked[name] for name in _OF_LOGIN if name in asked}
+            address = f"{LOGIN}?{urllib.parse.urlencode(said)}"
+            page = self._page("new_tab.html", heading=self._server.course.title, address=address)
+            page.headers["Content-Security-Policy"] = _FRAMED
+            return page
+        browser = browser_value(request.cookies.get(self._launch_cookie, ""))
+        handshake = self._launches.begin(browser, note)
+        address = self._reader.authorization(platform, handshake, asked)
+        response = RedirectResponse(address, 303)
+        # None: it comes with the form that the platform's page posts.
+        response.set_cookie(
+            self._launch_cookie, browser, httponly=True, samesite="none", secure=True
+        )
+        return response
+
+    async def launch(self, request: Request) -> Response:
+        """Sign in a person by a launch that a platform posts."""
+        if request.method != "POST":
+            # The address was opened without the platform.
+            return RedirectResponse("/", 303)
+        posted = await form_of(request, _LAUNCH_BYTES)
+        browser, state = request.cookies.get(self._launch_cookie, ""), posted.get("state", "")
+        known = await self._platforms()
+        try:
+            with self._launches.answered(browser, state) as handshake:
+                launch = await self._elsewhere(
+                    lambda: self._reader.launch(known, handshake, posted)
+                )
+        except Refusal as refusal:
+            return self._not_signed_in(refusal)
+        desk, link = self._server.desk, launch.link
+        try:
+            person = person_of(launch, self._server.students)
+        except Refusal as refusal:
+            # The link is known all the same, to which an instructor may want points to go.
+            await desk.answer(lambda desk: desk.keep_launch(link, launch.user, ""))
+            return self._not_signed_in(refusal)
+        student = person.name if person.role is Role.STUDENT else ""
+        await desk.answer(lambda desk: desk.keep_launch(link, launch.user, student))
+        then = _page_of(page_of(launch.target, self._server.address))
+        origin = launch.platform.origins[link.deployment]
+        return await self._signed_in(request, person, origin, HOURS * 3600, then)
+
+    async def _platforms(self) -> list[Platform]:
+        """Return the platforms that are registered now; raises Refusal for a server without an address."""
+        if not self._server.address:
+            raise Refusal(
+                404, "This server takes no launches: start it with --address, its own address."
             )
+        return await self._server.views.answer(lambda views: platforms(views.book))
+
+    @property
+    def _launch_cookie(self) -> str:
+        return f"__Host-{_LAUNCH_COOKIE}" if self._is_secure else _LAUNCH_COOKIE
+
+    # --- what all ways share --------------------------------------------------------------------
+
+    def _not_signed_in(self, refusal: Refusal) -> Response:
+        return self._page(
+            "said.html",
+            refusal.status_code,
+            heading="You are not signed in",
+            said=refusal.detail,
+            again=True,
+        )
 
     async def _signed_in(
         self, request: Request, person: Person, origin: str, seconds: float, then: str

@@ -17,7 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from grader.errors import SubmissionError
-from grader.gradebook import queue, sessions
+from grader.gradebook import Gradebook, queue, sessions
+from grader.gradebook.platforms import platforms
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.serve.fetching import IssuerKeys, safe_issuer
@@ -52,7 +53,7 @@ class Identity:
         github: GitHub | None = None,
         origins: Collection[str] = (),
     ) -> None:
-        """Identify these students; sessions hold if they began at one of the `origins`."""
+        """Identify these students; sessions hold if they began at one of the `origins` or at a platform."""
         self._views, self._github, self._origins = views, github, origins
         self._students = {student.id: student for student in students}
 
@@ -95,9 +96,7 @@ class Identity:
             return Asker(Role.STUDENT, self._students[name])
         if sessions.is_session(token):
             now = time.time()
-            holder = await self._views.answer(
-                lambda views: sessions.holder_of(views.book, token, self._origins, now)
-            )
+            holder = await self._views.answer(lambda views: self._session(views.book, token, now))
             unknown = "Your sign-in has ended. Sign in again."
         else:
             holder = await self._views.answer(lambda views: queue.holder_of(views.book, token))
@@ -109,6 +108,11 @@ class Identity:
         if holder.name not in self._students:
             raise Refusal(403, "You are not in the class list of this server: ask your instructor.")
         return Asker(Role.STUDENT, self._students[holder.name])
+
+    def _session(self, book: Gradebook, token: str, now: float) -> queue.Holder | None:
+        """Return whose session this is, if it began at the university or at a platform that is registered."""
+        of_platforms = [origin for p in platforms(book) for origin in p.origins.values()]
+        return sessions.holder_of(book, token, {*self._origins, *of_platforms}, now)
 
 
 def keep_signed_in(

@@ -72,6 +72,7 @@ class OpenServer(NamedTuple):
     waits_again: int
     university: University | None
     address: str
+    students: tuple[StudentInfo, ...]
 
 
 @contextlib.contextmanager
@@ -110,6 +111,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             waits_again,
             settings.university,
             settings.address,
+            settings.students,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)

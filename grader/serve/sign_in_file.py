@@ -179,4 +179,5 @@ def same(value: str) -> str:
 
 
 def _cell(student: StudentInfo, column: str) -> str:
-    return {"id": student.id, "email": student.email}.get(column, student.ids.get(column, ""))
+    own = {"id": student.id, "email": student.email, "name": student.name}
+    return own.get(column, student.ids.get(column, ""))

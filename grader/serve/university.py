@@ -36,11 +36,11 @@ _DISCOVERY = "/.well-known/openid-configuration"
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 _REQUIRED = ["iss", "sub", "aud", "exp", "iat"]
 # Clocks may differ this much.
-_LEEWAY_SECONDS = 60
-_LONGEST_TOKEN = 65_536
+LEEWAY_SECONDS = 60
+LONGEST_TOKEN = 65_536
 _LONGEST_CLAIM = 300
 # What other servers' answers, whatever they are, raise in the libraries.
-_FAULTS = (
+FAULTS = (
     AuthlibBaseError, JoseError, jwt.PyJWTError, msgspec.ValidationError,
     OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError,
 )  # fmt: skip
@@ -107,9 +107,9 @@ class University:
             return self._found(self._claims(metadata, handshake, answer["code"]))
         except Refusal as refusal:
             # Nobody sent us a token: one that is signed with an unknown key is the issuer's.
-            raise _faulty(refusal.detail) if refusal.status_code == 401 else refusal from None
-        except _FAULTS as error:
-            raise _faulty(f"{type(error).__name__}: {error}") from error
+            raise faulty(refusal.detail) if refusal.status_code == 401 else refusal from None
+        except FAULTS as error:
+            raise faulty(f"{type(error).__name__}: {error}") from error
 
     # --- the protocol ---------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class University:
         self, metadata: _Metadata, handshake: Handshake, token: str, access_token: str
     ) -> dict[str, Any]:
         """Return the claims of an ID token that is signed by the issuer, for us and for this handshake."""
-        if len(token) > _LONGEST_TOKEN:
+        if len(token) > LONGEST_TOKEN:
             raise ValueError("the ID token is too long")
         header = jwt.get_unverified_header(token)
         assert self._keys is not None, "the discovery document names them"
@@ -189,7 +189,7 @@ class University:
             algorithms=ALGORITHMS,
             audience=self.sign_in.client_id,
             issuer=metadata.issuer,
-            leeway=_LEEWAY_SECONDS,
+            leeway=LEEWAY_SECONDS,
             options={"require": _REQUIRED},
         )
         expected = {
@@ -197,7 +197,7 @@ class University:
             "client_id": self.sign_in.client_id,
             "access_token": access_token,
         }
-        CodeIDToken(claims, header, params=expected).validate(leeway=_LEEWAY_SECONDS)
+        CodeIDToken(claims, header, params=expected).validate(leeway=LEEWAY_SECONDS)
         return claims
 
     # --- who it is ------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def _basic(
     return uri, headers, body
 
 
-def _faulty(fault: str) -> Refusal:
+def faulty(fault: str) -> Refusal:
     """Return the answer for a fault of the issuer, which is told in the log."""
     log.warning("a sign-in is refused", extra={"fault": fault[:200]})
     return Refusal(

@@ -174,8 +174,8 @@ def test_the_core_needs_nothing_of_the_server() -> None:
 
     The key for LTI platforms does, within functions, for `grade push --lti`.
     """
-    extra = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
-    extra += ("authlib", "joserfc")
+    extra = ["starlette", "uvicorn", "jwt", "cryptography", "prometheus_client"]
+    extra += ["authlib", "joserfc"]
     for module in MODULES:
         if module.parts[0] == "serve":
             continue

@@ -149,12 +149,16 @@ class Visitor:
         self.port, self.cookies = port, dict[str, str]()
         self.kept: list[str] = []
 
-    def get(self, address: str, method: str = "GET", **headers: str) -> Answer:
+    def get(
+        self, address: str, method: str = "GET", body: str | None = None, **headers: str
+    ) -> Answer:
+        """Ask for an address of the server; names of headers have _ in place of -."""
         url = urllib.parse.urlsplit(address)
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
         path = url.path + (f"?{url.query}" if url.query else "")
-        connection.request(method, path, headers={"Cookie": cookie, **headers})
+        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, headers={"Cookie": cookie, **told})
         answer = connection.getresponse()
         whole = Answer(answer.status, answer.headers, answer.read())
         connection.close()

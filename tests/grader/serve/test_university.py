@@ -199,9 +199,9 @@ def segments(header: dict[str, Any], claims: dict[str, Any]) -> str:
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
-def symmetric(secret: bytes, claims: dict[str, Any]) -> str:
+def symmetric(secret: bytes, claims: dict[str, Any], kid: str = "first") -> str:
     """A token that is signed with HMAC."""
-    said = segments({"alg": "HS256", "typ": "JWT", "kid": "first"}, claims)
+    said = segments({"alg": "HS256", "typ": "JWT", "kid": kid}, claims)
     seal = hmac.digest(secret, said.encode(), hashlib.sha256)
     return f"{said}.{base64.urlsafe_b64encode(seal).decode().rstrip('=')}"
 
@@ -295,9 +295,7 @@ def test_a_forged_token_signs_nobody_in(campus: Served, issuer: Issuer, forgery:
     issuer.forge = lambda honest: FORGED[forgery](issuer, honest)
     visitor, page = signed_in(campus, issuer, email=ADA)
     refused(visitor, page, 502)
-    said = [json.loads(line) for line in campus.log.read_text().splitlines()]
-    faults = [line["fault"] for line in said if line["said"] == "a sign-in is refused"]
-    assert REASONS[forgery] in faults[-1]
+    assert REASONS[forgery] in faults_of(campus)[-1]
     assert campus.ask("GET", "/healthz").status == 200
     assert "Traceback" not in campus.log.read_text()
 
@@ -461,6 +459,12 @@ def test_without_the_issuer_tokens_go_on_and_the_page_says_so(
     visitor = Visitor(served.port)
     back = issuer.allow(visitor.leave(), email=ADA)
     refused(visitor, visitor.get(back), 502, 503)
+
+
+def faults_of(served: Served) -> list[str]:
+    """Why sign-ins were refused, as the log tells."""
+    lines = (json.loads(line) for line in served.log.read_text().splitlines())
+    return [line["fault"] for line in lines if line["said"] == "a sign-in is refused"]
 
 
 def waited_for(holds: Callable[[], bool]) -> None:

@@ -92,7 +92,7 @@ def test_a_student_signs_in_comes_to_the_wanted_page_and_signs_out(
     until(view, lambda v: v.current_url == address(campus, "/exercise/greeting"))
     until(view, lambda v: v.find_element(By.ID, "run").is_enabled())
     view.get(address(campus))
-    assert "Ada Test" in text_of(view)
+    until(view, lambda v: "Ada Test" in text_of(v))
     assert console(view) == []
     assert view.execute_script("return document.cookie") == ""
     view.find_element(By.CSS_SELECTOR, "footer button").click()
