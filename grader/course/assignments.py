@@ -131,7 +131,10 @@ def resolved(
     timezone: str,
     chapters: Mapping[str, str],
 ) -> tuple[CourseAssignment, ...]:
-    """Return the checked assignments of a file, with exercises instead of chapters, and with the time zone."""
+    """Return the checked assignments of a file, with exercises instead of chapters, and with the time zone.
+
+    Raises CourseError with the assignment, its line in the file at `path`, and how to correct it.
+    """
     if timezone and not _is_zone(timezone):
         raise CourseError(
             f'{path}: there is no time zone {timezone!r}; write one as timezone = "Europe/Warsaw".'

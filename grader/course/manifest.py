@@ -235,7 +235,7 @@ class Course(msgspec.Struct, frozen=True):
     parts: tuple[Path, ...] = ()
 
     def exercise(self, exercise_id: str) -> Exercise:
-        """Return the exercise with this id; an unknown id is a CourseError that names the known ones."""
+        """Return the exercise with this id; raises CourseError with the nearest ids if there is none."""
         for exercise in self.exercises:
             if exercise.id == exercise_id:
                 return exercise
@@ -245,7 +245,10 @@ class Course(msgspec.Struct, frozen=True):
         raise CourseError(f"There is no exercise {exercise_id!r}. {meant}")
 
     def select(self, ids: Iterable[str]) -> tuple[Exercise, ...]:
-        """Return the named exercises in the order of the course; all of them if none is named."""
+        """Return the named exercises in the order of the course; all of them if none is named.
+
+        Raises CourseError for an unknown id.
+        """
         wanted = {self.exercise(exercise_id).id for exercise_id in ids}
         return tuple(e for e in self.exercises if not wanted or e.id in wanted)
 
@@ -256,7 +259,7 @@ class Course(msgspec.Struct, frozen=True):
     def assigned(self, assignment_id: str) -> Course:
         """Return the course reduced to the exercises of an assignment, with both titles.
 
-        An unknown id is a CourseError that names the known ones.
+        Raises CourseError with the nearest ids if there is no such assignment.
         """
         for assignment in self.assignments:
             if assignment.id == assignment_id:
@@ -480,7 +483,10 @@ def probe_of(suite: Path) -> Path:
 
 
 def find_course(start: Path) -> Path:
-    """Return the manifest at or above `start`, in a folder or in its `exercises/`."""
+    """Return the manifest at or above `start`, in a folder or in its `exercises/`.
+
+    Raises CourseError if `start` does not exist, or no folder there has a manifest.
+    """
     start = start.resolve()
     if not start.exists():
         raise CourseError(f"There is no {start}: name the course's folder, its manifest or a pack.")

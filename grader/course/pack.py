@@ -85,7 +85,12 @@ def _remove(folder: Path, owner: int) -> None:
 def write_pack(path: Path, course: CourseInfo, manifest: str, files: Mapping[str, bytes]) -> str:
     """Write a pack of the `files`, by name below the course's root; return the SHA-256 of the pack.
 
-    An existing file is replaced if it is a zip archive, and else left alone (GraderError).
+    An existing zip archive is replaced.
+
+    Raises:
+        UsageError: another file has this name, or the folder is missing or cannot be written.
+        CourseError: the course is too large, or one of its names is not allowed on every system.
+        GraderError: the disk is full or broken.
     """
     if os.path.lexists(path) and not (path.is_file() and zipfile.is_zipfile(path)):
         raise UsageError(f"{path} exists and is not a pack; name another file with -o.")
@@ -122,7 +127,11 @@ def write_zip(
 
 
 def unpack(path: Path) -> Unpacked:
-    """Check a pack and unpack it into a private folder; CourseError if it is damaged or not a pack."""
+    """Check a pack and unpack it into a private folder.
+
+    Raises CourseError if it cannot be read, is damaged or is not a pack, and GraderError if the folder cannot
+    be written.
+    """
     try:
         listing, contents = _read(path)
     except _Damage as damage:

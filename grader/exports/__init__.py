@@ -38,7 +38,13 @@ _MODULES = {
 
 
 class _Formats(Mapping[str, "ClassFormat | StudentFormat"]):
-    """The formats by name. A module is imported when one of its formats is used."""
+    """The formats by name; raises KeyError for an unknown one.
+
+        with Gradebook.open(results) as book, written(Path("grades.csv")) as out:
+            notes = FORMATS["csv"].write(list(book.entries()), out, Options(out_of=100))
+
+    A module is imported when one of its formats is used.
+    """
 
     def __getitem__(self, name: str) -> ClassFormat | StudentFormat:
         module = importlib.import_module(f"grader.exports.formats.{_MODULES[name]}")

@@ -22,8 +22,11 @@ README = "README.txt"
 def written(path: Path) -> Iterator[IO[bytes]]:
     """Open a stream whose bytes replace the file at `path` once all are written, with the usual permissions.
 
-    An export that fails leaves the earlier file. Raises ExportError where the folder is missing, GraderError
-    where it cannot be written.
+        with written(path) as out:
+            FORMATS["csv"].write(entries, out, Options())
+
+    An export that fails leaves the earlier file. Raises ExportError if the folder is missing, and GraderError
+    if the file cannot be written.
     """
     if path.exists() and not path.is_file():
         # A pipe or a device, such as /dev/null, is written to and not replaced.
@@ -190,7 +193,11 @@ class _Versioned(msgspec.Struct):
 
 
 def read_result(path: Path) -> Entry:
-    """Read the entry of a result file, also of an earlier grader; its student is the name of the submission."""
+    """Read the entry of a result file, also of an earlier grader; its student is the name of the submission.
+
+    Raises ExportError if the file cannot be read, or is not a result of a schema version that this grader
+    reads.
+    """
     try:
         raw = path.read_bytes()
         version = msgspec.json.decode(raw, type=_Versioned).schema_version

@@ -46,7 +46,11 @@ T = TypeVar("T")
 class Gradebook:
     """The gradebook of one RESULTS folder; open it with `Gradebook.open` or `Gradebook.open_to_write`.
 
-    With an assignment, it reads as if it had the exercises of that assignment only. `tables` are for the
+        with Gradebook.open(Path("results")) as book:
+            points = {entry.student.id: entry.result.score for entry in book.entries()}
+
+    With an assignment, it reads as if it had the exercises of that assignment only. Methods that compute the
+    points that count raise CorrectionsError if the file of corrections is not in order. `tables` are for the
     modules of this room.
     """
 

@@ -48,6 +48,15 @@ CREATE TABLE IF NOT EXISTS platform_links (
     link TEXT NOT NULL,                 -- the struct Link as JSON
     PRIMARY KEY (issuer, client_id, deployment, context, resource)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS platform_passback (
+    issuer TEXT NOT NULL,
+    client_id TEXT NOT NULL,
+    deployment TEXT NOT NULL,
+    context TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    turned_on TEXT NOT NULL,            -- the struct TurnedOn as JSON
+    PRIMARY KEY (issuer, client_id, deployment, context, resource)
+) WITHOUT ROWID;
 """
 _LONGEST = 2000
 
@@ -108,6 +117,21 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scopes: tuple[str, ...] = ()
     memberships: str = ""
 
+    @property
+    def key(self) -> LinkKey:
+        """The ids that tell this link from others."""
+        return self.issuer, self.client_id, self.deployment, self.context, self.resource
+
+
+LinkKey = tuple[str, str, str, str, str]
+
+
+class TurnedOn(msgspec.Struct, frozen=True):
+    """That a server sends changed points of a link by itself: who turned that on, and when."""
+
+    by: str
+    time: str
+
 
 def prepare(book: Gradebook) -> None:
     """Make the tables if there are none."""
@@ -157,7 +181,7 @@ def add_platform(book: Gradebook, platform: Platform) -> bool:
 def remove_platform(book: Gradebook, issuer: str, client_id: str) -> bool:
     """Remove a platform and all that its launches told; returns whether there was one."""
     found = False
-    for table in ("platform_users", "platform_links", "platforms"):
+    for table in ("platform_users", "platform_links", "platform_passback", "platforms"):
         found = bool(
             book.tables.connection.execute(
                 f"DELETE FROM {table} WHERE issuer = ? AND client_id = ?",  # noqa: S608
@@ -198,7 +222,7 @@ def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") 
     platform = link.issuer, link.client_id
     book.tables.connection.execute(
         "INSERT OR REPLACE INTO platform_links VALUES (?, ?, ?, ?, ?, ?)",
-        (*platform, link.deployment, link.context, link.resource, _encoded(link)),
+        (*link.key, _encoded(link)),
     )
     if user and student:
         book.tables.connection.execute(
@@ -220,24 +244,16 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     `words` are a part of the name of the platform, its course or the link, or one of their ids. Raises
     SubmissionError unless exactly one link has them all.
     """
-    known = {(each.issuer, each.client_id): each for each in platforms(book)}
-    if not known:
+    if not platforms(book):
         raise SubmissionError(
             "No LTI platform is registered: `grade platform add` does that, as docs/serve.md explains."
         )
-    found = [
-        (known[link.issuer, link.client_id], link)
-        for link in links(book)
-        if (link.issuer, link.client_id) in known and (link.lineitem or link.lineitems)
-    ]
+    found = linked(book)
     if not found:
         raise SubmissionError(
             "No launch told where grades go: allow the tool Assignment and Grade Services on the platform, and "
             "launch it there once."
         )
-    # A course in which this server was only selected, by Deep Linking, has links by now.
-    linked = {_course_of(link) for _, link in found if link.resource}
-    found = [each for each in found if each[1].resource or _course_of(each[1]) not in linked]
     wanted = words.casefold().split()
     fitting = [
         each for each in found if all(word in " ".join(_names(*each)).casefold() for word in wanted)
@@ -283,6 +299,47 @@ def users(book: Gradebook, issuer: str, client_id: str) -> dict[str, str]:
     return dict(_rows(book, query, issuer, client_id))
 
 
+# --- pass-back --------------------------------------------------------------------------------------
+
+
+def turn_on(book: Gradebook, key: LinkKey, turned_on: TurnedOn) -> None:
+    """Have the server send changed points of a link from now on."""
+    book.tables.connection.execute(
+        "INSERT OR REPLACE INTO platform_passback VALUES (?, ?, ?, ?, ?, ?)",
+        (*key, _encoded(turned_on)),
+    )
+
+
+def turn_off(book: Gradebook, key: LinkKey) -> None:
+    """Send nothing more of a link."""
+    book.tables.connection.execute(
+        "DELETE FROM platform_passback WHERE issuer = ? AND client_id = ? AND deployment = ?"
+        " AND context = ? AND resource = ?",
+        key,
+    )
+
+
+def turned_on(book: Gradebook) -> dict[LinkKey, TurnedOn]:
+    """Return the links whose changed points are sent."""
+    query = (
+        "SELECT issuer, client_id, deployment, context, resource, turned_on FROM platform_passback"
+    )
+    return {tuple(row[:5]): _decoded(row[5], TurnedOn) for row in _rows(book, query)}
+
+
+def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
+    """Return the links to which points can go, each with its platform."""
+    known = {(each.issuer, each.client_id): each for each in platforms(book)}
+    found = [
+        (known[link.issuer, link.client_id], link)
+        for link in links(book)
+        if (link.issuer, link.client_id) in known and (link.lineitem or link.lineitems)
+    ]
+    # A course in which this server was only selected, by Deep Linking, has links by now.
+    courses = {_course_of(link) for _, link in found if link.resource}
+    return [each for each in found if each[1].resource or _course_of(each[1]) not in courses]
+
+
 def _safe(address: str) -> str:
     try:
         refuse_unsafe(address, "")
@@ -294,7 +351,7 @@ def _safe(address: str) -> str:
 def _rows(book: Gradebook, query: str, *values: str) -> list[Any]:
     """Return the rows of a query; none where the tables were never made."""
     connection = book.tables.connection
-    find = "SELECT 1 FROM sqlite_master WHERE name = 'platform_links'"
+    find = "SELECT 1 FROM sqlite_master WHERE name = 'platform_passback'"
     if connection.execute(find).fetchone() is None:
         return []
     return connection.execute(query, values).fetchall()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from grader.gradebook.tables import FILE, Tables, only_writer, opened
+from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_to_add
 from grader.gradebook.work import DamagedValueError
 
 _TABLE = """
@@ -87,6 +87,20 @@ def pushing(folder: Path, target: str) -> Iterator[Memory]:
     with (
         only_writer(folder, _LOCK, "Another push reads"),
         opened(folder / FILE, create=True) as tables,
+    ):
+        tables.connection.executescript(_TABLE)
+        yield Memory(tables, target)
+
+
+@contextlib.contextmanager
+def pushing_beside_writer(folder: Path, target: str) -> Iterator[Memory]:
+    """Open what was pushed, to keep more in the process of a server, which checked the gradebook.
+
+    Raises GraderError while another push goes on.
+    """
+    with (
+        only_writer(folder, _LOCK, "Another push reads"),
+        opened_to_add(folder / FILE) as tables,
     ):
         tables.connection.executescript(_TABLE)
         yield Memory(tables, target)

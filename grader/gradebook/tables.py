@@ -586,6 +586,15 @@ def opened_again(file: Path) -> Iterator[Tables]:
 
 
 @contextlib.contextmanager
+def opened_to_add(file: Path) -> Iterator[Tables]:
+    """Open the tables of a file to write a few rows beside a writer, which checked it when it opened it."""
+    with explained(file), contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA busy_timeout = 10000")
+        connection.execute("PRAGMA synchronous = FULL")
+        yield Tables(connection)
+
+
+@contextlib.contextmanager
 def explained(file: Path) -> Iterator[None]:
     """Within the block, turn any error of SQLite into a GraderError with a remedy."""
     try:

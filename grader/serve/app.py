@@ -64,6 +64,7 @@ def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
         Route("/exercise/{exercise}/file", pages.file),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
+        Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", door.sign_in, methods=["POST"]),
         Route("/sign-in/university", door.university),

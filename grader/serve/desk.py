@@ -32,7 +32,7 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
-from grader.gradebook.platforms import Link
+from grader.gradebook.platforms import Link, LinkKey, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState, Role
@@ -359,6 +359,14 @@ class Desk:
     def pause(self, *, paused: bool) -> None:
         """Pause or resume giving jobs to judges."""
         self._book.change(is_paused=paused)
+
+    def pass_back(self, key: LinkKey, author: str, *, on: bool) -> None:
+        """Turn pass-back on or off for a link of a platform."""
+        with self._book.transaction():
+            if on:
+                platforms.turn_on(self._book, key, TurnedOn(author, utc(time.time())))
+            else:
+                platforms.turn_off(self._book, key)
 
     def begin_regrade(self) -> list[str]:
         """Begin a regrading; returns the students to ask about, who handed in something."""

@@ -6,6 +6,7 @@ they follow what the server tells (`templates/serve.js`). A form is taken only f
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import hashlib
 from typing import Any
@@ -18,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
-from grader.gradebook import work
+from grader.gradebook import platforms, work
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.gradebook.tool_key import jwks
@@ -29,6 +30,7 @@ from grader.serve.door import Door
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import Refusal, answered, form_of
 from grader.serve.identity import COOKIE
+from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
@@ -206,6 +208,46 @@ class Pages:
             await self._server.desk.answer(lambda desk: desk.answer(int(number), text, author))
             return RedirectResponse("/class/requests", 303)
         return self._page("requests.html", rows=await self._server.views.answer(_request_rows))
+
+    # --- pass-back to platforms --------------------------------------------------------------------
+
+    async def platforms(self, request: Request) -> Response:
+        """The links of platforms, what each has, and the buttons that compare it and turn pass-back on."""
+        author = (await self._server.identity.staff(request)).name
+        if request.method == "POST":
+            form = await form_of(request)
+            await self._pass_back(author, form)
+            return RedirectResponse(f"/class/platforms#{form.get('link', '')}", 303)
+        passback = self._server.passback
+        known, rows = await self._server.views.answer(
+            lambda views: link_rows(views.book, passback.rounds, passback.plans)
+        )
+        return self._page("platforms.html", known=known, rows=rows, most=MOST_LINES)
+
+    async def _pass_back(self, author: str, form: dict[str, str]) -> None:
+        """Do what a button says."""
+        passback, desk = self._server.passback, self._server.desk
+        linked = await self._server.views.answer(lambda views: platforms.linked(views.book))
+        found = [each for each in linked if id_of(each[1]) == form.get("link", "")]
+        if not found:
+            raise Refusal(422, "There is no such link any more.")
+        platform, link = found[0]
+        match form.get("do", ""):
+            case "plan":
+                await asyncio.wrap_future(passback.plan(platform, link))
+            case "on":
+                plan = passback.plans.get(link.key)
+                if plan is None or plan.error or plan.made_at != form.get("plan", ""):
+                    raise Refusal(409, "Look at what would be sent first, and then turn it on.")
+                await desk.answer(lambda desk: desk.pass_back(link.key, author, on=True))
+                passback.wake(link.key)
+            case "off":
+                await desk.answer(lambda desk: desk.pass_back(link.key, author, on=False))
+                passback.turned_off(link.key)
+            case "again":
+                passback.wake(link.key)
+            case _:
+                raise Refusal(400, "There is no such button.")
 
     # --- what all pages need ----------------------------------------------------------------------
 

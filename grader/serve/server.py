@@ -21,6 +21,7 @@ from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
 from grader.serve.observing import Metrics
+from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
 from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
@@ -73,6 +74,7 @@ class OpenServer(NamedTuple):
     university: University | None
     address: str
     students: tuple[StudentInfo, ...]
+    passback: PassBack
 
 
 @contextlib.contextmanager
@@ -93,6 +95,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         )
         judges = _judges(settings)
         practice = Practice(course, options, hub)
+        passback = PassBack(results)
+        hub.follow(passback.wake)
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
@@ -112,9 +116,12 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             settings.university,
             settings.address,
             settings.students,
+            passback,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
+        passback.start()
+        stack.callback(passback.close)
         yield server
 
 

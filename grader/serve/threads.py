@@ -77,6 +77,7 @@ class Hub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: dict[int, set[asyncio.Queue[Event]]] = {}
         self._closed = False
+        self._followers: list[Callable[[], None]] = []
         self.places: Mapping[tuple[int, str], int] = {}
 
     @property
@@ -87,6 +88,10 @@ class Hub:
     def open(self) -> None:
         """Deliver events in the running event loop from now on."""
         self._loop = asyncio.get_running_loop()
+
+    def follow(self, called: Callable[[], None]) -> None:
+        """Have this called, in any thread, whenever something changed in the class."""
+        self._followers.append(called)
 
     @contextlib.contextmanager
     def listening(self, topic: int) -> Iterator[asyncio.Queue[Event]]:
@@ -105,6 +110,9 @@ class Hub:
     def tell(self, topic: int, event: Event) -> None:
         """Send an event to the listeners of a topic; call it from any thread."""
         self._call(lambda: self._put(topic, event))
+        if topic == CLASS:
+            for called in self._followers:
+                called()
 
     def tell_places(self, places: Mapping[tuple[int, str], int]) -> None:
         """Set the places in the queue, and send an event for each that changed; call it from any thread."""

@@ -122,8 +122,7 @@ class Lti:
         self._refuse_missing()
         self._services = _Services(self.name, platform, link, key)
         self._column = link.lineitem
-        place = link.lineitem or f"{link.lineitems}#{work}"
-        self.address = f"{link.issuer} {link.client_id} {place}"
+        self.address = self.address_of(link, work)
         item = self._read_item() if link.lineitem else self._found()
         self.worth: float | None = None if item is None else item.score_maximum
         if self.worth == 0:
@@ -137,6 +136,12 @@ class Lti:
             Key("email", "email", alias=True),
             Key("name", "name", alias=True),
         )
+
+    @staticmethod
+    def address_of(link: Link, work: str) -> str:
+        """Return what tells the column of a link from others, also before it is made."""
+        place = link.lineitem or f"{link.lineitems}#{work}"
+        return f"{link.issuer} {link.client_id} {place}"
 
     def _refuse_missing(self) -> None:
         """Raise UsageError for a link whose platform did not give what is needed."""

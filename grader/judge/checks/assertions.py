@@ -45,8 +45,17 @@ def assert_close(
 ) -> None:
     """Check type, shape, dtype and values, by the tolerance of the expected value's dtype.
 
-    `expected` is a Tensor, an array, a number, or a list, tuple or dict of these; a list may answer
-    a tuple and an int a float.
+        assert_close(student.function("mean")(x), x.mean(), what="the mean")
+
+    Args:
+        actual: the student's value.
+        expected: a Tensor, an array, a number, or a list, tuple or dict of these. A list may answer a tuple,
+            and an int a float.
+        what: the name of the value in messages.
+        rtol: the relative tolerance, if it is not the dtype's (`comparison.TOLERANCES`).
+        atol: the absolute tolerance, likewise. Arrays of integers or booleans are always compared exactly.
+
+    Raises CheckFailed if they differ.
     """
     compare(actual, expected, Rule(rtol=rtol, atol=atol), what)
 
@@ -60,7 +69,9 @@ def assert_equal(
 ) -> None:
     """Check that plain data are equal: types and values exactly, dicts with the order of keys.
 
-    With `ordered=False`, the keys may be in any order.
+        assert_equal(student.function("counts")("a b a"), {"a": 2, "b": 1}, ordered=False)
+
+    With `ordered=False`, the keys may be in any order. Raises CheckFailed if they differ.
     """
     compare(actual, expected, Rule(exact=True, ordered=ordered), what)
 
@@ -101,7 +112,12 @@ def assert_tensor(
     dtype: torch.dtype | None = None,
     what: str = "the output",
 ) -> Tensor:
-    """Check that a value is a tensor with this shape and dtype (None: any), and return it."""
+    """Check that a value is a tensor with this shape and dtype (None: any), and return it.
+
+        weight = assert_tensor(entry(report, "weight"), shape=(5, 6), dtype=torch.float32)
+
+    Raises CheckFailed if it is not.
+    """
     if not is_tensor(value):
         raise CheckFailed(
             explain_type(value, "a Tensor", what),
@@ -129,7 +145,8 @@ def must_raise(
     counts: "scheduler_state_dict is missing" names `scheduler`.
 
     Only an exception of the student's code counts. An unwritten part (NotImplementedError), a time-out, a crash
-    and the use of a forbidden function pass through unchanged.
+    and the use of a forbidden function pass through unchanged. Raises CheckFailed if nothing is raised, another
+    exception, or one without the word.
     """
     with raising(error, mentions) as done:
         yield
@@ -237,7 +254,12 @@ def entry(
 
 
 def fields(report: Any, *names: str, told: str = UNREADABLE) -> list[Any]:
-    """Return these entries of a report; a missing one fails the test."""
+    """Return these entries of a report, in this order.
+
+        before, after = fields(student.run("train"), "before", "after")
+
+    Raises CheckFailed with the sentence `told` if one is missing.
+    """
     return [entry(report, name, told=told) for name in names]
 
 

@@ -61,6 +61,7 @@ class Rule(NamedTuple):
     ordered: bool = True
 
     def tolerance(self, dtype: str) -> Tolerance:
+        """Return the tolerance for a dtype; dtypes without a tolerance of their own are always exact."""
         default = TOLERANCES.get(dtype, EXACT)
         if self.exact or default is EXACT:
             return EXACT
@@ -111,6 +112,7 @@ def is_ndarray(value: object) -> bool:
 
 
 def is_array(value: object) -> bool:
+    """Return whether a value is a tensor or a NumPy array."""
     return is_tensor(value) or is_ndarray(value)
 
 

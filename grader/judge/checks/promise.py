@@ -56,6 +56,14 @@ def promise(
 ) -> Callable[[_Test], Callable[[Student], None]]:
     """Make a function a test of a promise in the stub; its arguments are literals, never run.
 
+        @promise("scale", hint="Multiply x by the factor.")
+        def test_values(code, draw):
+            \"""Each entry is multiplied by the factor.\"""
+            yield "scale(x, 3.0)", code.function("scale")(draw.normal(4, 6, grad="x"), 3.0)
+
+    The test runs on the student's code and on the solution, and each yielded case is compared. A test that
+    yields nothing, and has the parameter `student`, makes its own assertions.
+
     Args:
         place: the function or method of the student's file to look at, as "Class.method".
         points: its weight within the exercise.
@@ -116,12 +124,23 @@ def _loose(value: Any, **changes: Any) -> Loose:
 
 
 def exactly(value: Any) -> Loose:
-    """Compare exactly: numbers to the last bit, ints and floats apart, dicts with the order of their keys."""
+    """Compare exactly.
+
+        yield "the counts", exactly(code.function("counts")(text))
+
+    Numbers must be equal to the last bit, a float does not answer an int, and dicts must have their keys in the
+    same order.
+    """
     return _loose(value, rule=Rule(exact=True))
 
 
 def within(value: Any, *, rtol: float | None = None, atol: float | None = None) -> Loose:
-    """Compare with other tolerances than those of the dtype."""
+    """Compare with other tolerances than those of the dtype.
+
+        yield "the estimate", within(code.function("estimate")(x), rtol=1e-3)
+
+    A tolerance that is None is the dtype's.
+    """
     return _loose(value, rule=Rule(rtol=rtol, atol=atol))
 
 
@@ -177,7 +196,10 @@ class Outcomes(msgspec.Struct, frozen=True):
 
 
 def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
-    """Run a test on the solution; raises the solution's exceptions."""
+    """Run a test on the solution.
+
+    Raises the solution's exceptions, and CheckFailed if a call does not raise the error of its `raises`.
+    """
     draw = Draw(seed)
     cases = []
     for number, (what, value) in enumerate(body(code, draw)):

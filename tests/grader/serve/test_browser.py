@@ -12,8 +12,17 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
+from tests.grader.exports.platforms import LtiServer
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize, severe
-from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked
+from tests.grader.serve.conftest import (
+    PATIENCE_SECONDS,
+    PLAIN,
+    SOLUTION,
+    STUDENTS,
+    Served,
+    marked,
+)
+from tests.grader.serve.test_passback import launched
 
 pytestmark = pytest.mark.thorough
 
@@ -137,8 +146,11 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
 ) -> None:
     served.judged("eve", served.hand_in("eve", {"greeting.py": SOLUTION}).json["id"])
     light(view, scheme)
-    pages = {"": "/", "eve": "/", "staff": "/class"}
-    for who, path in pages.items():
+    platform = LtiServer(len(STUDENTS))
+    platform.address = "https://lms.example.edu"
+    launched(served, platform)
+    pages = (("", "/"), ("eve", "/"), ("staff", "/class"), ("staff", "/class/platforms"))
+    for who, path in pages:
         sign_out(view, served)
         if who:
             sign_in(view, served, who)

@@ -18,9 +18,12 @@ from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.door import Door
 from grader.serve.pages import Pages
+from tests.grader.exports.platforms import LtiServer
+from tests.grader.exports.platforms import serving as serving_platform
 from tests.grader.exports.report.test_browser import light, resize
-from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked, sql
+from tests.grader.serve.conftest import PLAIN, SOLUTION, STUDENTS, Served, marked, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_passback import launched
 from tests.grader.serve.test_requests import form
 
 if TYPE_CHECKING:
@@ -53,6 +56,12 @@ BUTTONS = {
     "/exercise/greeting": {"": ["Sign in"], "ada": ["Run", "Hand in", "Reset", "Sign out"]},
     "/class": {"": ["Sign in"], "staff": ["Pause the judging", "Go on judging", "Sign out"]},
     "/class/requests": {"staff": ["Answer", "A further answer", "Sign out"]},
+    "/class/platforms": {
+        "staff": [
+            *("Show what would be sent", "Turn pass-back on", "Send now", "Turn pass-back off"),
+            "Sign out",
+        ]
+    },
 }
 
 
@@ -66,8 +75,12 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for exercise in ("greeting", "word_count"):
         form(server, "/requests", "bob", exercise=exercise, message="Why?")
     form(server, "/class/requests", "staff", number="1", answer="So.")
-    yield server
-    server.stop()
+    platform = LtiServer(len(STUDENTS))
+    with serving_platform(platform):
+        launched(server, platform)
+        platform.refused[platform.users[1]] = "This grade is locked."
+        yield server
+        server.stop()
 
 
 @pytest.fixture

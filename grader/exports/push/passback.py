@@ -1,0 +1,133 @@
+"""Pass-back of a server: what counts is compared with a link's column, and what differs is sent.
+
+A round reads the platform, compares, and sends; a dry one only compares. Whatever goes wrong is in the round,
+for staff. Nothing is sent about students who handed in nothing: `grade push` does that, once it is to count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from grader.errors import GraderError
+from grader.exports.push.comparison import Options, Plan, planned, send
+from grader.exports.push.lti import Lti, work_of
+from grader.gradebook import Gradebook, platforms
+from grader.gradebook.platforms import Link, Platform
+from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
+from grader.gradebook.tables import FILE, explained
+from grader.gradebook.tool_key import made_key
+from grader.text import number, utc
+
+
+class Stopped(Exception):
+    """Pass-back was turned off, or the server ends: nothing more is sent now."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A student whose points or comment differ; `there` are the platform's points, empty without any."""
+
+    student: str
+    there: str
+    here: str
+    comment: bool
+
+
+class Round(msgspec.Struct, kw_only=True):
+    """What a comparison found, and what became of it.
+
+    `left` has sentences about students to whom nothing is sent, `failures` about those of whom something was
+    refused. `error` is the reason if the round could not be ended.
+    """
+
+    made_at: str
+    is_dry: bool
+    notes: list[str] = []
+    lines: list[Line] = []
+    left: list[str] = []
+    arrived: int = 0
+    failures: list[str] = []
+    error: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether everything that was to be sent has arrived."""
+        return not (self.error or self.failures)
+
+
+def compared(folder: Path, platform: Platform, link: Link) -> Round:
+    """Compare what counts with the column of a link, and send nothing; never raises for the platform."""
+    made = Round(made_at=utc(), is_dry=True)
+    try:
+        with explained(folder / FILE), Gradebook.open_beside_writer(folder) as book:
+            column = _column(book, platform, link)
+            _planned(book, column, _known(book, column), made)
+    except GraderError as error:
+        made.error = str(error)
+    return made
+
+
+def passed_back(
+    folder: Path, platform: Platform, link: Link, go_on: Callable[[], bool] = lambda: True
+) -> Round:
+    """Send what differs; `go_on` is asked before each student, and False ends the round.
+
+    What was sent is known on the disk, so that this may be killed. Never raises for the platform.
+    """
+    made = Round(made_at=utc(), is_dry=False)
+
+    def told() -> None:
+        made.arrived += 1
+        if not go_on():
+            raise Stopped
+
+    try:
+        with explained(folder / FILE), Gradebook.open_beside_writer(folder) as book:
+            column = _column(book, platform, link)
+            with pushing_beside_writer(folder, column.address) as memory:
+                plan = _planned(book, column, memory.all(), made)
+                if go_on():
+                    sent = send(plan, column, memory, told)
+                    made.arrived, made.failures = sent.arrived, sent.failures
+    except Stopped:
+        pass
+    except GraderError as error:
+        made.error = str(error)
+    return made
+
+
+def known(book: Gradebook, link: Link) -> list[Pushed]:
+    """Return what was sent to a link's column, by student."""
+    address = Lti.address_of(link, work_of(book))
+    found = Memory(book.tables, address).all().values()
+    return sorted(found, key=lambda each: each.student)
+
+
+def _known(book: Gradebook, column: Lti) -> dict[str, Pushed]:
+    return Memory(book.tables, column.address).all()
+
+
+def _column(book: Gradebook, platform: Platform, link: Link) -> Lti:
+    users = platforms.users(book, platform.issuer, platform.client_id)
+    return Lti(platform, link, made_key(book.folder), users, work_of(book), book.work_title)
+
+
+def _planned(book: Gradebook, column: Lti, before: dict[str, Pushed], made: Round) -> Plan:
+    """Compare, and write what is found into the round."""
+    # A column of another worth gets the points on its own scale.
+    options = Options(title=book.work_title, out_of=column.worth, absent=False)
+    plan = planned(book.entries(), column, before, options)
+    made.notes = list(column.notes)
+    made.left = plan.left
+    made.lines = [
+        Line(
+            student=change.mine.student,
+            there="" if change.there.points is None else number(change.there.points),
+            here=number(change.mine.points),
+            comment=change.new_comment,
+        )
+        for change in plan.changes
+    ]
+    return plan

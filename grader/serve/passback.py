@@ -1,0 +1,221 @@
+"""The thread that passes points back to LTI platforms, for links for which staff turned that on.
+
+A round compares the whole class, so nothing is lost that changed while the platform was out of reach, or before
+a kill. Rounds follow a change after a moment, and one another after a pause; a failed one is repeated after
+pauses that grow. The thread has connections of its own to the gradebook: no hand-in waits for a platform.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from grader.exports.push.passback import Round, compared, known, passed_back
+from grader.gradebook import Gradebook, platforms
+from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
+from grader.gradebook.pushed import Pushed
+
+log = logging.getLogger("grader.serve")
+
+# Students hand in several files in a moment: one round for all of them.
+_SOON_SECONDS = 2.0
+# A round reads all that a platform has.
+_BETWEEN_SECONDS = 10.0
+# After this time a round looks for a change that nobody told of.
+_IDLE_SECONDS = 1800.0
+_PAUSES_SECONDS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+# A round that ends late is left to itself: it may be killed at any moment.
+_JOIN_SECONDS = 1.0
+
+
+class PassBack:
+    """The thread, from `start` until `close`; any thread may ask for the newest rounds and plans."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changed = threading.Condition()
+        # Rounds that are due: for each link, when.
+        self._due_at: dict[LinkKey, float] = {}
+        self._began_at: dict[LinkKey, float] = {}
+        self._failed: dict[LinkKey, int] = {}
+        self._closing = False
+        self.rounds: dict[LinkKey, Round] = {}
+        self.plans: dict[LinkKey, Round] = {}
+        self._thread = threading.Thread(target=self._work, name="pass-back", daemon=True)
+        self._planner = ThreadPoolExecutor(1, thread_name_prefix="plan")
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Begin no more rounds, and end a running one after its student, if that is soon."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._planner.shutdown(wait=False, cancel_futures=True)
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_SECONDS)
+
+    def wake(self, key: LinkKey | None = None) -> None:
+        """Tell that points may have changed, or that this link is to be looked at now."""
+        now = time.monotonic()
+        with self._changed:
+            if key is not None:
+                self._due_at[key] = now
+            else:
+                for each in self._due_at:
+                    soonest = max(
+                        now + _SOON_SECONDS, self._began_at.get(each, 0.0) + _BETWEEN_SECONDS
+                    )
+                    # The pause of a platform out of reach holds. That one student's score was refused
+                    # delays no other's.
+                    last = self.rounds.get(each)
+                    if last is None or not last.error:
+                        self._due_at[each] = min(self._due_at[each], soonest)
+            self._changed.notify_all()
+
+    def plan(self, platform: Platform, link: Link) -> Future[Round]:
+        """Have a link compared, without sending anything."""
+
+        def planned() -> Round:
+            self.plans[link.key] = compared(self._folder, platform, link)
+            return self.plans[link.key]
+
+        return self._planner.submit(planned)
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            key = self._next()
+            if key is None:
+                return
+            try:
+                self._round(key)
+            except Exception:
+                # The thread goes on, and staff reads that something is wrong.
+                log.exception("pass-back failed")
+                self._failed[key] = self._failed.get(key, 0) + 1
+                self.rounds[key] = Round(
+                    made_at="",
+                    is_dry=False,
+                    error="This is a fault of the grader; its log has more.",
+                )
+            self._plan_next(key)
+
+    def _next(self) -> LinkKey | None:
+        """Wait for the next round that is due; None if the server ends."""
+        self._look()
+        with self._changed:
+            while not self._closing:
+                now = time.monotonic()
+                due = min(self._due_at, key=lambda each: self._due_at[each], default=None)
+                if due is not None and self._due_at[due] <= now:
+                    return due
+                wait = _IDLE_SECONDS if due is None else self._due_at[due] - now
+                self._changed.wait(wait)
+        return None
+
+    def _look(self) -> None:
+        """Find the links that are on when the server starts."""
+        if self._due_at:
+            return
+        with Gradebook.open_beside_writer(self._folder) as book:
+            on = platforms.turned_on(book)
+        with self._changed:
+            for key in on:
+                self._due_at.setdefault(key, time.monotonic())
+
+    def _round(self, key: LinkKey) -> None:
+        with Gradebook.open_beside_writer(self._folder) as book:
+            found = [each for each in platforms.linked(book) if each[1].key == key]
+            is_on = key in platforms.turned_on(book)
+        if not is_on or not found:
+            with self._changed:
+                self._due_at.pop(key, None)
+            return
+        with self._changed:
+            self._began_at[key] = time.monotonic()
+            # What changes from now on is for the next round.
+            self._due_at[key] = time.monotonic() + _IDLE_SECONDS
+        made = passed_back(self._folder, *found[0], go_on=lambda: self._goes_on(key))
+        self.rounds[key] = made
+        self._failed[key] = 0 if made.is_well else self._failed.get(key, 0) + 1
+        if made.arrived or not made.is_well:
+            # Neither the platform's words nor sentences about students: both may name them.
+            told = {"sent": made.arrived, "refused": len(made.failures)}
+            log.info("passed back", extra={**told, "complete": made.is_well})
+
+    def _goes_on(self, key: LinkKey) -> bool:
+        return not self._closing and key in self._due_at
+
+    def _plan_next(self, key: LinkKey) -> None:
+        """After a failure, try again after a pause that grows."""
+        with self._changed:
+            failed = self._failed.get(key, 0)
+            if failed and key in self._due_at:
+                pause = _PAUSES_SECONDS[min(failed, len(_PAUSES_SECONDS)) - 1]
+                self._due_at[key] = min(self._due_at[key], time.monotonic() + pause)
+
+    def turned_off(self, key: LinkKey) -> None:
+        """End a round of this link after the student it is at."""
+        with self._changed:
+            self._due_at.pop(key, None)
+            self._failed.pop(key, None)
+            self.plans.pop(key, None)
+            self._changed.notify_all()
+
+
+# --- what the page shows ------------------------------------------------------------------------------
+
+# Of the lines of a list.
+MOST_LINES = 500
+
+
+class LinkRow(msgspec.Struct, frozen=True):
+    """A link as staff sees it: what was sent, the newest round and the newest plan."""
+
+    id: str
+    platform: str
+    course: str
+    title: str
+    on: TurnedOn | None
+    sent: list[Pushed]
+    names: Mapping[str, str]
+    round: Round | None
+    plan: Round | None
+
+
+def id_of(link: Link) -> str:
+    """Return a name of a link for forms and addresses."""
+    return "l" + hashlib.sha256("\n".join(link.key).encode()).hexdigest()[:16]
+
+
+def link_rows(
+    book: Gradebook, rounds: Mapping[LinkKey, Round], plans: Mapping[LinkKey, Round]
+) -> tuple[list[Platform], list[LinkRow]]:
+    """Return the registered platforms, and their links with what is known of each."""
+    on, names = platforms.turned_on(book), book.names()
+    rows = [
+        LinkRow(
+            id=id_of(link),
+            platform=platform.title,
+            course=link.context_title or link.context,
+            title=link.resource_title or link.resource,
+            on=on.get(link.key),
+            sent=known(book, link),
+            names=names,
+            round=rounds.get(link.key),
+            plan=plans.get(link.key),
+        )
+        for platform, link in platforms.linked(book)
+    ]
+    return platforms.platforms(book), rows

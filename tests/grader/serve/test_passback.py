@@ -1,0 +1,294 @@
+"""Pass-back of a running server: off until a person turns it on, each state once, and in nobody's way."""
+
+from __future__ import annotations
+
+import html
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from grader.gradebook import platforms
+from grader.gradebook.platforms import TurnedOn, changing_platforms, turn_on
+from grader.gradebook.tool_key import jwks, made_key
+from grader.serve.passback import PassBack, id_of
+from tests.grader.exports.classroom_of_push import CLASS, LtiPushing, School, scores
+from tests.grader.exports.conftest import school
+from tests.grader.exports.platforms import LtiServer, same
+from tests.grader.exports.platforms import serving as serving_platform
+from tests.grader.serve.conftest import PATIENCE_SECONDS, SOLUTION, STUDENTS, Answer, Served, marked
+from tests.grader.serve.test_requests import form
+
+__all__ = ["school"]
+
+ADA, BOB, EVE = 1001, 1002, 1003
+WORTH = 10.0
+FILES = {"greeting.py": SOLUTION}
+
+
+@pytest.fixture
+def platform() -> Iterator[LtiServer]:
+    made = LtiServer(len(STUDENTS))
+    with serving_platform(made):
+        yield made
+
+
+def launched(served: Served, platform: LtiServer) -> None:
+    """Have every student launch once from the platform."""
+    with changing_platforms(served.results) as book:
+        platforms.add_platform(book, platform.registered)
+        for user, name in zip(platform.users, STUDENTS, strict=True):
+            platforms.keep_launch(book, platform.link, f"u{user}", name)
+    made_key(served.results)
+    platform.jwks = jwks(served.results)
+
+
+def press(served: Served, platform: LtiServer, do: str, who: str = "staff", **more: str) -> Answer:
+    fields = {"link": id_of(platform.link), "do": do, **more}
+    return form(served, "/class/platforms", who, **fields)
+
+
+def page(served: Served) -> str:
+    answer = served.ask("GET", "/class/platforms", "staff")
+    assert answer.status == 200, answer
+    return html.unescape(answer.body.decode())
+
+
+def turned_on(served: Served, platform: LtiServer) -> None:
+    assert press(served, platform, "plan").status == 303
+    found = re.search(r'name="plan" value="([^"]+)"', page(served))
+    assert found, page(served)
+    assert press(served, platform, "on", plan=found[1]).status == 303
+
+
+def until(holds: Callable[[], Any], told: Callable[[], str] = lambda: "") -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, told()
+        time.sleep(0.05)
+
+
+def hand_in(served: Served, who: str, source: bytes = SOLUTION) -> None:
+    served.judged(who, served.hand_in(who, {"greeting.py": source}).json["id"])
+
+
+def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    assert "No platform is registered" in page(served)
+    launched(served, platform)
+    hand_in(served, "ada")
+    assert "Pass-back is off." in page(served)
+    assert press(served, platform, "on").status == 409
+    assert press(served, platform, "on", plan="2026-01-01T00:00:00Z").status == 409
+    assert press(served, platform, "plan").status == 303
+    shown = page(served)
+    assert "What would be sent" in shown
+    assert "Ada Test" in shown
+    assert "Bob Test" not in shown, "who handed in nothing gets nothing"
+    assert platform.written == 0
+    turned_on(served, platform)
+    until(lambda: platform.written == 1)
+    assert "Pass-back is on, since" in re.sub(r"</?strong>", "", page(served))
+    until(lambda: "1 sent" in page(served))
+    # What changes later is sent, once, and nobody else's points again.
+    hand_in(served, "bob")
+    until(lambda: platform.written == 2)
+    assert platform.writes == {ADA: 1, BOB: 1}
+    assert EVE not in platform.grades
+    # Off is off.
+    assert press(served, platform, "off").status == 303
+    hand_in(served, "eve")
+    assert served.stop() == 0
+    served.start()
+    assert "Pass-back is off." in page(served)
+    assert platform.written == 2
+
+
+def test_a_killed_server_goes_on_and_sends_no_state_twice(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    launched(served, platform)
+    platform.shows_comments = False
+    for who in STUDENTS:
+        hand_in(served, who)
+    killed = threading.Event()
+
+    def kill(written: int) -> None:
+        if written == 2:
+            served.kill()
+            killed.set()
+
+    platform.at_write = kill
+    turned_on(served, platform)
+    assert killed.wait(PATIENCE_SECONDS)
+    platform.at_write = lambda _: None
+    served.start()
+    until(lambda: platform.written >= len(STUDENTS))
+    until(lambda: "1 sent" in page(served))
+    assert platform.writes == dict.fromkeys(platform.users, 1)
+    assert [len(platform.comments[user]) for user in platform.users] == [1] * len(STUDENTS)
+
+
+def test_what_a_platform_refuses_is_shown_with_its_words_and_delays_no_other(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    launched(served, platform)
+    platform.refused[ADA] = "The grade is <b>locked</b>\x1b[2J"
+    for who in STUDENTS[:2]:
+        hand_in(served, who)
+    turned_on(served, platform)
+    until(lambda: "Refused: 1" in page(served))
+    raw = served.ask("GET", "/class/platforms", "staff").body.decode()
+    assert "ada: " in raw and "&lt;b&gt;locked" in raw and "\x1b" not in raw
+    assert platform.grades.keys() == {BOB}
+    hand_in(served, "eve")
+    until(lambda: EVE in platform.grades)
+    platform.refused.clear()
+    press(served, platform, "again")
+    until(lambda: ADA in platform.grades)
+    assert platform.writes == dict.fromkeys(platform.users, 1)
+    log = served.log.read_text()
+    assert "ada" not in log and "locked" not in log
+
+
+def test_points_that_a_person_entered_there_stay(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    launched(served, platform)
+    platform.grades[ADA] = 2.5
+    for who in STUDENTS[:2]:
+        hand_in(served, who)
+    turned_on(served, platform)
+    until(lambda: BOB in platform.grades)
+    until(lambda: "has 2.5 points in Our LMS, which no push sent" in page(served))
+    assert platform.grades[ADA] == 2.5
+
+
+def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    launched(served, platform)
+    hand_in(served, "ada")
+    turned_on(served, platform)
+    until(lambda: platform.written == 1)
+    goes_on, is_met = threading.Event(), threading.Event()
+
+    def hang(_: str) -> None:
+        is_met.set()
+        goes_on.wait(PATIENCE_SECONDS)
+
+    platform.override = hang
+    try:
+        hand_in(served, "bob")
+        assert is_met.wait(PATIENCE_SECONDS)
+        for number in range(3):
+            hand_in(served, "eve", marked(number))
+        assert "Pass-back is on" in page(served)
+        assert served.stop() == 0
+    finally:
+        platform.override = lambda _: None
+        goes_on.set()
+    served.start()
+    until(lambda: platform.grades.keys() == {ADA, BOB, EVE})
+    assert platform.writes == dict.fromkeys(platform.users, 1)
+
+
+def test_a_platform_out_of_reach_is_told_and_tried_again(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    launched(served, platform)
+    hand_in(served, "ada")
+    turned_on(served, platform)
+    until(lambda: platform.written == 1)
+    platform.override = lambda _: (403, {}, {"error": "This tool is switched off."})
+    hand_in(served, "bob")
+    until(lambda: "switched off" in page(served))
+    assert "It could not be ended" in page(served)
+    platform.override = lambda _: None
+    until(lambda: platform.written == 2)
+
+
+def test_the_page_and_its_buttons_are_for_staff_and_our_own_pages(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    launched(served, platform)
+    for who, status in (("ada", 403), ("", 401)):
+        assert served.ask("GET", "/class/platforms", who).status == status
+        for do in ("plan", "on", "off", "again"):
+            assert press(served, platform, do, who).status == status
+    assert press(served, platform, "jump").status == 400
+    assert form(served, "/class/platforms", "staff", link="l0", do="plan").status == 422
+    headers = {"Cookie": f"lab_bench_token={served.staff}", "Origin": "http://evil.example"}
+    body = f"link={id_of(platform.link)}&do=plan".encode()
+    assert served.ask("POST", "/class/platforms", "", body, headers).status == 403
+    assert platform.requests == []
+
+
+def test_a_removed_platform_gets_nothing_more(
+    serving: Callable[..., Served], platform: LtiServer
+) -> None:
+    served = serving().start()
+    launched(served, platform)
+    hand_in(served, "ada")
+    turned_on(served, platform)
+    until(lambda: platform.written == 1)
+    known = platform.registered
+    with changing_platforms(served.results) as book:
+        platforms.remove_platform(book, known.issuer, known.client_id)
+    hand_in(served, "bob")
+    assert "No link yet" in page(served)
+    assert press(served, platform, "again").status == 422
+    launched(served, platform)
+    assert "Pass-back is off." in page(served)
+    assert platform.written == 1
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(CLASS, marks=pytest.mark.thorough)])
+def test_a_class_arrives_at_a_platform_that_refuses_every_fifth_request_nobody_twice(
+    school: School, count: int
+) -> None:
+    """Refused before and after it was done, limited, and cut off, with the pauses that this takes."""
+    school.grade(scores(count))
+    platform = LtiServer(count)
+    platform.shows_comments = False
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        with changing_platforms(school.results) as book:
+            turn_on(book, platform.link.key, TurnedOn("prof", "2026-11-30T00:00:00Z"))
+        platform.refuse_every, platform.ways = 5, ("busy", "lost", "throttled", "cut")
+        thread = PassBack(school.results)
+        thread.start()
+        try:
+            until(lambda: platform.written >= count and platform.link.key in thread.rounds)
+        finally:
+            thread.close()
+    assert all(same(platform.grades[user], points) for user, points in scores(count).items())
+    assert platform.writes == dict.fromkeys(platform.users, 1)
+    assert [len(platform.comments[user]) for user in platform.users] == [1] * count
+    assert thread.rounds[platform.link.key].arrived == count
+
+
+def test_a_column_of_another_worth_gets_the_points_on_its_scale(school: School) -> None:
+    school.grade(scores(3))
+    platform = LtiServer(3)
+    platform.worth = 100.0
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        thread = PassBack(school.results)
+        plan = thread.plan(platform.registered, platform.link).result()
+        assert [line.here for line in plan.lines] == [
+            f"{10 * points:g}" for points in scores(3).values()
+        ]
+        assert platform.written == 0
+        thread.close()
