@@ -9,7 +9,8 @@ of events; `turns` says whose files are read next; `exercise` is what the page t
 metrics and the log. The queue of hand-ins stands in `grader.gradebook.queue`.
 
 `university` is the sign-in by OpenID Connect that a `sign_in_file` describes, `launch` that of LTI platforms,
-and `handshakes` bind both to a browser. `fetching` asks other servers, without making a request wait for them.
+and `handshakes` bind both to a browser. `selection` has what a link of a platform can open. `fetching` asks
+other servers, without making a request wait for them.
 """
 
 from grader.serve.app import serve

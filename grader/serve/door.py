@@ -18,13 +18,26 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from grader.exports.push.lti import work_of
 from grader.gradebook import sessions
 from grader.gradebook.platforms import Platform, platforms
 from grader.gradebook.queue import Role
+from grader.gradebook.tool_key import made_key
 from grader.serve.handshakes import Handshakes, browser_value
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
-from grader.serve.launch import HOURS, LOGIN, LaunchReader, login_request, page_of, person_of
+from grader.serve.launch import (
+    HOURS,
+    LOGIN,
+    SELECT,
+    Launch,
+    LaunchReader,
+    Selection,
+    login_request,
+    page_of,
+    person_of,
+)
+from grader.serve.selection import choices, policy_of
 from grader.serve.server import OpenServer
 from grader.serve.sign_in_file import Person
 
@@ -145,7 +158,10 @@ class Door:
         if request.method == "POST":
             asked |= await form_of(request, _LAUNCH_BYTES)
         platform, note = login_request(await self._platforms(), asked)
-        if request.headers.get("sec-fetch-dest", "") in _FRAMES:
+        is_framed = request.headers.get("sec-fetch-dest", "") in _FRAMES
+        # The platform takes a selection only from the frame that it made for it.
+        selects = asked.get("target_link_uri", "") == self._server.address + SELECT
+        if is_framed and not selects:
             said = {name: asked[name] for name in _OF_LOGIN if name in asked}
             address = f"{LOGIN}?{urllib.parse.urlencode(said)}"
             page = self._page("new_tab.html", heading=self._server.course.title, address=address)
@@ -155,10 +171,10 @@ class Door:
         handshake = self._launches.begin(browser, note)
         address = self._reader.authorization(platform, handshake, asked)
         response = RedirectResponse(address, 303)
-        # None: it comes with the form that the platform's page posts.
-        response.set_cookie(
-            self._launch_cookie, browser, httponly=True, samesite="none", secure=True
-        )
+        # None: it comes with the form that the platform's page posts. In a frame, most browsers keep a cookie
+        # only for frames of this platform.
+        cookie = f"{self._launch_cookie}={browser}; HttpOnly; Path=/; SameSite=None; Secure"
+        response.headers["Set-Cookie"] = cookie + ("; Partitioned" if is_framed else "")
         return response
 
     async def launch(self, request: Request) -> Response:
@@ -177,6 +193,9 @@ class Door:
         except Refusal as refusal:
             return self._not_signed_in(refusal)
         desk, link = self._server.desk, launch.link
+        if launch.selection is not None:
+            await desk.answer(lambda desk: desk.keep_launch(link, "", ""))
+            return await self._choices(launch, launch.selection)
         try:
             person = person_of(launch, self._server.students)
         except Refusal as refusal:
@@ -188,6 +207,24 @@ class Door:
         then = _page_of(page_of(launch.target, self._server.address))
         origin = launch.platform.origins[link.deployment]
         return await self._signed_in(request, person, origin, HOURS * 3600, then)
+
+    async def _choices(self, launch: Launch, selection: Selection) -> Response:
+        """The page on which a person who teaches selects what a link opens."""
+        course, address = self._server.course, self._server.address
+        folder, work = await self._server.views.answer(
+            lambda views: (views.book.folder, work_of(views.book))
+        )
+        made = await self._elsewhere(
+            lambda: choices(launch, selection, course, made_key(folder), address, work)
+        )
+        page = self._page(
+            "select.html",
+            heading="What shall the link open?",
+            choices=made,
+            return_to=selection.return_to,
+        )
+        page.headers["Content-Security-Policy"] = policy_of(selection)
+        return page
 
     async def _platforms(self) -> list[Platform]:
         """Return the platforms that are registered now; raises Refusal for a server without an address."""

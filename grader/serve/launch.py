@@ -20,22 +20,27 @@ from grader.errors import SubmissionError
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
-from grader.serve.fetching import IssuerKeys
+from grader.serve.fetching import IssuerKeys, is_safe
 from grader.serve.handshakes import Handshake
 from grader.serve.http import Refusal
 from grader.serve.sign_in_file import People, Person, same
 from grader.serve.university import ALGORITHMS, FAULTS, LEEWAY_SECONDS, LONGEST_TOKEN, faulty
 from grader.text import clean
 
-LOGIN, LAUNCH = "/lti/login", "/lti/launch"
+# Launches are posted to LAUNCH; SELECT is the target of those that select what a link opens.
+LOGIN, LAUNCH, SELECT = "/lti/login", "/lti/launch", "/lti/select"
 # How long a session lasts.
 HOURS = 12
-_LTI = "https://purl.imsglobal.org/spec/lti/claim/"
+LTI = "https://purl.imsglobal.org/spec/lti/claim/"
 _GRADES = "https://purl.imsglobal.org/spec/lti-ags/claim/endpoint"
 _NAMES = "https://purl.imsglobal.org/spec/lti-nrps/claim/namesroleservice"
-_VERSION, _MESSAGE = "1.3.0", "LtiResourceLinkRequest"
+DEEP_LINKING = "https://purl.imsglobal.org/spec/lti-dl/claim/"
+VERSION = "1.3.0"
+_OPENS, _SELECTS = "LtiResourceLinkRequest", "LtiDeepLinkingRequest"
 # Of this course: who is an instructor of the institution may be a student here.
-_INSTRUCTOR = "http://purl.imsglobal.org/vocab/lis/v2/membership#Instructor"
+_MEMBERSHIP = "http://purl.imsglobal.org/vocab/lis/v2/membership#"
+_INSTRUCTOR = _MEMBERSHIP + "Instructor"
+_SELECTING = {_INSTRUCTOR, _MEMBERSHIP + "ContentDeveloper", _MEMBERSHIP + "Administrator"}
 _LONGEST = 1000
 
 
@@ -54,25 +59,42 @@ class _Names(msgspec.Struct):
     context_memberships_url: str = ""
 
 
+class _Settings(msgspec.Struct):
+    deep_link_return_url: str
+    accept_types: tuple[str, ...]
+    data: Any = None
+
+
 class _Claims(msgspec.Struct):
     """The claims of a launch, of the types that the specification gives them."""
 
     sub: str
-    version: str = msgspec.field(name=_LTI + "version")
-    message_type: str = msgspec.field(name=_LTI + "message_type")
-    deployment: str = msgspec.field(name=_LTI + "deployment_id")
-    resource: _Place = msgspec.field(name=_LTI + "resource_link")
-    roles: tuple[str, ...] = msgspec.field(name=_LTI + "roles", default=())
-    context: _Place = msgspec.field(name=_LTI + "context", default_factory=lambda: _Place(""))
-    target: str = msgspec.field(name=_LTI + "target_link_uri", default="")
+    version: str = msgspec.field(name=LTI + "version")
+    message_type: str = msgspec.field(name=LTI + "message_type")
+    deployment: str = msgspec.field(name=LTI + "deployment_id")
+    resource: _Place = msgspec.field(name=LTI + "resource_link", default_factory=lambda: _Place(""))
+    selection: _Settings | None = msgspec.field(
+        name=DEEP_LINKING + "deep_linking_settings", default=None
+    )
+    roles: tuple[str, ...] = msgspec.field(name=LTI + "roles", default=())
+    context: _Place = msgspec.field(name=LTI + "context", default_factory=lambda: _Place(""))
+    target: str = msgspec.field(name=LTI + "target_link_uri", default="")
     grades: _Grades = msgspec.field(name=_GRADES, default_factory=_Grades)
     names: _Names = msgspec.field(name=_NAMES, default_factory=_Names)
+
+
+class Selection(NamedTuple):
+    """That a launch selects what a link opens: where the answer goes, and what comes back with it."""
+
+    return_to: str
+    data: Any
 
 
 class Launch(NamedTuple):
     """A valid launch by a `link`, which names the address `target`.
 
-    `user` is the platform's id of the person, and `value` the claim by which we find people.
+    `user` is the platform's id of the person, and `value` the claim by which we find people. With a `selection`
+    there is no link yet, only its course.
     """
 
     platform: Platform
@@ -81,6 +103,7 @@ class Launch(NamedTuple):
     value: str
     is_instructor: bool
     target: str
+    selection: Selection | None
 
 
 class LaunchReader:
@@ -154,7 +177,7 @@ class LaunchReader:
         expected = {"nonce": handshake.nonce, "client_id": platform.client_id}
         ImplicitIDToken(claims, header, params=expected).validate(leeway=LEEWAY_SECONDS)
         of_lti = msgspec.convert(claims, _Claims)
-        if of_lti.version != _VERSION or of_lti.message_type != _MESSAGE:
+        if of_lti.version != VERSION or of_lti.message_type not in (_OPENS, _SELECTS):
             raise ValueError(f"LTI {of_lti.version} {of_lti.message_type}"[:100])
         if of_lti.deployment not in platform.deployments:
             raise ValueError(f"the deployment {of_lti.deployment[:100]} is not registered")
@@ -204,32 +227,47 @@ def asked_platform(platforms: Sequence[Platform], note: str) -> tuple[Platform, 
 
 
 def _read(platform: Platform, claims: _Claims, whole: Mapping[str, Any]) -> Launch:
-    ids = (claims.sub, claims.context.id, claims.resource.id, claims.deployment)
-    if not claims.sub or not claims.resource.id or max(map(len, ids)) > _LONGEST:
-        raise ValueError("an id is empty or too long")
+    selection = _selection(platform, claims) if claims.message_type == _SELECTS else None
+    resource = claims.resource if selection is None else _Place("")
+    ids = (claims.sub, claims.context.id, resource.id, claims.deployment)
+    if not claims.sub or not (resource.id or selection) or max(map(len, ids)) > _LONGEST:
+        raise ValueError("an id (sub, resource_link) is empty or too long")
     link = Link(
         issuer=platform.issuer,
         client_id=platform.client_id,
         deployment=claims.deployment,
         context=claims.context.id,
-        resource=claims.resource.id,
+        resource=resource.id,
         context_title=claims.context.title[:_LONGEST],
-        resource_title=claims.resource.title[:_LONGEST],
+        resource_title=resource.title[:_LONGEST],
         lineitem=claims.grades.lineitem,
         lineitems=claims.grades.lineitems,
         scopes=claims.grades.scope,
         memberships=claims.names.context_memberships_url,
     )
     value = _claim(whole, platform.claim)
-    return Launch(
-        platform, link, claims.sub, value, _INSTRUCTOR in claims.roles, claims.target[:_LONGEST]
-    )
+    is_instructor, target = _INSTRUCTOR in claims.roles, claims.target[:_LONGEST]
+    return Launch(platform, link, claims.sub, value, is_instructor, target, selection)
+
+
+def _selection(platform: Platform, claims: _Claims) -> Selection:
+    """Return what a launch selects; raises Refusal for a person who does not select there."""
+    settings = claims.selection
+    if settings is None or not is_safe(settings.deep_link_return_url):
+        raise ValueError("deep_linking_settings without an https address to return to")
+    if not _SELECTING & {*claims.roles}:
+        raise Refusal(
+            403, f"Only who teaches the course at {platform.title} selects what a link opens."
+        )
+    if "ltiResourceLink" not in settings.accept_types:
+        raise Refusal(403, f"{platform.title} takes no link to a tool at this place.")
+    return Selection(settings.deep_link_return_url, settings.data)
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> str:
     """Return a claim by its name, or by the name that Names and Roles gives it; empty if there is none."""
     if name.startswith("lis_person_"):
-        lis = claims.get(_LTI + "lis")
+        lis = claims.get(LTI + "lis")
         value = lis.get(name.removeprefix("lis_")) if isinstance(lis, dict) else None
     else:
         value = claims.get(name)

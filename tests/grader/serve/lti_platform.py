@@ -58,7 +58,9 @@ class Platform:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.user: dict[str, Any] = {"user_id": "u-1", "email_address": "ada@example.org"}
         self.roles, self.hint = [MEMBERSHIP + "Learner"], "resource-1"
-        self.target, self.in_frame = f"{tool}/lti/launch", False
+        self.target, self.selects = f"{tool}/lti/launch", False
+        # The items of the answers to a selection, as the library reads them.
+        self.selected: list[dict[str, Any]] = []
         # What a hostile platform changes in the claims, and how it signs them; without, the library does.
         self.claims: dict[str, Any] = {}
         self.forge: Callable[[dict[str, Any]], str] | None = None
@@ -87,6 +89,10 @@ class Platform:
                 else:
                     self.answer(f"<title>Course</title><a href='{outer.login()}'>The lab</a>")
 
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                self.answer(f"<title>Selected</title>{outer.select(body)} selected")
+
             def answer(self, body: str, kind: str = "text/html") -> None:
                 self.send_response(200)
                 self.send_header("Content-Type", kind)
@@ -114,7 +120,9 @@ class Platform:
             .set_client_id(CLIENT)
             .set_deployment_id(DEPLOYMENT)
             .set_launch_url(self.target)
+            .set_deeplink_launch_url(f"{tool}/lti/select")
             .set_oidc_login_url(f"{tool}/lti/login")
+            .set_tool_key_set_url(f"{tool}/lti/keys")
             .set_platform_public_key(public.decode())
             .set_platform_private_key(pem.decode())
         )
@@ -137,6 +145,8 @@ class Platform:
         """The address at which the platform asks our server to begin."""
         login = _Login(None, self.configured)
         login.set_lti_message_hint(self.hint)
+        if self.selects:
+            login.set_deeplinking_launch_url()
         return str(login.initiate_login(str(self.user["user_id"])))
 
     def launch(self, asked: dict[str, str]) -> dict[str, str]:
@@ -148,6 +158,8 @@ class Platform:
         launch.set_launch_url(self.target)
         launch.set_ags(f"{self.address}/lineitems", f"{self.address}/lineitems/1")
         launch.set_nrps(f"{self.address}/members")
+        if self.selects:
+            launch.set_dl(f"{self.address}/selected", extra_data={"of": "the platform"})
         launch.set_extra_claims(self.claims)
         posted = dict(launch.lti_launch())
         if self.forge is not None or None in self.claims.values():
@@ -159,6 +171,17 @@ class Platform:
             }
             posted["id_token"] = (self.forge or self.sign)(claims)
         return posted
+
+    def select(self, body: str) -> int:
+        """Take the answer to a selection; returns how many links it has."""
+        answer = dict(urllib.parse.parse_qsl(body))
+        items = self.configured.validate_deeplinking_resp(answer)
+        claims = jwt.decode(answer["JWT"], options={"verify_signature": False})
+        assert claims["aud"] == self.address and claims["iss"] == CLIENT
+        assert claims[LTI + "deployment_id"] == DEPLOYMENT
+        assert claims["https://purl.imsglobal.org/spec/lti-dl/claim/data"] == {"of": "the platform"}
+        self.selected += items
+        return len(items)
 
     def sign(self, claims: dict[str, Any], *, kid: str = "", key: Any = None) -> str:
         headers = {"kid": kid or str(self.registration.get_kid())}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 
 from grader.cli import main
+from grader.exports.push.lti import work_of
 from grader.gradebook import Gradebook, platforms
 from grader.serve.identity import COOKIE
 from grader.serve.launch import page_of
@@ -69,7 +72,7 @@ def platform(school: tuple[Served, Platform]) -> Iterator[Platform]:
     made = school[1]
     yield made
     made.user, made.roles = dict(ADA), [MEMBERSHIP + "Learner"]
-    made.claims, made.forge = {}, None
+    made.claims, made.forge, made.selects = {}, None, False
     made.target = f"http://127.0.0.1:{school[0].port}/lti/launch"
 
 
@@ -233,6 +236,7 @@ FORGED: dict[str, tuple[dict[str, Any] | Forge, str]] = {
     "no message": ({LTI + "message_type": None}, "message_type"),
     "no link": ({LTI + "resource_link": None}, "resource_link"),
     "empty link": ({LTI + "resource_link": {"id": ""}}, "empty"),
+    "no selection": ({LTI + "message_type": "LtiDeepLinkingRequest"}, "deep_linking_settings"),
     "long link": ({LTI + "resource_link": {"id": "x" * 2000}}, "too long"),
     "roles": ({LTI + "roles": INSTRUCTOR}, "roles"),
     "grades": ({"https://purl.imsglobal.org/spec/lti-ags/claim/endpoint": [1]}, "object"),
@@ -393,3 +397,41 @@ def test_without_an_address_or_its_keys_no_launch_is_taken(
     page = post(visitor, posted)
     refused(visitor, page, 503)
     assert jwt.decode(posted["id_token"], options={"verify_signature": False})["exp"] > began
+
+
+# --- what a link opens ----------------------------------------------------------------------------------
+
+
+def test_who_teaches_selects_what_a_link_opens(tool: Served, platform: Platform) -> None:
+    platform.selects, platform.roles = True, [INSTRUCTOR]
+    platform.user = {"user_id": "u-5", "email_address": "prof@example.org"}
+    visitor, page = launched(tool, platform)
+    assert page.status == 200 and COOKIE not in visitor.cookies
+    policy = page.headers["Content-Security-Policy"]
+    assert f"form-action {platform.address};" in policy
+    assert f"frame-ancestors {platform.address}" in policy
+    text = html.unescape(page.body.decode())
+    assert set(re.findall(r'action="([^"]*)"', text)) == {f"{platform.address}/selected"}
+    answers = re.findall(r'name="JWT" value="([^"]*)"', text)
+    for answer in answers:
+        assert platform.select(urllib.parse.urlencode({"JWT": answer})) == 1
+    whole, *others = platform.selected
+    assert whole["url"] == f"http://127.0.0.1:{tool.port}/lti/launch"
+    assert whole["lineItem"]["scoreMaximum"] == 20
+    with Gradebook.open_beside_writer(tool.results) as book:
+        assert whole["lineItem"]["resourceId"] == work_of(book)
+        assert "" in {link.resource for link in platforms.links(book)}
+    assert f"http://127.0.0.1:{tool.port}/exercise/greeting" in {each["url"] for each in others}
+
+
+def test_nobody_else_selects(tool: Served, platform: Platform) -> None:
+    platform.selects = True
+    settings = "https://purl.imsglobal.org/spec/lti-dl/claim/deep_linking_settings"
+    refused(*launched(tool, platform), 403)
+    platform.roles = [INSTRUCTOR]
+    honest = {"deep_link_return_url": f"{platform.address}/x", "accept_types": ["link"]}
+    platform.forge = lambda claims: platform.sign({**claims, settings: honest})
+    refused(*launched(tool, platform), 403)
+    for address in ("javascript:alert(1)", "http://evil.example/x", ""):
+        honest = {"deep_link_return_url": address, "accept_types": ["ltiResourceLink"]}
+        refused(*launched(tool, platform), 502)

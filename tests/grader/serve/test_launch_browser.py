@@ -12,9 +12,9 @@ from selenium.webdriver.common.keys import Keys
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize
 from tests.grader.serve.conftest import Served
 from tests.grader.serve.issuer import Visitor
-from tests.grader.serve.lti_platform import Platform
+from tests.grader.serve.lti_platform import MEMBERSHIP, Platform
 from tests.grader.serve.test_browser import address, text_of, until
-from tests.grader.serve.test_launch import ADA, register, start
+from tests.grader.serve.test_launch import ADA, INSTRUCTOR, begun, post, register, start
 from tests.grader.serve.test_pages import console
 from tests.grader.serve.test_university_browser import COMPLETE, RULES, WIDE
 
@@ -41,7 +41,8 @@ def view(browser: Chrome, school: tuple[Served, Platform]) -> Iterator[Chrome]:
     resize(browser, DESK)
     browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
     console(browser)
-    school[1].user = dict(ADA)
+    school[1].user, school[1].selects = dict(ADA), False
+    school[1].roles, school[1].selected = [MEMBERSHIP + "Learner"], []
     yield browser
     browser.get("about:blank")
     console(browser)
@@ -89,22 +90,43 @@ def test_from_a_frame_one_opens_a_tab(view: Chrome, school: tuple[Served, Platfo
     assert ours == []
 
 
+def test_in_the_frame_of_a_selection_one_chooses(
+    view: Chrome, school: tuple[Served, Platform]
+) -> None:
+    served, platform = school
+    platform.selects, platform.roles = True, [INSTRUCTOR]
+    view.get(f"{platform.address}/framed")
+    view.switch_to.frame(view.find_element(By.TAG_NAME, "iframe"))
+    button = "//button[starts-with(., 'greeting')]"
+    until(view, lambda v: v.find_element(By.XPATH, button)).send_keys(Keys.ENTER)
+    until(view, lambda v: "1 selected" in text_of(v))
+    (item,) = platform.selected
+    assert item["url"] == address(served, "/exercise/greeting")
+    view.switch_to.default_content()
+    assert [each for each in console(view) if f":{served.port}" in each["message"]] == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_in_a_frame_shuts_no_reader_out(
+def test_no_page_in_a_frame_shuts_a_reader_out(
     view: Chrome, school: tuple[Served, Platform], axe: str, scheme: str
 ) -> None:
     served, platform = school
     light(view, scheme)
-    page = Visitor(served.port).get(platform.login(), Sec_Fetch_Dest="iframe").body.decode()
-    view.get(address(served, "/healthz"))
-    view.execute_script("document.open(); document.write(arguments[0]); document.close()", page)
-    until(view, lambda v: v.title and v.execute_script(COMPLETE))
-    for size in (DESK, PHONE):
-        resize(view, size)
-        assert view.execute_script(WIDE) <= 0, size
-        view.execute_script(axe)
-        found = view.execute_async_script(
-            f"axe.run(document, {RULES}).then(r => arguments[0]([r.passes.length,"
-            " r.violations.map(v => v.id + ': ' + v.nodes[0].html)]))"
-        )
-        assert found[0] > 5 and found[1] == [], (size, found)
+    visitor = Visitor(served.port)
+    pages = [visitor.get(platform.login(), Sec_Fetch_Dest="iframe").body.decode()]
+    platform.selects, platform.roles = True, [INSTRUCTOR]
+    pages.append(post(visitor, platform.launch(begun(visitor, platform))).body.decode())
+    assert ["new tab" in page for page in pages] == [True, False] and "greeting" in pages[1]
+    for page in pages:
+        view.get(address(served, "/healthz"))
+        view.execute_script("document.open(); document.write(arguments[0]); document.close()", page)
+        until(view, lambda v: v.title and v.execute_script(COMPLETE))
+        for size in (DESK, PHONE):
+            resize(view, size)
+            assert view.execute_script(WIDE) <= 0, size
+            view.execute_script(axe)
+            found = view.execute_async_script(
+                f"axe.run(document, {RULES}).then(r => arguments[0]([r.passes.length,"
+                " r.violations.map(v => v.id + ': ' + v.nodes[0].html)]))"
+            )
+            assert found[0] > 5 and found[1] == [], (size, found)
