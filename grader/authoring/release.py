@@ -118,7 +118,7 @@ def release(
         name
         for path in _listings(folder)
         if path.name != listing_name
-        for name in _listed(path, folder)
+        for name in listed(path, folder)
     }
     ours = before.keys() | others
     with _laid_out(contents) as released:
@@ -171,7 +171,7 @@ def _before(folder: Path, listing: str, *, force: bool) -> dict[str, str]:
             f"{folder} has no earlier release (its {listing} is missing), so there is nothing in it that "
             "--force may replace."
         )
-    return _listed(folder / listing, folder) if folder / listing in listings else {}
+    return listed(folder / listing, folder) if folder / listing in listings else {}
 
 
 def listing_of(course: Course) -> str:
@@ -183,7 +183,7 @@ def _listings(folder: Path) -> list[Path]:
     return sorted([*folder.glob(LISTING), *folder.glob(".release-*.json")])
 
 
-def _listed(listing: Path, folder: Path) -> dict[str, str]:
+def listed(listing: Path, folder: Path) -> dict[str, str]:
     """Return the files of an earlier release, each with its SHA-256."""
     try:
         return msgspec.json.decode(listing.read_bytes(), type=_ReleaseListing).files

@@ -2,8 +2,9 @@
 
 Each module holds a command or a few. `COMMANDS` maps commands to modules, which are imported when a command is
 called; to add one, add a module and a line there. `options` has the options that several commands share, and
-`results` finds the gradebook and the student that a caller names. `border` turns errors into text and exit
-codes, `terminal` prints, and `watch` is the loop of `grade watch`.
+`results` finds the gradebook and the student that a caller names; `personal` hands over and erases what is kept
+about one. `border` turns errors into text and exit codes, `terminal` prints, and `watch` is the loop of
+`grade watch`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ COMMANDS = {
         "package": ("release", "Make an autograder for Gradescope."),
         "serve": ("serve", "Run a server that judges a class's submissions."),
         "platform": ("platform", "Register Canvas, Moodle and other LTI platforms."),
+        "personal-data": (
+            "personal:personal_data",
+            "Write what is kept about one student to a zip.",
+        ),
+        "erase": ("personal", "Erase what is kept about one student."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {

@@ -68,6 +68,12 @@ _AT_A_CLUSTER = 16
     default="https://token.actions.githubusercontent.com",
     help="The issuer of workflows' tokens; by default GitHub.",
 )
+@click.option(
+    "--release",
+    metavar="FOLDER",
+    type=shared.EXISTING,
+    help="Offer this release, which `grade release` wrote, as a download to work at home.",
+)
 @shared.jobs_option
 @shared.scheduler_option
 @click.option(
@@ -90,6 +96,7 @@ def serve(
     address: str | None,
     sign_in_file: Path | None,
     issuer: str,
+    release: Path | None,
     backup: Path | None,
     scheduler: str | None,
     **options: Any,
@@ -131,6 +138,11 @@ def serve(
             f"{course.assignment.id} is for teams, but a submission to a server counts for one student: "
             "collect the files, and grade them with `grade batch`."
         )
+    handout = b""
+    if release is not None:
+        from grader.authoring.handout import zipped_release
+
+        handout = zipped_release(release, course)
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
     from grader.serve.door import CALLBACK
@@ -168,6 +180,7 @@ def serve(
         github=github,
         university=university,
         address=here,
+        handout=handout,
     )
 
     def ready(listens_at: str, again: int) -> None:

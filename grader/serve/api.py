@@ -36,6 +36,7 @@ from grader.serve.http import (
     event,
     stream,
 )
+from grader.serve.identity import TRIAL
 from grader.serve.practice import ENDED, Run
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
@@ -186,14 +187,15 @@ class Api:
 
     async def draft(self, request: Request) -> Response:
         """One's own file for an exercise, as the page shows it."""
-        student, exercise = await self.student_at(request)
+        student, exercise = await self.writer_at(request)
         return answered(
             await self._server.views.answer(lambda views: views.draft(student, exercise))
         )
 
     async def save_draft(self, request: Request) -> Response:
         """Keep a draft; the answer is sent when it is on the disk."""
-        student, exercise = await self.student_at(request)
+        await self._server.identity.student(request)
+        student, exercise = await self.writer_at(request)
         if wait := self._saves.wait(student.id):
             raise Refusal(429, "You saved too often; wait a moment.", retry_after=wait)
         self._saves.add(student.id)
@@ -208,7 +210,7 @@ class Api:
 
     async def version(self, request: Request) -> Response:
         """A version of one's own draft."""
-        student, exercise = await self.student_at(request)
+        student, exercise = await self.writer_at(request)
         text = request.path_params["number"]
         version = None
         if _NUMBER.fullmatch(text):
@@ -221,7 +223,7 @@ class Api:
 
     async def practice(self, request: Request) -> Response:
         """Judge a file by the public tests; a stream of events until it is judged."""
-        student, exercise = await self.student_at(request)
+        student, exercise = await self.writer_at(request)
         practice = self._server.practice
         # Before the body, which takes memory.
         practice.admit(student.id, exercise)
@@ -254,6 +256,8 @@ class Api:
                 finally:
                     practice.leave(run)
         if run.result is not None:
+            if not run.student.startswith(TRIAL):
+                practice.stuck.add(run.student, run.result)
             yield event("judged", PracticeAnswer(run.result, self._shown(run.result)))
         else:
             sentence = (
@@ -263,15 +267,13 @@ class Api:
             )
             yield event("error", {"error": sentence})
 
-    async def student_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
-        """The student who asks, and the exercise of the address; raises Refusal where there is none."""
-        student, name = (
-            await self._server.identity.student(request),
-            request.path_params["exercise"],
-        )
+    async def writer_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
+        """The student or staff who asks, and the exercise of the address; raises Refusal if there is none."""
+        writer = await self._server.identity.writer(request)
+        name = request.path_params["exercise"]
         for exercise in self._server.course.exercises:
             if exercise.id == name:
-                return student, exercise
+                return writer, exercise
         raise Refusal(404, "There is no such exercise.")
 
     # --- staff ----------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
         Route("/", pages.home),
         Route("/exercise/{exercise}", pages.exercise),
         Route("/exercise/{exercise}/file", pages.file),
+        Route("/release", pages.release),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
         Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),

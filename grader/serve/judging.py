@@ -3,7 +3,8 @@
 Theory of operation. Each thread asks the desk for the next job, has it judged, and asks the desk to keep the
 verdict. In between, it holds no lock and no transaction. An idle thread waits for `wake`, which the routes call
 after they queued a job, and also checks every few seconds. If no hand-in waits, it takes a practice run, and
-then a regrade. If a hand-in comes and no thread is idle, `make_room` calls a practice run off.
+then a regrade. If a hand-in comes and no thread is idle, `make_room` calls a practice run off: at once, or
+once its turn is over, for which there is one more thread.
 
 There are two kinds of faults. If nothing can be judged (no sandbox, no worker of a cluster), the job waits
 again. If nothing can be written (a full disk), the thread keeps the verdict and tries until there is room. Both
@@ -13,6 +14,7 @@ are in `fault`, for staff and health checks, and neither costs a student a point
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -74,12 +76,15 @@ class Judging:
             for exercise in course.exercises
         }
         self._changed, self._version, self._idle = threading.Condition(), 0, 0
+        # When the turn of a practice run ends for which a hand-in waits.
+        self._room_at = math.inf
         self._closing = threading.Event()
         self._count = judges
         self._threads = [
             threading.Thread(target=self._work, name=f"judge-{number}", daemon=True)
             for number in range(judges)
         ]
+        self._room = threading.Thread(target=self._look_again, name="room", daemon=True)
         self._fault_of_judges = self._fault_of_disk = ""
 
     @property
@@ -93,7 +98,7 @@ class Judging:
 
     def start(self) -> None:
         """Start the threads."""
-        for thread in self._threads:
+        for thread in (*self._threads, self._room):
             thread.start()
 
     @property
@@ -111,9 +116,28 @@ class Judging:
         """So many hand-ins wait: wake the threads, and call off practice runs where too few are idle."""
         with self._changed:
             self._version += 1
+            seconds = self._practice.make_room(urgent - self._idle)
+            if seconds is not None:
+                self._room_at = min(self._room_at, time.monotonic() + seconds)
             self._changed.notify_all()
-            for _ in range(urgent - self._idle):
-                self._practice.make_room()
+
+    def _look_again(self) -> None:
+        """Make room when a turn ends, if a hand-in still waits; this is the body of a thread."""
+
+        def seconds() -> float:
+            return self._room_at - time.monotonic()
+
+        def is_due() -> bool:
+            return seconds() <= 0 or self._closing.is_set()
+
+        while True:
+            with self._changed:
+                while not is_due():
+                    self._changed.wait(min(seconds(), threading.TIMEOUT_MAX))
+                self._room_at = math.inf
+            if self._closing.is_set() or (urgent := self._kept_trying(Desk.urgent)) is None:
+                return
+            self.make_room(urgent)
 
     def close(self, seconds: float) -> None:
         """Take no more jobs; let running ones end within `seconds`, and return others to the queue."""
@@ -123,7 +147,7 @@ class Judging:
         for thread in self._threads:
             thread.join(max(deadline - time.monotonic(), 0.0))
         self._judges.close()
-        for thread in self._threads:
+        for thread in (*self._threads, self._room):
             thread.join()
 
     def _work(self) -> None:

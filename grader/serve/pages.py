@@ -29,12 +29,13 @@ from grader.serve.api import Api
 from grader.serve.door import Door
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import Refusal, answered, form_of
-from grader.serve.identity import COOKIE
+from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
 from grader.student.blocks import FIRST_FINDINGS, summarized
+from grader.submissions import safe_name
 from grader.submissions.submission import MOST_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
@@ -42,6 +43,7 @@ _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
     "serve.css": (_OWN_TEMPLATES, "text/css"),
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
+    "changes.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
     "editor.js": (_OWN_TEMPLATES, "text/javascript"),
 }
@@ -109,6 +111,7 @@ class Pages:
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
+            has_release=bool(self._server.handout),
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
 
@@ -148,6 +151,7 @@ class Pages:
             summary=summary,
             queue=queue,
             newest=newest,
+            stuck=self._server.practice.stuck.rows(self._server.course.exercises),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             attention=attention[:_MOST_STUDENTS],
@@ -159,7 +163,7 @@ class Pages:
     async def exercise(self, request: Request) -> Response:
         """The page of an exercise: its task, and an editor with the student's file."""
         try:
-            _, exercise = await self._api.student_at(request)
+            writer, exercise = await self._api.writer_at(request)
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
@@ -169,6 +173,8 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
+            has_release=bool(self._server.handout),
+            is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
             stub=stub,
@@ -179,10 +185,19 @@ class Pages:
 
     async def file(self, request: Request) -> Response:
         """A student's own file, as a download."""
-        student, exercise = await self._api.student_at(request)
+        student, exercise = await self._api.writer_at(request)
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
+
+    async def release(self, request: Request) -> Response:
+        """The course as a zip, to work at home."""
+        await self._server.identity.writer(request)
+        if not self._server.handout:
+            raise Refusal(404, "This server offers no copy of the course.")
+        name = safe_name(self._server.course.info().name)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.zip"'}
+        return Response(self._server.handout, headers=headers, media_type="application/zip")
 
     # --- regrade requests: the form on a student's page, and the queue of staff -------------------
 

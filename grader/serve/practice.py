@@ -2,7 +2,10 @@
 
 Theory of operation. Practice has a queue of its own, in memory: it is no attempt, and a server that ends
 forgets what waits. A judge takes from it when no hand-in waits. A hand-in that finds all judges busy calls off
-a practice run, which waits again at the head of its queue. Of each student one run waits or is judged, the
+a practice run, which waits again at the head of its queue. A run is called off only after its turn, of a second
+at first and of twice the last one after each call-off: otherwise a steady stream of hand-ins would call off
+every run before its end, and all that work would be lost. One run at a time has a longer turn than the first,
+so the other judges are free for hand-ins within a second. Of each student one run waits or is judged, the
 newest. Runs are judged behind the walls and within the times of a hand-in, with the seed of `grade run`:
 public tests print what they draw, and the seed of the hidden ones is not to be found from it.
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import deque
 
 import msgspec
@@ -23,6 +27,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import CallOff, Task
 from grader.results import ExerciseResult, Visibility
 from grader.serve.http import Refusal
+from grader.serve.stuck import Stuck
 from grader.serve.threads import Event, Hub
 from grader.serve.turns import Rate
 from grader.submissions import ExerciseFile
@@ -30,6 +35,8 @@ from grader.text import counted
 
 # Of one student, for all exercises together.
 MOST_RUNS, RUNS_SECONDS = 60, 600
+# A run that has begun is not called off before this time, twice as long each time that it was called off.
+TURN_SECONDS, LONGEST_TURN_SECONDS = 1.0, 8.0
 # What a stream is told when there is nothing more to come.
 ENDED = Event("ended")
 
@@ -47,6 +54,7 @@ class Run:
         # The place in the queue that its student was told.
         self.place = 0
         self.call_off = CallOff()
+        self.begun_at, self.times_called_off = 0.0, 0
 
 
 class Practice:
@@ -60,6 +68,7 @@ class Practice:
         self._waiting: deque[Run] = deque()
         self._running: list[Run] = []
         self._rate = Rate(MOST_RUNS, RUNS_SECONDS)
+        self.stuck = Stuck()
         # Topics of the class and of attempts are not negative.
         self._topics = itertools.count(-1, -1)
 
@@ -113,7 +122,7 @@ class Practice:
             if not self._waiting:
                 return None
             run = self._waiting.popleft()
-            run.call_off, run.place = CallOff(), 0
+            run.call_off, run.place, run.begun_at = CallOff(), 0, time.monotonic()
             self._running.append(run)
             return run
 
@@ -128,6 +137,7 @@ class Practice:
         with self._lock:
             self._running = [other for other in self._running if other is not run]
             if not run.is_over:
+                run.times_called_off += run.call_off.is_asked
                 self._waiting.appendleft(run)
         self.tell_places()
 
@@ -138,13 +148,38 @@ class Practice:
                 run.result = None if result is None else run.question.answered_by(result)
             self._end(run)
 
-    def make_room(self) -> None:
-        """Call off the run that was begun last, for a hand-in that no free judge takes."""
+    def make_room(self, wanted: int) -> float | None:
+        """Call off the runs that were begun last, for `wanted` hand-ins that no free judge takes.
+
+        Returns after how many seconds the next turn ends if there are too few runs whose turn is over; None if
+        no more can be called off.
+        """
         with self._lock:
-            for run in reversed(self._running):
-                if not run.call_off.is_asked:
+            wanted -= sum(run.call_off.is_asked for run in self._running)
+            now, turns = time.monotonic(), self._turns()
+            for run, seconds in turns:
+                if wanted > 0 and run.begun_at + seconds <= now:
                     run.call_off.ask()
-                    return
+                    wanted -= 1
+            later = [run.begun_at + seconds - now for run, seconds in turns]
+            return (
+                min((seconds for seconds in later if seconds > 0), default=None)
+                if wanted > 0
+                else None
+            )
+
+    def _turns(self) -> list[tuple[Run, float]]:
+        """Return the runs that may be called off with the seconds of their turns, the newest first."""
+        turns, is_longer_one = [], False
+        for run in self._running:
+            if run.call_off.is_asked:
+                continue
+            seconds = TURN_SECONDS
+            if run.times_called_off and not is_longer_one:
+                is_longer_one = True
+                seconds = min(TURN_SECONDS * 2**run.times_called_off, LONGEST_TURN_SECONDS)
+            turns.append((run, seconds))
+        return turns[::-1]
 
     def _end(self, run: Run) -> None:
         """Take a run out of wherever it is, and tell its stream. Within the lock."""

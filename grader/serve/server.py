@@ -38,7 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server serves: a course and the class that hands in, by so many judges at a time.
 
     They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
-    `address`, if that is known, and may sign in with workflows of `github` or at a `university`.
+    `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
+    is a zip to work with at home, if there is one.
     """
 
     course: Course
@@ -50,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     github: GitHub | None = None
     university: University | None = None
     address: str = ""
+    handout: bytes = b""
 
 
 class OpenServer(NamedTuple):
@@ -75,6 +77,7 @@ class OpenServer(NamedTuple):
     address: str
     students: tuple[StudentInfo, ...]
     passback: PassBack
+    handout: bytes
 
 
 @contextlib.contextmanager
@@ -117,6 +120,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             settings.address,
             settings.students,
             passback,
+            settings.handout,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)

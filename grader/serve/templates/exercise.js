@@ -4,6 +4,8 @@
   const work = document.querySelector("[data-exercise]");
   const exercise = work.dataset.exercise;
   const address = "/api/exercises/" + exercise;
+  // Staff who tries the exercise: nothing is saved.
+  const isTrial = "trial" in work.dataset;
   const [said, saved, verdict] = ["said", "saved", "verdict"].map((id) => document.getElementById(id));
   const choice = document.getElementById("choice");
   // After the last change a draft is saved, and while somebody writes on and on at the latest.
@@ -57,6 +59,7 @@
   // --- drafts ---------------------------------------------------------------------------------
 
   function later() {
+    if (isTrial) return;
     const now = Date.now();
     if (!timer) since = now;
     clearTimeout(timer);
@@ -75,6 +78,7 @@
   async function saveNow(keep) {
     const source = editor.text();
     if (isOlder) return false;
+    if (isTrial) return true;
     if (source === kept) {
       if (saved.textContent === "Not saved yet") saved.textContent = "Saved";
       return true;
@@ -137,19 +141,44 @@
 
   function listVersions(versions) {
     const items = versions.map(({ number, saved_at }) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = (number ? "" : "Handed in ") + clock(saved_at);
-      button.addEventListener("click", attempt(async () => {
+      const what = (number ? "" : "Handed in ") + clock(saved_at);
+      const load = buttonOf(what, "Go back to the version " + what, async () => {
         const { source } = await read(address + "/versions/" + number);
         await put(source, "This is the version of " + clock(saved_at) + ".");
-      }));
+      });
+      const compare = buttonOf("Compare", "Compare with the version " + what, async () => {
+        showChanges((await read(address + "/versions/" + number)).source, what);
+      });
       const item = document.createElement("li");
-      item.append(button);
+      item.append(load, " ", compare);
       return item;
     });
     document.getElementById("versions").replaceChildren(...items);
     document.getElementById("no-versions").hidden = items.length > 0;
+  }
+
+  function buttonOf(text, label, action) {
+    const button = document.createElement("button");
+    [button.type, button.textContent] = ["button", text];
+    button.setAttribute("aria-label", label);
+    button.addEventListener("click", attempt(action));
+    return button;
+  }
+
+  // From the version to what is in the editor now.
+  function showChanges(source, what) {
+    const lines = window.changes.linesOf(source, editor.text());
+    const count = (kind) => lines.filter(([each]) => each === kind).length;
+    const [added, removed] = [count("+"), count("-")];
+    const counted = (number) => (number === 1 ? "1 line" : number + " lines");
+    document.getElementById("changes-said").textContent =
+      added + removed
+        ? "Since the version " + what + ", " + counted(added) + " added and " + counted(removed) + " removed:"
+        : "The version " + what + " is the text in the editor.";
+    const place = document.getElementById("changes");
+    place.replaceChildren(...window.changes.shown(lines));
+    document.getElementById("comparison").hidden = false;
+    place.focus();
   }
 
   // Only the list: which revision this tab has seen stays as it is.
@@ -163,7 +192,8 @@
     editor.replace(source);
     const isKept = await save(true);
     await refreshVersions();
-    if (isKept) tell(what + " What was there before is among the versions, and undo brings it back.");
+    if (isTrial) tell(what + " Undo brings back what was there before.");
+    else if (isKept) tell(what + " What was there before is among the versions, and undo brings it back.");
     editor.focus();
   }
 
@@ -255,13 +285,13 @@
     return () => Promise.resolve(action()).catch((error) => tell(error.message));
   }
 
-  const press = (id, action) => document.getElementById(id).addEventListener("click", attempt(action));
+  const press = (id, action) => document.getElementById(id)?.addEventListener("click", attempt(action));
   press("run", run);
   press("hand-in", handIn);
   press("reset", () => put(draft.stub, "This is the file as it was handed out."));
   press("load-newest", loadNewest);
   press("keep-this", keepThis);
-  document.getElementById("download").addEventListener("click", (event) => {
+  document.getElementById("download")?.addEventListener("click", (event) => {
     event.preventDefault();
     save().then(() => location.assign(event.target.href));
   });

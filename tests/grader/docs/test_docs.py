@@ -187,3 +187,22 @@ def test_a_package_names_its_modules() -> None:
         if package.name != "formats":
             missing = {name for name in names if not re.search(rf"`{name}(\.py)?`", docstring)}
             assert missing == set(), package
+
+
+def test_what_the_page_on_accessibility_names_is_tested() -> None:
+    page = (ROOT / "docs" / "accessibility.md").read_text(encoding="utf-8")
+    version = re.search(r"axe-core ([\d.]+\d)", page)
+    assert version is not None
+    assert f"axe-core@{version[1]}" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    files = {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in re.findall(r"`(tests/[^`]+)`", page)
+    }
+    assert len(files) == 4
+    for test in re.findall(r"`(test_\w+)`", page):
+        assert any(f"def {test}(" in text for text in files.values()), test
+    # Where the rules of axe are, and the sizes that the page tells of.
+    checking = [text for text in files.values() if "axe.run(" in text]
+    assert len(checking) == 3 and all("wcag22aa" in text for text in checking)
+    assert any("PHONE, DESK = (360, 740), (1200, 900)" in text for text in files.values())
+    assert any("SIZES = ((390, 844), (1400, 900))" in text for text in files.values())

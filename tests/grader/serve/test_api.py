@@ -260,13 +260,16 @@ def test_what_is_for_staff_is_for_no_student(served: Served, method: str, path: 
     assert not served.ask("GET", "/api/staff/queue", "staff").json["paused"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [*WRITING, ("GET", "/exercise/greeting"), ("GET", "/exercise/greeting/file")],
-)
-def test_what_is_a_student_s_is_not_for_staff(served: Served, method: str, path: str) -> None:
-    body = b'{"source": "", "revision": 0}' if method != "GET" else None
-    assert served.ask(method, path, "staff", body).status == 403
+def test_staff_tries_an_exercise_and_nothing_of_it_is_kept(served: Served) -> None:
+    body = b'{"source": "x = 1", "revision": 0}'
+    assert served.ask("PUT", "/api/exercises/greeting/draft", "staff", body).status == 403
+    shown = served.ask("GET", "/api/exercises/greeting/draft", "staff").json
+    assert (shown["source"], shown["revision"]) == (shown["stub"], 0)
+    assert served.ask("GET", "/api/exercises/greeting/versions/0", "staff").status == 404
+    assert served.ask("GET", "/exercise/greeting/file", "staff").body == shown["stub"].encode()
+    page = served.ask("GET", "/exercise/greeting", "staff").body.decode()
+    assert "as staff" in page and 'id="hand-in"' not in page
+    assert 'id="hand-in"' in served.ask("GET", "/exercise/greeting", "ada").body.decode()
 
 
 def test_staff_hands_nothing_in(served: Served) -> None:

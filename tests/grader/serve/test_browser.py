@@ -23,6 +23,8 @@ from tests.grader.serve.conftest import (
     marked,
 )
 from tests.grader.serve.test_passback import launched
+from tests.grader.serve.test_practice import practiced
+from tests.grader.serve.test_requests import form
 
 pytestmark = pytest.mark.thorough
 
@@ -149,7 +151,12 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
     platform = LtiServer(len(STUDENTS))
     platform.address = "https://lms.example.edu"
     launched(served, platform)
-    pages = (("", "/"), ("eve", "/"), ("staff", "/class"), ("staff", "/class/platforms"))
+    for who in ("ada", "bob"):
+        practiced(served, who, "word_count", WRONG.read_bytes())
+    if not served.ask("GET", "/class/requests", "staff").body.count(b"Why is it so?"):
+        form(served, "/requests", "bob", exercise="word_count", message="Why is it so?")
+    staff = ("/class", "/class/requests", "/class/platforms", "/exercise/greeting")
+    pages = [("", "/"), ("eve", "/"), *(("staff", path) for path in staff)]
     for who, path in pages:
         sign_out(view, served)
         if who:

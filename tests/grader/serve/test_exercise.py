@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -199,6 +201,58 @@ def test_a_reset_has_a_way_back_and_the_file_is_downloaded(view: Chrome, served:
 
 
 @pytest.mark.thorough
+def test_a_version_is_compared_with_the_text_in_the_editor_by_keyboard(
+    view: Chrome, served: Served
+) -> None:
+    sign_in(view, served, "ada")
+    version = "# <b>one</b>\n" + STUB
+    for source, keep in ((version, False), ("# two\n" + STUB, True)):
+        revision = draft(served, "ada")["revision"]
+        assert save(served, "ada", source, revision, keep=keep).status == 200
+    open_editor(view, served)
+    tab_to(view, "Your file")
+    control(view, Keys.HOME)
+    keys(view, "# not saved yet\n")
+    tab_to(view, "Earlier versions")
+    keys(view, Keys.ENTER)
+    tab_to(view, "Compare with the version")
+    keys(view, Keys.ENTER)
+    said(view, "2 lines added and 1 line removed", "changes-said")
+    # The lines have the focus, and are named by the sentence before them.
+    assert view.switch_to.active_element.get_attribute("id") == "changes"
+    kinds = (
+        "return [...document.querySelectorAll('#changes > :is(ins, del)')].map(e => e.textContent)"
+    )
+    assert view.execute_script(kinds) == [
+        "removed: − # <b>one</b>",  # noqa: RUF001 (a minus)
+        "added: + # not saved yet",
+        "added: + # two",
+    ]
+    assert "equal line" in view.find_element(By.ID, "changes").text
+
+
+@pytest.mark.thorough
+def test_a_comparison_has_each_line_of_both_texts_and_no_more_than_differ(
+    view: Chrome, served: Served
+) -> None:
+    sign_in(view, served, "eve")
+    open_editor(view, served)
+    draw = random.Random(0)
+    for _ in range(60):
+        texts = ["\n".join(draw.choices("abcd", k=draw.randrange(9))) for _ in range(2)]
+        lines = view.execute_script("return changes.linesOf(...arguments)", *texts)
+        for text, others in zip(texts, "+-", strict=True):
+            assert "\n".join(line for kind, line in lines if kind != others) == text
+        equal = sum(kind == " " for kind, _ in lines)
+        before, after = (text.split("\n") for text in texts)
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+        assert equal >= sum(block.size for block in matcher.get_matching_blocks()), texts
+    # Too long for a table: still all lines, in one answer.
+    long = ["\n".join(f"{sign}{number}" for number in range(5000)) for sign in "ab"]
+    assert len(view.execute_script("return changes.linesOf(...arguments)", *long)) == 10_000
+
+
+@pytest.mark.thorough
 def test_no_script_in_a_draft_runs(view: Chrome, served: Served) -> None:
     sign_in(view, served, "bob")
     revision = draft(served, "bob")["revision"]
@@ -218,13 +272,17 @@ def test_the_page_shuts_no_reader_out_and_fits(
     sign_in(view, served, "bob")
     revision = draft(served, "bob")["revision"]
     wrong = "print('here')\ndef greeting(name: str) -> str:\n    '''Greet.'''\n    return 1 + 'a'\n"
-    assert save(served, "bob", wrong, revision, keep=True).status == 200
+    before = save(served, "bob", "# before\n", revision).json["revision"]
+    assert save(served, "bob", wrong, before, keep=True).status == 200
     light(view, scheme)
     resize(view, size)
     open_editor(view, served)
     view.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
     view.find_element(By.ID, "run").click()
     said(view, "public tests passed")
+    # The draft before is a version.
+    view.find_element(By.XPATH, "//button[.='Compare']").click()
+    said(view, "added", "changes-said")
     wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert view.execute_script(wide) <= 0
     view.execute_script(axe)
@@ -239,7 +297,7 @@ def test_the_page_shuts_no_reader_out_and_fits(
 
 def test_the_page_is_small_and_loads_the_editor_alone_of_all_pages(served: Served) -> None:
     page = served.ask("GET", "/exercise/greeting", "ada").body.decode()
-    files = ("style.css", "serve.css", "serve.js", "exercise.js", "editor.js")
+    files = ("style.css", "serve.css", "serve.js", "changes.js", "exercise.js", "editor.js")
     assert all(f"/static/{name}" in page for name in files)
     sizes = [len(served.ask("GET", f"/static/{name}").body) for name in files]
     assert len(page.encode()) + sum(sizes) < MOST_BYTES

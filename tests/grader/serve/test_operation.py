@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import http.client
+import io
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,10 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from grader.authoring.handout import zipped_release
+from grader.authoring.release import Tier, release
 from grader.cli import main
+from grader.course.manifest import load_course
 from grader.errors import GraderError
 from grader.gradebook import Gradebook
 from grader.gradebook.tables import FILE
@@ -378,7 +383,7 @@ def test_a_backup_of_a_running_server_is_whole(serving: Serving, tmp_path: Path)
 
 
 def test_tokens_are_made_replaced_and_revoked_while_it_runs(
-    serving: Serving, tmp_path: Path
+    serving: Callable[..., Served], tmp_path: Path
 ) -> None:
     served = serving().start()
     results, roster = str(served.results), served.folder / "class.csv"
@@ -452,3 +457,39 @@ def test_a_signal_at_the_start_ends_a_server_as_one_later_does(
     served = serving().start(program=("-c", _SIGNALLED.format(patch=patch)))
     # Nothing else ends it.
     assert served.wait() == 0, served.said
+
+
+def test_a_release_is_offered_to_all_who_sign_in_and_one_with_secrets_to_nobody(
+    serving: Callable[..., Served], tmp_path: Path
+) -> None:
+    folder = tmp_path / "students"
+    course = tmp_path / "course"
+    shutil.copytree(PLAIN, course, ignore=shutil.ignore_patterns("__pycache__"))
+    ignored = shutil.ignore_patterns("*.toml")
+    shutil.copytree(PLAIN / "exercises", course / "tests" / "stubs", ignore=ignored)
+    release(load_course(course), folder, requirement="lab-bench", judge=False)
+    served = serving().start("--release", str(folder))
+    assert served.ask("GET", "/release").status == 401
+    for who in ("ada", "staff"):
+        answer = served.ask("GET", "/release", who)
+        assert answer.headers["Content-Disposition"] == 'attachment; filename="plain.zip"'
+        with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
+            names = archive.namelist()
+        assert "exercises/text/greeting.py" in names and "README.md" in names
+        assert not any("hidden" in name or "solutions" in name for name in names)
+    for path in ("/", "/exercise/greeting"):
+        assert 'href="/release"' in served.ask("GET", path, "ada").body.decode()
+    served.stop()
+    (folder / "README.md").write_text("changed", encoding="utf-8")
+    with pytest.raises(GraderError, match=r"README.md is not as it was released"):
+        zipped_release(folder, load_course(PLAIN))
+    release(load_course(course), folder, requirement="lab-bench", suites=Tier.ALL, force=True)
+    with pytest.raises(GraderError, match="hidden suites or solutions"):
+        zipped_release(folder, load_course(PLAIN))
+    with pytest.raises(GraderError, match="no release of this course"):
+        zipped_release(PLAIN, load_course(PLAIN))
+
+
+def test_without_a_release_there_is_no_link_to_one(served: Served) -> None:
+    assert served.ask("GET", "/release", "ada").status == 404
+    assert "/release" not in served.ask("GET", "/", "ada").body.decode()

@@ -24,6 +24,7 @@ from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, STUDENTS, Served, marked, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
 from tests.grader.serve.test_passback import launched
+from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ ENDS = {
 # Each page, and the buttons that each of those who may read it finds there.
 BUTTONS = {
     "/": {"": ["Sign in"], "ada": ["Hand in", "Ask", "Sign out"]},
-    "/exercise/greeting": {"": ["Sign in"], "ada": ["Run", "Hand in", "Reset", "Sign out"]},
+    "/exercise/greeting": {
+        "": ["Sign in"],
+        "ada": ["Run", "Hand in", "Reset", "Sign out"],
+        "staff": ["Run", "Reset", "Sign out"],
+    },
     "/class": {"": ["Sign in"], "staff": ["Pause the judging", "Go on judging", "Sign out"]},
     "/class/requests": {"staff": ["Answer", "A further answer", "Sign out"]},
     "/class/platforms": {
@@ -72,6 +77,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for who in ("ada", "bob"):
         files = {"greeting.py": SOLUTION, "word_count.py": WRONG.read_bytes(), "hw 3.py": b"x = 1"}
         server.judged(who, server.hand_in(who, files).json["id"])
+        practiced(server, who, "word_count", WRONG.read_bytes())
     for exercise in ("greeting", "word_count"):
         form(server, "/requests", "bob", exercise=exercise, message="Why?")
     form(server, "/class/requests", "staff", number="1", answer="So.")
@@ -207,7 +213,8 @@ def test_no_page_is_left_out() -> None:
         for route in routes(Api.__new__(Api), Pages.__new__(Pages), Door.__new__(Door))
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
-    pages = {path.replace("{exercise}", "greeting") for path in pages} - {"/exercise/greeting/file"}
+    pages = {path.replace("{exercise}", "greeting") for path in pages}
+    pages -= {"/exercise/greeting/file", "/release"}
     # Those of a sign-in elsewhere are opened in test_university_browser and test_launch_browser.
     elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university", "/lti/")
     others = {path for path in pages if path.startswith(elsewhere)}

@@ -20,7 +20,8 @@ from grader.course.manifest import load_course
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Visibility
 from grader.serve.api import Api
-from grader.serve.practice import MOST_RUNS, Practice
+from grader.serve.practice import MOST_RUNS, Practice, Run
+from grader.serve.stuck import STUCK_SECONDS, Stuck
 from grader.serve.threads import Event, Hub
 from grader.submissions import ExerciseFile, Submission
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked, sql
@@ -30,6 +31,8 @@ Serving = Callable[..., Served]
 COUNTING = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
 WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").read_bytes()
 STUB = (PLAIN / "exercises" / "text" / "word_count.py").read_bytes()
+# It takes longer than the first turn of a run, and less than the last one.
+SLOW = b"import time\n\n\ndef greeting(name):\n    time.sleep(1.5)\n    return f'Hello, {name}!'\n"
 # It ends only when it is called off, or its time is over.
 ENDLESS = b"def greeting(name):\n    while True:\n        pass\n"
 
@@ -45,7 +48,7 @@ class Practicing:
             "POST",
             f"/api/exercises/{exercise}/practice",
             json.dumps({"source": source.decode()}).encode(),
-            {"Authorization": f"Bearer {served.tokens[who]}"},
+            {"Authorization": f"Bearer {served.staff if who == 'staff' else served.tokens[who]}"},
         )
         self.answer = self._connection.getresponse()
         self.events = events(self.answer)
@@ -108,6 +111,40 @@ def test_of_hidden_tests_nothing_reaches_the_page(served: Served) -> None:
         assert all(title not in text for title in titles)
 
 
+def test_the_class_page_counts_without_names_where_students_are_stuck(served: Served) -> None:
+    def stuck() -> str:
+        page = served.ask("GET", "/class", "staff").body.decode()
+        return page.partition('id="stuck"')[2].partition("</section>")[0]
+
+    lost = b"def word_count(text):\n    return {} if not text else None\n"
+    # Staff who tries it is nobody of the class, and the stub is no try.
+    for who in ("staff", "ada", "bob", "eve"):
+        practiced(served, who, "word_count", WRONG)
+    practiced(served, "eve", "greeting", lost)
+    assert "<strong>3 of 3</strong>" in stuck() and "3 students <bdi>" in stuck()
+    assert "1 students" not in stuck(), "what only one is told is not shown"
+    assert all(name not in stuck() for name in ("ada", "Ada", "bob", "Eve", "prof"))
+    # The newest run counts, but the stub is none.
+    practiced(served, "ada", "word_count", COUNTING)
+    practiced(served, "bob", "word_count", STUB)
+    assert "<strong>2 of 3</strong>" in stuck()
+
+
+def test_who_is_stuck_is_forgotten_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, course, stuck = [0.0], load_course(PLAIN), Stuck()
+    monkeypatch.setattr("grader.serve.stuck.time.monotonic", lambda: now[0])
+    here = Submission("", {"word_count": ExerciseFile(WRONG)})
+    (result,) = grade(here, course=PLAIN, exercises=["word_count"], suite="public").exercises
+    for who in ("ada", "bob"):
+        stuck.add(who, result)
+        now[0] += STUCK_SECONDS / 2
+    ((row,), now[0]) = stuck.rows(course.exercises), now[0] + 1
+    assert (row.exercise.id, row.practiced, row.stuck, len(row.findings)) == ("word_count", 2, 2, 1)
+    ((row,), now[0]) = stuck.rows(course.exercises), now[0] + STUCK_SECONDS
+    assert (row.stuck, row.findings) == (1, ())
+    assert stuck.rows(course.exercises) == []
+
+
 def test_what_code_prints_is_text_and_no_markup(served: Served) -> None:
     source = b"print('<script>alert(1)</script>\\x1b[2J')\n" + SOLUTION.replace(b"Hello", b"<i>")
     _, told = practiced(served, "ada", "greeting", source)
@@ -129,6 +166,77 @@ def test_a_hand_in_calls_a_run_off_which_is_judged_after_it(serving: Serving) ->
         assert next(told) == ("place", {"place": 1})
     # Whose student left is judged no more: the next run has the judge.
     assert practiced(served, "bob", "greeting", SOLUTION)[0] == "judged"
+
+
+@pytest.mark.thorough
+def test_a_run_comes_to_its_end_however_steadily_hand_ins_come(serving: Serving) -> None:
+    served = serving(policy='attempts = "best"\nmost_submissions = 1000\n').start()
+    ended: list[tuple[str, Any]] = []
+    thread = threading.Thread(
+        target=lambda: ended.append(practiced(served, "ada", "greeting", SLOW))
+    )
+    thread.start()
+    for number in range(500):
+        id_ = served.hand_in("bob", {"greeting.py": marked(number)}).json["id"]
+        assert served.judged("bob", id_)["result"]["score"] == 2.5
+        if not thread.is_alive():
+            break
+    thread.join(PATIENCE_SECONDS)
+    ((name, told),) = ended
+    assert name == "judged" and told["exercise"]["status"] == "passed"
+
+
+class Clock:
+    """The clock of practice, set by a test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("grader.serve.practice.time.monotonic", lambda: self.now)
+
+
+def begun(practice: Practice, *students: str) -> list[Run]:
+    """Runs of these students that judges have taken."""
+    course = load_course(PLAIN)
+    for student in students:
+        practice.add(practice.run_of(student, course.exercise("greeting"), SOLUTION))
+    taken = [practice.take() for _ in students]
+    return [run for run in taken if run is not None]
+
+
+def test_a_run_has_a_turn_twice_as_long_each_time_it_was_called_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, practice = Clock(monkeypatch), Practice(load_course(PLAIN), GradingOptions(), Hub())
+    (run,) = begun(practice, "ada")
+    turns = []
+    for _ in range(6):
+        left = practice.make_room(1)
+        assert left is not None and not run.call_off.is_asked
+        turns.append(left)
+        clock.now += left
+        assert practice.make_room(1) is None and run.call_off.is_asked
+        assert practice.make_room(1) is None, "one hand-in needs one judge"
+        practice.give_back(run)
+        assert practice.take() is run
+    assert turns == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+
+
+def test_one_run_at_a_time_has_a_longer_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, practice = Clock(monkeypatch), Practice(load_course(PLAIN), GradingOptions(), Hub())
+    runs = begun(practice, "ada", "bob")
+    clock.now += 1.0
+    assert practice.make_room(2) is None
+    for run in runs:
+        assert run.call_off.is_asked
+        practice.give_back(run)
+    first, second = begun(practice, "eve", "dan")
+    # They waited before these, and the one that was called off last waits first.
+    assert [first.student, second.student] == ["bob", "ada"]
+    clock.now += 1.0
+    assert practice.make_room(2) == 1.0, "the first has a second more"
+    assert second.call_off.is_asked and not first.call_off.is_asked
+    clock.now += 1.0
+    assert practice.make_room(2) is None and first.call_off.is_asked
 
 
 def test_a_newer_run_takes_the_place_of_an_older_one(serving: Serving) -> None:

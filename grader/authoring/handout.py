@@ -1,0 +1,59 @@
+"""A release as one zip, which a server offers as a download: checked again, since everybody may have it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+from grader.authoring.release import LISTING, listed, listing_of
+from grader.course.manifest import Course, load_course
+from grader.errors import UsageError
+
+_MOST_BYTES = 64 << 20
+# The same release makes the same zip.
+_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def zipped_release(folder: Path, course: Course) -> bytes:
+    """Return the release of a course that `grade release` wrote to a folder, as a zip.
+
+    Raises UsageError if the folder has no release of this course, or one with hidden suites or solutions; if a
+    file was changed since; and for more than 64 MiB.
+    """
+    names = [name for name in (listing_of(course), LISTING) if (folder / name).is_file()]
+    if not names:
+        raise UsageError(f"{folder} has no release of this course: write one with `grade release`.")
+    released = load_course(folder)
+    if released.info().name != course.info().name:
+        raise UsageError(
+            f"{folder} is a release of another course, {released.info().name!r}: name that of "
+            f"{course.info().name!r}."
+        )
+    has_solutions = any(released.solution_source(each) is not None for each in released.exercises)
+    if has_solutions or not released.is_public:
+        raise UsageError(
+            f"{folder} holds hidden suites or solutions, which everybody could download. Write a release with "
+            "public suites only."
+        )
+    files, size = {}, 0
+    for name, digest in listed(folder / names[0], folder).items():
+        path = folder / name
+        if ".." in path.parts or folder not in path.parents or path.is_symlink():
+            raise UsageError(f"{folder / names[0]} names a file outside: {name!r}.")
+        data = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise UsageError(
+                f"{path} is not as it was released. Write the release anew with `grade release --force`."
+            )
+        files[name], size = data, size + len(data)
+        if size > _MOST_BYTES:
+            raise UsageError(f"The release in {folder} is larger than {_MOST_BYTES >> 20} MiB.")
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, files[name])
+    return out.getvalue()

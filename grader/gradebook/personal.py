@@ -1,0 +1,206 @@
+"""Everything that a gradebook keeps about one student: to hand it over, or to erase it.
+
+Theory of operation. A table belongs to a student by one of its columns, or by a condition of its own below. A
+table of which neither is known is refused, so that nothing of a student stays behind unseen. What is erased is
+overwritten (`secure_delete`), and the file is written anew without free pages; the write-ahead log is emptied
+at the end. Copies elsewhere are not reached: `beside` names the files in the same folder that may hold some.
+
+Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed` and `migration`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from grader.errors import GraderError
+from grader.gradebook.book import Gradebook
+from grader.gradebook.corrections import Correction
+from grader.gradebook.corrections_file import (
+    CORRECTIONS_FILE,
+    change_corrections,
+    corrections_text,
+    read_corrections,
+    writing,
+)
+from grader.gradebook.policy import Extension, Rules
+from grader.gradebook.tables import FILE
+from grader.submissions import safe_name
+
+# The rows of a student in a table with this column; the first that a table has holds.
+_BY_COLUMN = {
+    "student": "student = :student",
+    "attempt": "attempt IN (SELECT id FROM attempts WHERE student = :student)",
+    "holder": "role = 'student' AND holder = :student",
+}
+_BY_TABLE = {
+    "students": "id = :student",
+    "answers": "request IN (SELECT number FROM requests WHERE student = :student)",
+    "pushed": "json_extract(pushed, '$.student') = :student",
+}
+# About nobody; from `facts` and `sources` what is about a student is taken apart from this.
+_ABOUT_NOBODY = {
+    *("facts", "sources", "environments"),
+    *("platforms", "platform_links", "platform_passback"),
+}
+# Others' conditions read these, so their rows go last, in this order.
+_LAST = ("requests", "attempts", "students")
+# Files of the gradebook itself, which `erase` cleans.
+_OWN_FILES = re.compile(
+    rf"{re.escape(FILE)}(-wal|-shm)?|{re.escape(CORRECTIONS_FILE)}|results|.*\.lock(-journal)?"
+)
+
+
+class Kept(NamedTuple):
+    """All that a gradebook keeps about a student: rows by table, and what other places hold."""
+
+    rows: dict[str, list[dict[str, Any]]]
+    corrections: tuple[Correction, ...]
+    attention: tuple[str, ...]
+    extensions: tuple[Extension, ...]
+
+
+def kept_about(book: Gradebook, student: str) -> Kept:
+    """Return all that a gradebook keeps about the student with this id.
+
+    Raises GraderError for a table of a newer grader, CorrectionsError for a file with a mistake.
+    """
+    connection = book.tables.connection
+    rows = {}
+    for table, condition in _conditions(connection).items():
+        query = f"SELECT * FROM {table} WHERE {condition}"  # noqa: S608 (both are ours)
+        cursor = connection.execute(query, {"student": student})
+        names = [column[0] for column in cursor.description]
+        if found := [dict(zip(names, row, strict=True)) for row in cursor]:
+            rows[table] = found
+    facts = book.facts
+    return Kept(
+        rows,
+        tuple(made for made in book.corrections() if made.student == student),
+        tuple(f"{e.exercise}: {e.what}" for e in facts.attention if e.student == student),
+        # One for several students names the others.
+        tuple(
+            msgspec.structs.replace(each, student=student, students=())
+            for each in facts.policy.extension
+            if _names(each, student)
+        ),
+    )
+
+
+def erase(book: Gradebook, student: str) -> dict[str, int]:
+    """Erase all that a gradebook keeps about a student; returns how many rows each table lost.
+
+    Open the gradebook to write. After a kill, do it again: it erases the rest.
+
+    Raises GraderError or CorrectionsError, in which case rows are erased completely or not at all.
+    """
+    connection, path = book.tables.connection, book.folder / CORRECTIONS_FILE
+    conditions = _conditions(connection)
+    made = read_corrections(corrections_text(book.folder), path)
+    places = [place for place, correction in enumerate(made) if correction.student == student]
+    if places:
+        change_corrections(book.folder, (), places)
+    result = book.folder / "results" / f"{safe_name(student)}.json"
+    with writing(result):
+        result.unlink(missing_ok=True)
+    connection.execute("PRAGMA secure_delete = ON")
+    with book.transaction():
+        own = _own_digests(connection, student)
+        counts = {}
+        for table in sorted(conditions, key=_place):
+            query = f"DELETE FROM {table} WHERE {conditions[table]}"  # noqa: S608
+            if deleted := connection.execute(query, {"student": student}).rowcount:
+                counts[table] = deleted
+        # Another student may have handed in the same file.
+        connection.execute(
+            "DELETE FROM sources WHERE digest NOT IN (SELECT source FROM files)"
+            " AND digest NOT IN (SELECT source FROM originals)"
+        )
+        _forget_in_facts(book, student, own - _digests(connection))
+        if places:
+            text = corrections_text(book.folder)
+            digest = hashlib.sha256(text.encode()).hexdigest() if book.corrections() else ""
+            book.change(corrections=digest)
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return counts
+
+
+def beside(folder: Path) -> list[Path]:
+    """Return the files and folders in the folder of a gradebook that `erase` does not clean, by name."""
+    return sorted(path for path in folder.iterdir() if not _OWN_FILES.fullmatch(path.name))
+
+
+def _conditions(connection: sqlite3.Connection) -> dict[str, str]:
+    """Map each table with rows about students to the condition of one's; GraderError for an unknown table."""
+    conditions, unknown = {}, []
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    for (table,) in connection.execute(tables).fetchall():
+        if table in _ABOUT_NOBODY:
+            continue
+        columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        by_column = (condition for name, condition in _BY_COLUMN.items() if name in columns)
+        condition = _BY_TABLE.get(table) or next(by_column, None)
+        if condition is None:
+            unknown.append(table)
+        else:
+            conditions[table] = condition
+    if unknown:
+        raise GraderError(
+            f"The gradebook has a table that this grader does not know ({', '.join(sorted(unknown))}), which "
+            "may be about the student: use the grader that made it. Nothing was changed."
+        )
+    return conditions
+
+
+def _place(table: str) -> int:
+    return _LAST.index(table) + 1 if table in _LAST else 0
+
+
+def _own_digests(connection: sqlite3.Connection, student: str) -> set[str]:
+    files = f"SELECT source FROM files WHERE {_BY_COLUMN['attempt']}"  # noqa: S608
+    return {digest for (digest,) in connection.execute(files, {"student": student})}
+
+
+def _digests(connection: sqlite3.Connection) -> set[str]:
+    return {digest for (digest,) in connection.execute("SELECT DISTINCT source FROM files")}
+
+
+def _forget_in_facts(book: Gradebook, student: str, digests: set[str]) -> None:
+    """Take a student, and drafts of marks of the files with these digests, out of the facts."""
+    facts = book.facts
+    named = facts.named_policy
+    if named is not None:
+        named = msgspec.structs.replace(named, rules=_without(named.rules, student))
+    book.change(
+        attention=tuple(entry for entry in facts.attention if entry.student != student),
+        totals={name: points for name, points in facts.totals.items() if name != student},
+        totals_before={n: points for n, points in facts.totals_before.items() if n != student},
+        # Their names end with the digest of the file.
+        drafts={n: d for n, d in facts.drafts.items() if n.rpartition(" ")[2] not in digests},
+        policy=_without(facts.policy, student),
+        named_policy=named,
+    )
+
+
+def _names(extension: Extension, student: str) -> bool:
+    return student in (extension.student, *extension.students)
+
+
+def _without(rules: Rules, student: str) -> Rules:
+    """Return the rules without a student's extensions; one for several students stays for the others."""
+    left = []
+    for each in rules.extension:
+        if _names(each, student):
+            others = tuple(name for name in each.students if name != student)
+            own = "" if each.student == student else each.student
+            if not (others or own or each.section or each.team):
+                continue
+            each = msgspec.structs.replace(each, student=own, students=others)
+        left.append(each)
+    return msgspec.structs.replace(rules, extension=tuple(left))

@@ -1,0 +1,72 @@
+"""Where the class is stuck now: the newest practice runs of the last hour, counted without names.
+
+Practice is by the public tests, so nothing here tells of hidden ones. It is in memory only: a server that ends
+forgets it. The event loop alone calls this.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from grader.course.manifest import Exercise
+from grader.exports.report.tally import Mistake, Mistakes
+from grader.results import ExerciseResult, Outcome
+
+STUCK_SECONDS = 3600.0
+_MOST_MISTAKES = 3
+# Together they are more than any class practices within an hour.
+_MOST_KEPT = 20_000
+
+
+class StuckRow(msgspec.Struct, frozen=True):
+    """An exercise: how many students practiced it, how many of them do not pass, and their first findings."""
+
+    exercise: Exercise
+    practiced: int
+    stuck: int
+    findings: tuple[Mistake, ...]
+
+
+class Stuck:
+    """The newest practice run of each student at each exercise, for an hour."""
+
+    def __init__(self) -> None:
+        # In the order of their times; of a result only the first test that does not pass is kept.
+        self._newest: dict[tuple[str, str], tuple[float, ExerciseResult]] = {}
+
+    def add(self, student: str, result: ExerciseResult) -> None:
+        """Count a run that was judged; a file without anything of the student's own is none."""
+        if not result.attempted:
+            return
+        now, key = time.monotonic(), (student, result.name)
+        self._newest.pop(key, None)
+        first = [test for test in result.tests if test.outcome is not Outcome.PASSED][:1]
+        self._newest[key] = now, msgspec.structs.replace(result, tests=tuple(first), output="")
+        self._forget(now)
+
+    def rows(self, exercises: Sequence[Exercise]) -> list[StuckRow]:
+        """Return the exercises at which somebody is stuck, those with most first.
+
+        Only findings that at least two students share are told.
+        """
+        self._forget(time.monotonic())
+        rows = []
+        for exercise in exercises:
+            results = [r for (_, name), (_, r) in self._newest.items() if name == exercise.id]
+            stuck, mistakes = [result for result in results if result.tests], Mistakes()
+            for number, result in enumerate(stuck):
+                mistakes.add(result, number)
+            if stuck:
+                common = tuple(mistakes.common(_MOST_MISTAKES))
+                rows.append(StuckRow(exercise, len(results), len(stuck), common))
+        return sorted(rows, key=lambda row: -row.stuck)
+
+    def _forget(self, now: float) -> None:
+        while self._newest:
+            key, (at, _) = next(iter(self._newest.items()))
+            if now - at <= STUCK_SECONDS and len(self._newest) <= _MOST_KEPT:
+                return
+            del self._newest[key]
