@@ -256,7 +256,7 @@ class Door:
         token = await self._server.desk.answer(
             lambda desk: desk.start_session(person.role, person.name, origin, seconds)
         )
-        if person.role is Role.STAFF and not then.startswith("/class"):
+        if person.role is Role.STAFF and then == "/":
             then = "/class"
         response = self._page("signed_in.html", heading="You are signed in", then=then)
         keep_signed_in(response, request, token, int(seconds), secure=self._is_secure)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -39,6 +40,8 @@ body = None if asked["body"] is None else asked["body"].encode()
 with opener.open(request.Request(asked["address"], body, asked["headers"]), timeout=10) as answer:
     sys.stdout.buffer.write(b"%d\\n" % answer.status + answer.read(asked["most"]))
 """
+# Without a name or a password, and without signs that mean something elsewhere, as in a policy of a page.
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*[A-Za-z0-9\]]")
 _HEADERS = {"Accept": "application/json", "User-Agent": "lab-bench"}
 # The pause between two requests for a document, and after one without an answer.
 _PAUSE_SECONDS = 30.0
@@ -94,11 +97,8 @@ def is_safe(address: str) -> bool:
         return False
     is_here = url.hostname in ("127.0.0.1", "::1", "localhost")
     is_plain = address.isascii() and address.isprintable() and " " not in address
-    return (
-        is_plain
-        and bool(url.hostname)
-        and (url.scheme == "https" or (url.scheme == "http" and is_here))
-    )
+    is_own = url.scheme == "https" or (url.scheme == "http" and is_here)
+    return is_plain and is_own and _HOST.fullmatch(url.netloc) is not None
 
 
 def safe_issuer(issuer: str) -> str:

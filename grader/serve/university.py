@@ -108,6 +108,9 @@ class University:
         except Refusal as refusal:
             # Nobody sent us a token: one that is signed with an unknown key is the issuer's.
             raise faulty(refusal.detail) if refusal.status_code == 401 else refusal from None
+        except AuthlibBaseError as error:
+            # Without the issuer's description, which may name the person.
+            raise faulty(f"{type(error).__name__}: {error.error}") from error
         except FAULTS as error:
             raise faulty(f"{type(error).__name__}: {error}") from error
 

@@ -113,7 +113,7 @@ def test_a_student_launches_and_is_signed_in(tool: Served, platform: Platform) -
     asked = begun(visitor, platform)
     assert told.items() <= asked.items() and asked["lti_message_hint"] == platform.hint
     (cookie,) = {line for line in visitor.kept if line.startswith("lab_bench_launch")}
-    for word in ("HttpOnly", "Secure", "SameSite=none"):
+    for word in ("HttpOnly", "Secure", "SameSite=None"):
         assert word in cookie
     with Gradebook.open_beside_writer(tool.results) as book:
         (link,) = platforms.links(book)
@@ -432,6 +432,7 @@ def test_nobody_else_selects(tool: Served, platform: Platform) -> None:
     honest = {"deep_link_return_url": f"{platform.address}/x", "accept_types": ["link"]}
     platform.forge = lambda claims: platform.sign({**claims, settings: honest})
     refused(*launched(tool, platform), 403)
-    for address in ("javascript:alert(1)", "http://evil.example/x", ""):
+    evil = "https://evil.example;frame-ancestors*/x"
+    for address in ("javascript:alert(1)", "http://evil.example/x", "", evil):
         honest = {"deep_link_return_url": address, "accept_types": ["ltiResourceLink"]}
         refused(*launched(tool, platform), 502)

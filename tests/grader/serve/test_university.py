@@ -320,6 +320,7 @@ def test_an_odd_answer_of_the_issuer_signs_nobody_in(
     visitor, page = signed_in(campus, issuer, email=ADA)
     refused(visitor, page, 502)
     assert b"<script>x" not in page.body
+    assert "<script>" not in campus.log.read_text()
     assert "Traceback" not in campus.log.read_text()
 
 
