@@ -110,7 +110,7 @@ def test_what_is_too_often_says_when_again_and_exits_with_3(
 def test_without_a_network_nothing_is_lost(
     serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.student.server._PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr("grader.student.server.PAUSES_SECONDS", (0.01,))
     served = serving().start()
     signed_in(served)
     served.stop()
@@ -127,7 +127,7 @@ def test_without_a_network_nothing_is_lost(
 def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.student.server._PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr("grader.student.server.PAUSES_SECONDS", (0.01,))
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -152,7 +152,7 @@ def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
 def test_a_server_that_comes_back_is_waited_for(
     serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.student.server._PAUSES_SECONDS", (0.2,) * 600)
+    monkeypatch.setattr("grader.student.server.PAUSES_SECONDS", (0.2,) * 600)
     served = serving().start()
     signed_in(served)
     served.pause()
