@@ -61,6 +61,13 @@ _MOODLE = {
 )
 @click.option("--column", metavar="COLUMN", help="The class list's column for --claim; email.")
 @click.option(
+    "--staff-course",
+    "staff_courses",
+    metavar="ID",
+    multiple=True,
+    help="The platform's id of a course whose instructors are staff here; several times for several.",
+)
+@click.option(
     "--audience", metavar="TEXT", help="For whom requests for tokens are signed, if not --token."
 )
 def platform(
@@ -71,6 +78,7 @@ def platform(
     canvas: bool,
     moodle: str | None,
     deployments: tuple[str, ...],
+    staff_courses: tuple[str, ...],
     **given: str | None,
 ) -> None:
     """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
@@ -93,7 +101,7 @@ def platform(
     elif action == "add":
         filled = _filled(canvas=canvas, moodle=moodle)
         fields = {**filled, **{name: text for name, text in given.items() if text}}
-        _add(results, fields, deployments)
+        _add(results, fields, deployments, staff_courses)
     elif action == "list":
         with open_book(results) as book:
             for line in _listed(platforms.platforms(book), platforms.links(book)):
@@ -131,13 +139,18 @@ def _filled(*, canvas: bool, moodle: str | None) -> dict[str, str]:
     return {**{name: base + path for name, path in _MOODLE.items()}, "name": "Moodle"}
 
 
-def _add(results: Path, fields: Mapping[str, str], deployments: tuple[str, ...]) -> None:
+def _add(
+    results: Path,
+    fields: Mapping[str, str],
+    deployments: tuple[str, ...],
+    staff_courses: tuple[str, ...],
+) -> None:
     for needed in ("issuer", "client_id", "authorization", "token", "keys"):
         if not fields.get(needed):
             raise click.UsageError(f"Give --{needed.replace('_', '-')}, as the platform shows it.")
     if not deployments:
         raise click.UsageError("Give at least one --deployment, as the platform shows it.")
-    known = Platform(deployments=deployments, **fields)
+    known = Platform(deployments=deployments, staff_courses=staff_courses, **fields)
     from grader.gradebook.tool_key import made_key
 
     with changing_platforms(results) as book:

@@ -16,7 +16,7 @@ from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
 from grader.errors import not_written
 from grader.exports.table import Table
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook, queue, sessions
 from grader.gradebook.corrections_file import writing
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
@@ -29,7 +29,7 @@ from grader.submissions.roster import is_in_group
 from grader.text import clean, counted, listed
 
 # The packages of the extra `serve`.
-_EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client")
+_EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
 # The default of --jobs with a cluster: how many files its workers have at a time.
 _AT_A_CLUSTER = 16
 
@@ -54,7 +54,14 @@ _AT_A_CLUSTER = 16
 @click.option(
     "--address",
     metavar="URL",
-    help="The address that students type, which GitHub workflows need to sign in. See docs/serve.md.",
+    help="The address that students type, for signing in by a university, a platform, or a GitHub workflow.",
+)
+@click.option(
+    "--sign-in",
+    "sign_in_file",
+    metavar="FILE",
+    type=shared.FILE,
+    help="Let people sign in at a university by OpenID Connect, as this TOML file says. See docs/serve.md.",
 )
 @click.option(
     "--issuer",
@@ -88,6 +95,7 @@ def serve(
     host: str,
     port: int,
     address: str | None,
+    sign_in_file: Path | None,
     issuer: str,
     release: Path | None,
     backup: Path | None,
@@ -99,12 +107,14 @@ def serve(
     Students hand in with `grade submit` or in a browser. The suites stay here, and students read as much of
     hidden tests as the course discloses. Verdicts are kept in the gradebook RESULTS, which `grade report` and
     `grade export` can read at any time. With --assignment, which RESULTS remembers, only its exercises are
-    accepted. Students and staff sign in with tokens from `grade tokens`. docs/serve.md explains everything.
+    accepted. Students and staff sign in with tokens from `grade tokens`, or at their university (--sign-in).
+    docs/serve.md explains everything.
 
     \b
     Examples:
       grade serve -o results --roster class.csv
       grade serve -o week1 --roster class.csv --assignment week1
+      grade serve -o results --roster class.csv --address https://grade.example.org --sign-in sign-in.toml
       grade serve course/ -o results --roster class.csv --jobs 8 --require-isolation full
       grade serve -o results --roster class.csv --scheduler tcp://10.0.0.1:8786 --jobs 40
       grade serve -o results --backup gradebook-today.sqlite
@@ -136,6 +146,7 @@ def serve(
         handout = zipped_release(release, course)
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
+    from grader.serve.door import CALLBACK
     from grader.serve.identity import GitHub
 
     students = read_roster(roster_file).students
@@ -146,9 +157,20 @@ def serve(
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
-    github = None
-    if address is not None:
-        github = GitHub(checked_address(address), students, issuer)
+    github = university = None
+    here = "" if address is None else checked_address(address)
+    # Who gives the address for another way to sign in need not reach GitHub.
+    if here and any("repository" in student.ids for student in students):
+        github = GitHub(here, students, issuer)
+    if sign_in_file is not None:
+        if not here:
+            raise click.UsageError(
+                "--sign-in needs the address to which people come back: --address https://grade.example.org."
+            )
+        from grader.serve.sign_in_file import read_sign_in
+        from grader.serve.university import University
+
+        university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
     settings = Settings(
         course=course,
         results=results,
@@ -157,12 +179,14 @@ def serve(
         judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
+        university=university,
+        address=here,
         handout=handout,
     )
 
-    def ready(here: str, again: int) -> None:
+    def ready(listens_at: str, again: int) -> None:
         who = counted(len(students), "student")
-        click.echo(f"{course.title}, for {who}: {here}")
+        click.echo(f"{course.title}, for {who}: {listens_at}")
         if again:
             click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
@@ -187,7 +211,7 @@ def serve(
     help="The address of the server, for a column of the CSV.",
 )
 @click.option("--replace", metavar="STUDENT", help="Make a new token, and revoke the old one.")
-@click.option("--revoke", metavar="STUDENT", help="Revoke a student's token.")
+@click.option("--revoke", metavar="STUDENT", help="Revoke a student's token, and end sessions.")
 @click.option("--staff", metavar="NAME", help="Make a token for a member of staff, and print it.")
 @click.option(
     "--role",
@@ -201,7 +225,7 @@ def serve(
     metavar="SECTION",
     help="With --role assistant: a section of the class list. Repeat it for several.",
 )
-@click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff.")
+@click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
 def tokens(
     results: Path,
     roster_file: Path | None,
@@ -244,6 +268,7 @@ def tokens(
     refuse_other_roster(remembered(results).students, students, str(results))
     with queue.changing_tokens(results) as book:
         now = time.time()
+        sessions.prepare(book)
         if roster_file is not None and output is not None:
             have = queue.holders(book, Role.STUDENT)
             new = [s for s in students if s.id not in have]
@@ -256,10 +281,9 @@ def tokens(
             click.echo(queue.make_token(book, chosen, staff, now, sections))
             _tell_empty_sections(book.students(), sections)
         elif revoke_staff is not None:
-            count = queue.revoke_tokens(book, Role.INSTRUCTOR, revoke_staff, now)
-            _tell_revoked(revoke_staff, count)
+            _revoke(book, Role.INSTRUCTOR, revoke_staff, now)
         elif revoke is not None:
-            _tell_revoked(revoke, queue.revoke_tokens(book, Role.STUDENT, revoke, now))
+            _revoke(book, Role.STUDENT, revoke, now)
         elif replace is not None:
             if replace not in queue.holders(book, Role.STUDENT):
                 raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
@@ -296,10 +320,16 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
         click.echo(clean(note, 1000), err=True)
 
 
-def _tell_revoked(name: str, count: int) -> None:
-    if not count:
+def _revoke(book: Gradebook, role: Role, name: str, now: float) -> None:
+    """Revoke a token, and end the sessions of its holder; raises UsageError if there are none."""
+    tokens = queue.revoke_tokens(book, role, name, now)
+    ended = sessions.end_sessions(book, role, name, now)
+    if not tokens and not ended:
         raise click.UsageError(f"{name!r} has no token.")
-    click.echo(f"The token of {name} is revoked.")
+    if tokens:
+        click.echo(f"The token of {name} is revoked.")
+    if ended:
+        click.echo(f"{name} is signed out everywhere.")
 
 
 def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:

@@ -9,6 +9,7 @@ has none, and earlier graders pass them over. Only this module has their SQL. Ca
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,8 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `authorization`, `token` and `keys` are its addresses of OIDC authorization, of access tokens, and of its
     JWKS. `name` is shown to staff. A user is the student whose `column` in the class list equals this `claim`
-    of the platform. Access tokens are asked for this `audience`, by default the address `token`.
+    of the platform. Access tokens are asked for this `audience`, by default the address `token`. Instructors of
+    `staff_courses`, by the platform's ids of its courses, are staff.
     """
 
     issuer: str
@@ -78,6 +80,17 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     claim: str = "email"
     column: str = "email"
     audience: str = ""
+    staff_courses: tuple[str, ...] = ()
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Map each deployment to the origin of the sessions that its launches begin (`sessions`).
+
+        They end when the platform is removed, the deployment is, or people are found by other rules.
+        """
+        rules = self.issuer, self.client_id, self.keys, self.claim, self.column, self.staff_courses
+        digest = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()
+        return {each: f"lti:{digest}:{each}" for each in self.deployments}
 
     @property
     def title(self) -> str:

@@ -407,11 +407,11 @@ def make_token(
     revoke_tokens(book, role, name, now)
     token = secrets.token_hex(16)
     book.tables.connection.execute(
-        "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (_digest(token), role.value, name, now)
+        "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (digest_of(token), role.value, name, now)
     )
     book.tables.connection.executemany(
         "INSERT INTO token_sections VALUES (?, ?)",
-        [(_digest(token), section) for section in sorted({*sections})],
+        [(digest_of(token), section) for section in sorted({*sections})],
     )
     return token
 
@@ -435,7 +435,7 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
 
     The index is asked only for the beginning of the hash; the rest is compared in constant time.
     """
-    digest = _digest(token)
+    digest = digest_of(token)
     rows = book.tables.connection.execute(
         "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
         (digest[:8], digest[:8] + "g"),
@@ -449,6 +449,7 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
     return held[0]._replace(sections=tuple(sections))
 
 
-def _digest(token: str) -> str:
+def digest_of(token: str) -> str:
+    """Return the hash by which a token is kept."""
     # Of 128 random bits no slow hash is needed: there is nothing to guess.
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
+from grader.serve.door import CALLBACK, Door
 from grader.serve.http import Refusal, answered, busy
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
@@ -39,7 +40,7 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages, staff: StaffPages) -> list[Route]:
+def routes(api: Api, pages: Pages, staff: StaffPages, door: Door) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -73,8 +74,12 @@ def routes(api: Api, pages: Pages, staff: StaffPages) -> list[Route]:
         Route("/class/mark/{exercise}", staff.mark, methods=["GET", "POST"]),
         Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
-        Route("/sign-in", pages.sign_in, methods=["POST"]),
-        Route("/sign-out", pages.sign_out, methods=["POST"]),
+        Route("/sign-in", door.sign_in, methods=["POST"]),
+        Route("/sign-in/university", door.university),
+        Route(CALLBACK, door.came_back),
+        Route("/sign-out", door.sign_out, methods=["POST"]),
+        Route("/lti/login", door.begin_launch, methods=["GET", "POST"]),
+        Route("/lti/launch", door.launch, methods=["GET", "POST"]),
         Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]
@@ -84,7 +89,8 @@ def _application(server: OpenServer) -> Starlette:
     """The routes, and one answer for each kind of error: JSON for programs, a page for people."""
     writer = PageWriter(server.course.title, server.timezone)
     api = Api(server, writer.findings)
-    pages, staff = Pages(server, api, writer), StaffPages(server, writer)
+    door = Door(server, writer.page)
+    pages, staff = Pages(server, api, writer, door), StaffPages(server, writer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -110,7 +116,7 @@ def _application(server: OpenServer) -> Starlette:
     known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
     errors = (*known, Exception)
     return Starlette(
-        routes=routes(api, pages, staff),
+        routes=routes(api, pages, staff, door),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )

@@ -22,7 +22,7 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, marking, platforms, queue
+from grader.gradebook import Attempt, Gradebook, drafts, marking, platforms, queue, sessions
 from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
 from grader.gradebook.anonymous import student_of
 from grader.gradebook.facts import ClockChange, Draft
@@ -35,10 +35,10 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
-from grader.gradebook.platforms import LinkKey, TurnedOn
+from grader.gradebook.platforms import Link, LinkKey, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.queue import Job, JobState
+from grader.gradebook.queue import Job, JobState, Role
 from grader.gradebook.requests import answer, ask
 from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed
@@ -105,6 +105,7 @@ class Desk:
             book.assign(self._course)
         again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
         drafts.prepare(book)
+        sessions.prepare(book)
         platforms.prepare(book)
         with book.transaction():
             for student in self._students:
@@ -373,6 +374,24 @@ class Desk:
         if info is None or not asker.sees(info):
             raise Refusal(404, sentence)
         return info
+
+    # --- who signed in elsewhere ----------------------------------------------------------------
+
+    def start_session(self, role: Role, name: str, origin: str, seconds: float) -> str:
+        """Start a session of somebody who signed in at the `origin`; returns its token."""
+        now = time.time()
+        with self._book.transaction():
+            return sessions.start_session(self._book, role, name, origin, now, now + seconds)
+
+    def keep_launch(self, link: Link, user: str, student: str) -> None:
+        """Keep what a valid launch of a platform told: its link, and which student (if any) its user is."""
+        with self._book.transaction():
+            platforms.keep_launch(self._book, link, user, student)
+
+    def end_session(self, token: str) -> None:
+        """End a session, if there is one with this token."""
+        with self._book.transaction():
+            sessions.end_session(self._book, token)
 
     # --- what is judged -------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The routes for people: a page for a student, those of staff, and signing in; written on the server.
+"""The routes for people: a page for a student, and those of staff; written on the server.
 
 The pages are made by the templates of the report with some of their own, and read without JavaScript; with it
 they follow what the server tells (`templates/serve.js`). A form is taken only from a page of this server.
@@ -27,9 +27,10 @@ from grader.gradebook.tool_key import jwks
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
+from grader.serve.door import Door
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
-from grader.serve.identity import COOKIE, TRIAL, keep_signed_in, same_origin
+from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
@@ -86,15 +87,17 @@ class PageWriter:
 class Pages:
     """The routes for people."""
 
-    def __init__(self, server: OpenServer, api: Api, writer: PageWriter) -> None:
-        self._server, self._api, self._writer = server, api, writer
+    def __init__(self, server: OpenServer, api: Api, writer: PageWriter, door: Door) -> None:
+        self._server, self._api, self._writer, self._door = server, api, writer, door
 
     async def home(self, request: Request) -> Response:
         """A student's own page; staff is sent to the class, and a stranger to the door."""
         try:
             person = await self._server.identity.person(request)
         except Refusal as refusal:
-            return self._door(refusal, 401) if COOKIE in request.cookies else self._door()
+            if COOKIE in request.cookies:
+                return self._door.page(request, refusal, 401)
+            return self._door.page(request)
         if person.student is None:
             return RedirectResponse("/class", 303)
         student, places = person.student, self._server.hub.places
@@ -123,7 +126,7 @@ class Pages:
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
-            return self._door(refusal if COOKIE in request.cookies else None, 401)
+            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
         if request.method == "POST":
             form = await form_of(request)
             route = {"pause": self._api.pause, "resume": self._api.resume}.get(form.get("do", ""))
@@ -177,7 +180,7 @@ class Pages:
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
-            return self._door(refusal if COOKIE in request.cookies else None, 401)
+            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
         course = self._server.course
         stub = course.stub(exercise).source
         return self._page(
@@ -283,26 +286,7 @@ class Pages:
             case _:
                 raise Refusal(400, "There is no such button.")
 
-    # --- signing in, and what all pages need ------------------------------------------------------
-
-    async def sign_in(self, request: Request) -> Response:
-        """Have the browser keep a token that holds."""
-        same_origin(request)
-        token = (await form_of(request)).get("token", "").strip()
-        try:
-            person = await self._server.identity.holder(token)
-        except Refusal as refusal:
-            return self._door(refusal, refusal.status_code)
-        response = RedirectResponse("/" if person.student is not None else "/class", 303)
-        keep_signed_in(response, request, token)
-        return response
-
-    async def sign_out(self, request: Request) -> Response:
-        """Have the browser forget the token."""
-        same_origin(request)
-        response = RedirectResponse("/", 303)
-        response.delete_cookie(COOKIE)
-        return response
+    # --- what all pages need ----------------------------------------------------------------------
 
     async def tool_keys(self, _: Request) -> Response:
         """The public key of this server, by which LTI platforms check what it signs."""
@@ -322,11 +306,6 @@ class Pages:
         """A page for what cannot be met."""
         heading = "Not here" if refusal.status_code == 404 else "That did not work"
         return self._page("said.html", refusal.status_code, heading=heading, said=refusal.detail)
-
-    def _door(self, refusal: Refusal | None = None, status: int = 200) -> Response:
-        """The page on which one signs in, and why the last token did not hold."""
-        heading, reason = "Hand in, and see your verdict", "" if refusal is None else refusal.detail
-        return self._page("signed_out.html", status, heading=heading, said=reason)
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         return HTMLResponse(self._writer.page(template, **values), status)

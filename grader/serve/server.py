@@ -30,6 +30,7 @@ from grader.serve.views import ClassSummaries, Views
 
 if TYPE_CHECKING:
     from grader.gradebook.cluster import ClusterJudges
+    from grader.serve.university import University
 
 # systemd and Docker wait longer than this before they kill.
 _STOP_SECONDS = 8.0
@@ -38,8 +39,9 @@ _STOP_SECONDS = 8.0
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server serves: a course and the class that hands in, by so many judges at a time.
 
-    They are of this machine, or of the Dask cluster at the address `scheduler`. The `handout` is a zip to work
-    with at home, if there is one.
+    They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
+    `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
+    is a zip to work with at home, if there is one.
     """
 
     course: Course
@@ -49,6 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judges: int
     scheduler: str = ""
     github: GitHub | None = None
+    university: University | None = None
+    address: str = ""
     handout: bytes = b""
 
 
@@ -72,6 +76,9 @@ class OpenServer(NamedTuple):
     metrics: Metrics
     timezone: str
     waits_again: int
+    university: University | None
+    address: str
+    students: tuple[StudentInfo, ...]
     passback: PassBack
     handout: bytes
     exam: ExamDoor
@@ -104,7 +111,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         stack.callback(drawing.close)
         server = OpenServer(
             course,
-            Identity(views, settings.students, settings.github),
+            Identity(views, settings.students, settings.github, _origins(settings)),
             HandInReader(course, questions),
             desk,
             views,
@@ -116,6 +123,9 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
+            settings.university,
+            settings.address,
+            settings.students,
             passback,
             settings.handout,
             ExamDoor(course),
@@ -125,6 +135,12 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         passback.start()
         stack.callback(passback.close)
         yield server
+
+
+def _origins(settings: Settings) -> set[str]:
+    """Where sessions may have begun that hold here."""
+    university = settings.university
+    return set() if university is None else {university.sign_in.origin}
 
 
 @contextlib.contextmanager

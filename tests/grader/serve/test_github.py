@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from grader.cli import main
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.serve import identity
+from grader.serve import fetching
 from grader.serve.http import Refusal
 from grader.serve.identity import GitHub
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
@@ -210,7 +210,7 @@ def test_no_request_waits_for_an_issuer_that_drips(
     monkeypatch: pytest.MonkeyPatch, issuer: Issuer
 ) -> None:
     # Enough for a process that starts on a busy machine.
-    monkeypatch.setattr(identity, "_FETCH_SECONDS", 5)
+    monkeypatch.setattr(fetching, "_FETCH_SECONDS", 5)
     with contextlib.closing(Odd()) as odd:
         github = GitHub(AUDIENCE, CLASS, odd.address)
         assert odd.asked.wait(60)

@@ -16,6 +16,7 @@ from starlette.routing import Route
 import grader
 from grader.serve.api import Api, DraftRequest, PracticeRequest, RegradeRequest
 from grader.serve.app import routes
+from grader.serve.door import Door
 from grader.serve.hand_in import Body
 from grader.serve.pages import Pages
 from grader.serve.staff import CorrectionRequest, PointsState, StaffInfo
@@ -87,7 +88,7 @@ def test_the_schemas_are_those_of_the_structs() -> None:
 
 def test_every_route_for_programs_is_in_it_and_no_other() -> None:
     there: set[tuple[str, str]] = set()
-    kinds = (Api, Pages, StaffPages)
+    kinds = (Api, Pages, StaffPages, Door)
     for route in routes(*(kind.__new__(kind) for kind in kinds)):  # type: ignore[arg-type]
         assert isinstance(route, Route)
         if route.path.startswith("/api/"):

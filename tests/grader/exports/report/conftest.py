@@ -31,7 +31,7 @@ def browser() -> Iterator[Chrome]:
         "--disable-dev-shm-usage",
         "--disable-gpu",
         "--disable-background-networking",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
         "--force-device-scale-factor=1",
     ):
         options.add_argument(argument)

@@ -1,0 +1,287 @@
+"""The door: signing in with a token, at a university, or by a launch from a platform, and signing out.
+
+The cookie of a session is never sent with a request that another site's page causes (SameSite=Strict), not even
+with the redirect that brings a person back from the university. The answer to that is therefore a page of ours,
+which goes on to the wanted page by itself. For the same reason a launch leads to a tab of its own: in a frame
+of the platform's page, no browser would send the cookie.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.parse
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from grader.exports.push.lti import work_of
+from grader.gradebook import sessions
+from grader.gradebook.platforms import Platform, platforms
+from grader.gradebook.queue import Role
+from grader.gradebook.tool_key import made_key
+from grader.serve.handshakes import Handshakes, browser_value
+from grader.serve.http import Refusal, form_of
+from grader.serve.identity import COOKIE, keep_signed_in, same_origin
+from grader.serve.launch import (
+    HOURS,
+    LOGIN,
+    SELECT,
+    Launch,
+    LaunchReader,
+    Selection,
+    login_request,
+    page_of,
+    person_of,
+)
+from grader.serve.selection import choices, policy_of
+from grader.serve.server import OpenServer
+from grader.serve.sign_in_file import Person
+
+T = TypeVar("T")
+
+CALLBACK = "/sign-in/university/callback"
+_BROWSER_COOKIE, _LAUNCH_COOKIE = "lab_bench_browser", "lab_bench_launch"
+# The body of a launch, whose ID token may have many claims.
+_LAUNCH_BYTES = 128 * 1024
+# Where a browser shows a page that is inside of another.
+_FRAMES = ("iframe", "frame", "embed", "object")
+_OF_LOGIN = ("iss", "client_id", "login_hint", "lti_message_hint", "lti_deployment_id")
+# This page only has a link, so any page may show it in a frame.
+_FRAMED = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'none'"
+)
+# A page of ours, to which one goes on after signing in: no address of another site begins like this.
+_PAGE = re.compile(r"(/[A-Za-z0-9_-]+)+|/")
+_LONGEST_PAGE = 200
+# Requests to other servers, each in a process, and how many of them wait.
+_REQUESTS = 4
+_MOST_WAITING = 200
+
+
+class Door:
+    """The routes for signing in and out."""
+
+    def __init__(self, server: OpenServer, write: Callable[..., str]) -> None:
+        self._server, self._write = server, write
+        self._university = server.university
+        self._is_secure = server.address.startswith("https:")
+        self._handshakes, self._launches = Handshakes("university"), Handshakes("launch")
+        self._reader = LaunchReader(server.address)
+        self._threads = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="sign-in")
+        self._waiting = 0
+
+    def page(self, request: Request, refusal: Refusal | None = None, status: int = 200) -> Response:
+        """The page on which one signs in, and why the last token did not hold."""
+        university = self._university
+        return self._page(
+            "signed_out.html",
+            status,
+            heading="Hand in, and see your verdict",
+            said="" if refusal is None else refusal.detail,
+            university="" if university is None else university.sign_in.name,
+            is_down=university is not None and university.is_down,
+            then=_page_of(request.url.path),
+        )
+
+    async def sign_in(self, request: Request) -> Response:
+        """Have the browser keep a token that holds."""
+        same_origin(request)
+        token = (await form_of(request)).get("token", "").strip()
+        try:
+            person = await self._server.identity.holder(token)
+        except Refusal as refusal:
+            return self.page(request, refusal, refusal.status_code)
+        response = RedirectResponse("/class" if person.role is not Role.STUDENT else "/", 303)
+        keep_signed_in(response, request, token)
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """End the session, and have the browser forget the token."""
+        same_origin(request)
+        token = request.cookies.get(COOKIE, "")
+        if sessions.is_session(token):
+            await self._server.desk.answer(lambda desk: desk.end_session(token))
+        response = RedirectResponse("/", 303)
+        response.delete_cookie(COOKIE)
+        return response
+
+    # --- at a university ------------------------------------------------------------------------
+
+    async def university(self, request: Request) -> Response:
+        """Send a person to the university to sign in."""
+        university = self._university
+        if university is None:
+            raise Refusal(404, "There is no such page.")
+        browser = browser_value(request.cookies.get(self._cookie, ""))
+        then = _page_of(request.query_params.get("then", "/"))
+        handshake = self._handshakes.begin(browser, then)
+        try:
+            address = await self._elsewhere(lambda: university.authorization(handshake))
+        except Refusal as refusal:
+            return self.page(request, refusal, refusal.status_code)
+        response = RedirectResponse(address, 303)
+        # Lax: it comes with the redirect that brings the person back.
+        response.set_cookie(
+            self._cookie, browser, httponly=True, samesite="lax", secure=self._is_secure
+        )
+        return response
+
+    async def came_back(self, request: Request) -> Response:
+        """Sign in a person whom the university sent back."""
+        university = self._university
+        if university is None:
+            raise Refusal(404, "There is no such page.")
+        browser = request.cookies.get(self._cookie, "")
+        answer = dict(request.query_params)
+        try:
+            with self._handshakes.answered(browser, answer.get("state", "")) as handshake:
+                person = await self._elsewhere(lambda: university.person(handshake, answer))
+                return await self._signed_in(
+                    request,
+                    person,
+                    university.sign_in.origin,
+                    university.sign_in.hours * 3600,
+                    handshake.note,
+                )
+        except Refusal as refusal:
+            return self._not_signed_in(refusal)
+
+    # --- by a launch from a platform ------------------------------------------------------------
+
+    async def begin_launch(self, request: Request) -> Response:
+        """Begin a launch, as a platform asks, by asking it for an ID token."""
+        asked = dict(request.query_params)
+        if request.method == "POST":
+            asked |= await form_of(request, _LAUNCH_BYTES)
+        platform, note = login_request(await self._platforms(), asked)
+        is_framed = request.headers.get("sec-fetch-dest", "") in _FRAMES
+        # The platform takes a selection only from the frame that it made for it.
+        selects = asked.get("target_link_uri", "") == self._server.address + SELECT
+        if is_framed and not selects:
+            said = {name: asked[name] for name in _OF_LOGIN if name in asked}
+            address = f"{LOGIN}?{urllib.parse.urlencode(said)}"
+            page = self._page("new_tab.html", heading=self._server.course.title, address=address)
+            page.headers["Content-Security-Policy"] = _FRAMED
+            return page
+        browser = browser_value(request.cookies.get(self._launch_cookie, ""))
+        handshake = self._launches.begin(browser, note)
+        address = self._reader.authorization(platform, handshake, asked)
+        response = RedirectResponse(address, 303)
+        # None: it comes with the form that the platform's page posts. In a frame, most browsers keep a cookie
+        # only for frames of this platform.
+        cookie = f"{self._launch_cookie}={browser}; HttpOnly; Path=/; SameSite=None; Secure"
+        response.headers["Set-Cookie"] = cookie + ("; Partitioned" if is_framed else "")
+        return response
+
+    async def launch(self, request: Request) -> Response:
+        """Sign in a person by a launch that a platform posts."""
+        if request.method != "POST":
+            # The address was opened without the platform.
+            return RedirectResponse("/", 303)
+        posted = await form_of(request, _LAUNCH_BYTES)
+        browser, state = request.cookies.get(self._launch_cookie, ""), posted.get("state", "")
+        known = await self._platforms()
+        try:
+            with self._launches.answered(browser, state) as handshake:
+                launch = await self._elsewhere(
+                    lambda: self._reader.launch(known, handshake, posted)
+                )
+        except Refusal as refusal:
+            return self._not_signed_in(refusal)
+        desk, link = self._server.desk, launch.link
+        if launch.selection is not None:
+            await desk.answer(lambda desk: desk.keep_launch(link, "", ""))
+            return await self._choices(launch, launch.selection)
+        try:
+            person = person_of(launch, self._server.students)
+        except Refusal as refusal:
+            # The link is known all the same, to which an instructor may want points to go.
+            await desk.answer(lambda desk: desk.keep_launch(link, launch.user, ""))
+            return self._not_signed_in(refusal)
+        student = person.name if person.role is Role.STUDENT else ""
+        await desk.answer(lambda desk: desk.keep_launch(link, launch.user, student))
+        then = _page_of(page_of(launch.target, self._server.address))
+        origin = launch.platform.origins[link.deployment]
+        return await self._signed_in(request, person, origin, HOURS * 3600, then)
+
+    async def _choices(self, launch: Launch, selection: Selection) -> Response:
+        """The page on which a person who teaches selects what a link opens."""
+        course, address = self._server.course, self._server.address
+        folder, work = await self._server.views.answer(
+            lambda views: (views.book.folder, work_of(views.book))
+        )
+        made = await self._elsewhere(
+            lambda: choices(launch, selection, course, made_key(folder), address, work)
+        )
+        page = self._page(
+            "select.html",
+            heading="What shall the link open?",
+            choices=made,
+            return_to=selection.return_to,
+        )
+        page.headers["Content-Security-Policy"] = policy_of(selection)
+        return page
+
+    async def _platforms(self) -> list[Platform]:
+        """Return the platforms that are registered now; raises Refusal for a server without an address."""
+        if not self._server.address:
+            raise Refusal(
+                404, "This server takes no launches: start it with --address, its own address."
+            )
+        return await self._server.views.answer(lambda views: platforms(views.book))
+
+    @property
+    def _launch_cookie(self) -> str:
+        return f"__Host-{_LAUNCH_COOKIE}" if self._is_secure else _LAUNCH_COOKIE
+
+    # --- what all ways share --------------------------------------------------------------------
+
+    def _not_signed_in(self, refusal: Refusal) -> Response:
+        return self._page(
+            "said.html",
+            refusal.status_code,
+            heading="You are not signed in",
+            said=refusal.detail,
+            again=True,
+        )
+
+    async def _signed_in(
+        self, request: Request, person: Person, origin: str, seconds: float, then: str
+    ) -> Response:
+        """Start a session, and answer with the page that goes on to `then`."""
+        token = await self._server.desk.answer(
+            lambda desk: desk.start_session(person.role, person.name, origin, seconds)
+        )
+        if person.role is not Role.STUDENT and then == "/":
+            then = "/class"
+        response = self._page("signed_in.html", heading="You are signed in", then=then)
+        keep_signed_in(response, request, token, int(seconds), secure=self._is_secure)
+        return response
+
+    async def _elsewhere(self, ask: Callable[[], T]) -> T:
+        """Call a function that waits for another server, in a thread; raises Refusal if too many wait."""
+        if self._waiting >= _MOST_WAITING:
+            raise Refusal(503, "Many people are signing in. Try again in a moment.", retry_after=5)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        finally:
+            self._waiting -= 1
+
+    @property
+    def _cookie(self) -> str:
+        """The name of the cookie of handshakes; with TLS, no other host of the domain can set it."""
+        return f"__Host-{_BROWSER_COOKIE}" if self._is_secure else _BROWSER_COOKIE
+
+    def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
+        return HTMLResponse(self._write(template, **values), status)
+
+
+def _page_of(path: str) -> str:
+    """Return the path of a page of ours, to go on to; the first page for anything else."""
+    is_page = len(path) <= _LONGEST_PAGE and _PAGE.fullmatch(path) is not None
+    return path if is_page and not path.startswith("/sign-in") else "/"

@@ -1,0 +1,183 @@
+"""The file of `grade serve --sign-in`: where people sign in, and who they are here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from grader.errors import GraderError, SubmissionError
+from grader.gradebook.queue import Role
+from grader.results import StudentInfo
+from grader.serve.fetching import is_safe
+from grader.submissions.class_list import COLUMNS
+from grader.text import clean, listed
+from grader.toml import Text, TomlMistake, explained, read_toml
+
+SECRET = "LAB_BENCH_CLIENT_SECRET"  # noqa: S105  # the name of a variable
+_EXAMPLES = {
+    "issuer": 'issuer = "https://login.example.org/realms/students"',
+    "client_id": 'client_id = "lab-bench"',
+    "client_secret_file": 'client_secret_file = "client-secret.txt"',
+    "claim": 'claim = "email"',
+    "column": 'column = "email"',
+    "staff": 'staff = ["prof@example.org"]',
+    "staff_claim": 'staff_claim = "groups"',
+    "staff_values": 'staff_values = ["ml-course-staff"]',
+    "scopes": 'scopes = ["openid", "email", "profile"]',
+    "hours": "hours = 12",
+    "name": 'name = "Example University"',
+}
+# A column in which many students have the same value finds no one.
+_COLUMNS = sorted({*COLUMNS.values()} - {"name", "first", "last", "section", "team"})
+
+
+class SignInError(GraderError):
+    """The file of `--sign-in` has a mistake, which its author has to correct."""
+
+    exit_code = 2
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file: an issuer of OpenID Connect, this server's client there, and the rules for finding people.
+
+    A person is the student with the value of `claim` in the `column` of the class list. Staff are the people
+    whose `claim` is in `staff`, or whose `staff_claim` has one of the `staff_values`. A session lasts `hours`.
+    """
+
+    issuer: Text
+    client_id: Text
+    client_secret_file: str = ""
+    name: Text = "your university"
+    claim: Text = "email"
+    column: Text = "email"
+    staff: tuple[Text, ...] = ()
+    staff_claim: str = ""
+    staff_values: tuple[Text, ...] = ()
+    scopes: tuple[Text, ...] = ("openid", "email", "profile")
+    hours: float = 12
+    token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] = (
+        "client_secret_basic"  # noqa: S105  # the name of a method
+    )
+
+    @property
+    def origin(self) -> str:
+        """What identifies these rules: a session that began by other rules does not hold."""
+        rules = (self.issuer, self.client_id, self.claim, self.column)
+        staff = (self.staff, self.staff_claim, self.staff_values)
+        return "oidc:" + hashlib.sha256(msgspec.json.encode((rules, staff))).hexdigest()
+
+
+class Secrets(NamedTuple):
+    """The file of `--sign-in`, and the client's secret."""
+
+    sign_in: SignIn
+    client_secret: str
+
+
+def read_sign_in(path: Path) -> Secrets:
+    """Read the file of `--sign-in`, and the client's secret from its file or the environment.
+
+    Raises SignInError with the file, the line, the key, and a remedy.
+    """
+    text = _text_of(path, f"{path}")
+    try:
+        sign_in = read_toml(text, SignIn)
+    except TomlMistake as error:
+        words = explained(error, text, SignIn, _EXAMPLES)
+        raise SignInError(f"{path}{error.place}: {words}") from error
+    for complaint in _complaints(sign_in):
+        raise SignInError(f"{path}: {complaint}")
+    return Secrets(sign_in, _secret_of(sign_in, path))
+
+
+def _complaints(sign_in: SignIn) -> Iterable[str]:
+    if not is_safe(sign_in.issuer):
+        yield f"`issuer` is {clean(sign_in.issuer)}, not an https address. Write {_EXAMPLES['issuer']}."
+    if sign_in.column not in _COLUMNS:
+        yield f"`column` is {clean(sign_in.column)}, not one of {listed(_COLUMNS)}."
+    if "openid" not in sign_in.scopes:
+        yield '`scopes` needs "openid", or the issuer does not say who a person is.'
+    if not 0 < sign_in.hours <= 24 * 31:
+        yield "`hours` is from more than 0 to 744 (31 days)."
+    if bool(sign_in.staff_claim) != bool(sign_in.staff_values):
+        yield "`staff_claim` and `staff_values` go together: a claim, and the values that staff has."
+
+
+def _secret_of(sign_in: SignIn, path: Path) -> str:
+    """Return the client's secret, without the line break at its end."""
+    if not sign_in.client_secret_file:
+        secret, where = os.environ.get(SECRET, ""), f"the environment variable {SECRET}"
+    else:
+        file = path.parent / sign_in.client_secret_file
+        secret, where = _text_of(file, f"The client's secret {file}"), str(file)
+    secret = secret.strip()
+    if not secret:
+        raise SignInError(
+            f"{path}: there is no client secret in {where}. Write it to a file that only this server can read, "
+            f"and name the file: {_EXAMPLES['client_secret_file']}. Or set {SECRET}."
+        )
+    if not (secret.isascii() and secret.isprintable()):
+        raise SignInError(f"{where}: a client secret is one line of ASCII characters.")
+    return secret
+
+
+def _text_of(path: Path, what: str) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SignInError(f"{what} cannot be read: {reason}.") from error
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+
+class Person(NamedTuple):
+    """A person of the class, by a student's id or the name of a member of staff."""
+
+    role: Role
+    name: str
+
+
+class People:
+    """The class list by the values of one of its columns."""
+
+    def __init__(self, students: Iterable[StudentInfo], column: str) -> None:
+        """Prepare a column; raises SubmissionError if no student has a value in it, or two have the same."""
+        self._ids: dict[str, str] = {}
+        self.column = column
+        for student in students:
+            if not (value := same(_cell(student, column))):
+                continue
+            if self._ids.setdefault(value, student.id) != student.id:
+                raise SubmissionError(
+                    f"The roster has {clean(value)} twice in the column `{column}`, by which people sign in: "
+                    "give each student their own."
+                )
+        if not self._ids:
+            raise SubmissionError(
+                f"The roster has no `{column}`, by which people sign in: add the column, or name another."
+            )
+
+    def student(self, value: str) -> str | None:
+        """Return the id of the student with this value, up to capitals; None if there is none."""
+        return self._ids.get(same(value)) if value else None
+
+
+def same(value: str) -> str:
+    """Return a value as it is compared: without spaces around it, and with A to Z as small letters.
+
+    Other letters stay as they are: some signs become an ASCII letter in lower case, and would be another's.
+    """
+    value = value.strip()
+    return value.lower() if value.isascii() else value
+
+
+def _cell(student: StudentInfo, column: str) -> str:
+    own = {"id": student.id, "email": student.email, "name": student.name}
+    return own.get(column, student.ids.get(column, ""))

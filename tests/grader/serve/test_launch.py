@@ -1,0 +1,438 @@
+"""Launches from an LTI platform that none of us wrote; no forged, stolen or repeated launch lets anybody in."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jwt
+import pytest
+from click.testing import CliRunner
+from cryptography.hazmat.primitives import serialization
+
+from grader.cli import main
+from grader.exports.push.lti import work_of
+from grader.gradebook import Gradebook, platforms
+from grader.serve.identity import COOKIE
+from grader.serve.launch import page_of
+from tests.grader.serve.conftest import Answer, Served
+from tests.grader.serve.issuer import Visitor, free_port
+from tests.grader.serve.lti_platform import (
+    CLIENT,
+    COURSE,
+    DEPLOYMENT,
+    LTI,
+    MEMBERSHIP,
+    Platform,
+    times,
+)
+from tests.grader.serve.test_university import OTHER_KEY, faults_of, query, segments, symmetric
+
+INSTRUCTOR = MEMBERSHIP + "Instructor"
+ADA = {"user_id": "u-1", "email_address": "ada@example.org"}
+
+
+def register(served: Served, platform: Platform, *options: str) -> None:
+    """As a person does while the server runs."""
+    command = ["platform", "add", str(served.results), *platform.options, *options]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+
+
+def start(served: Served) -> Served:
+    served.port = served.port or free_port()
+    # GitHub is not asked for keys: no test reaches a network.
+    address = f"http://127.0.0.1:{served.port}"
+    return served.start("--address", address, "--issuer", "http://127.0.0.1:9")
+
+
+@pytest.fixture(scope="module")
+def school(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Platform]]:
+    """A server that is a tool of a platform."""
+    served = start(Served(tmp_path_factory.mktemp("school")))
+    platform = Platform(f"http://127.0.0.1:{served.port}")
+    register(served, platform)
+    yield served, platform
+    served.stop()
+    platform.close()
+
+
+@pytest.fixture
+def tool(school: tuple[Served, Platform]) -> Served:
+    return school[0]
+
+
+@pytest.fixture
+def platform(school: tuple[Served, Platform]) -> Iterator[Platform]:
+    """The platform, which is honest again after each test, and on which Ada is a student."""
+    made = school[1]
+    yield made
+    made.user, made.roles = dict(ADA), [MEMBERSHIP + "Learner"]
+    made.claims, made.forge, made.selects = {}, None, False
+    made.target = f"http://127.0.0.1:{school[0].port}/lti/launch"
+
+
+def begun(visitor: Visitor, platform: Platform) -> dict[str, str]:
+    """The question of our server to the platform."""
+    answer = visitor.get(platform.login())
+    assert answer.status == 303, answer
+    return query(str(answer.headers["Location"]))
+
+
+def post(visitor: Visitor, posted: dict[str, str]) -> Answer:
+    body = urllib.parse.urlencode({name: posted[name] for name in ("id_token", "state")})
+    return visitor.get("/lti/launch", "POST", body, Origin="http://localhost")
+
+
+def launched(tool: Served, platform: Platform) -> tuple[Visitor, Answer]:
+    """A visitor who launched, and the page of that."""
+    visitor = Visitor(tool.port)
+    return visitor, post(visitor, platform.launch(begun(visitor, platform)))
+
+
+def refused(visitor: Visitor, answer: Answer, *statuses: int) -> None:
+    assert answer.status in statuses, answer
+    assert b"You are not signed in" in answer.body
+    assert COOKIE not in visitor.cookies
+    assert visitor.get("/api/standing").status == 401
+
+
+# --- who gets in ------------------------------------------------------------------------------------
+
+
+def test_a_student_launches_and_is_signed_in(tool: Served, platform: Platform) -> None:
+    visitor, page = launched(tool, platform)
+    assert page.status == 200 and b'content="0; url=/"' in page.body
+    assert b"Ada Test" in visitor.get("/").body
+    told = {"scope": "openid", "response_type": "id_token", "response_mode": "form_post"}
+    told |= {"prompt": "none", "client_id": CLIENT, "login_hint": "u-1"}
+    asked = begun(visitor, platform)
+    assert told.items() <= asked.items() and asked["lti_message_hint"] == platform.hint
+    (cookie,) = {line for line in visitor.kept if line.startswith("lab_bench_launch")}
+    for word in ("HttpOnly", "Secure", "SameSite=None"):
+        assert word in cookie
+    with Gradebook.open_beside_writer(tool.results) as book:
+        (link,) = platforms.links(book)
+        assert platforms.users(book, platform.address, CLIENT) == {"u-1": "ada"}
+    ids = (link.issuer, link.client_id, link.deployment, link.context, link.resource)
+    assert ids == (platform.address, CLIENT, DEPLOYMENT, COURSE, platform.hint)
+    assert link.context_title == "Machine Learning" and link.resource_title == "The lab"
+    assert link.lineitem == f"{platform.address}/lineitems/1"
+    assert link.memberships == f"{platform.address}/members" and len(link.scopes) > 1
+
+
+def test_a_platform_may_begin_with_a_form(tool: Served, platform: Platform) -> None:
+    visitor = Visitor(tool.port)
+    answer = visitor.get("/lti/login", "POST", platform.login().partition("?")[2])
+    posted = platform.launch(query(str(answer.headers["Location"])))
+    assert post(visitor, posted).status == 200
+
+
+def test_a_link_leads_to_the_page_that_it_names_and_to_no_other_site(
+    tool: Served, platform: Platform
+) -> None:
+    here = f"http://127.0.0.1:{tool.port}"
+    platform.target = f"{here}/exercise/greeting"
+    assert b"url=/exercise/greeting" in launched(tool, platform)[1].body
+    for target in ("https://evil.example/", f"{here}.evil.example/x", f"{here}//evil.example"):
+        platform.target = target
+        assert b'content="0; url=/"' in launched(tool, platform)[1].body
+    for target in (f"{here}/lti/launch?x=1", f"{here}/lti/login", f"{here}@evil", "//[", here):
+        assert page_of(target, here) == "/"
+
+
+def test_people_are_found_by_the_claim_of_the_registration(
+    serving: Callable[..., Served],
+) -> None:
+    served = start(serving())
+    platform = Platform(f"http://127.0.0.1:{served.port}")
+    register(served, platform, "--claim", "lis_person_sourcedid", "--column", "id")
+    platform.claims = {LTI + "lis": {"person_sourcedid": "bob"}}
+    visitor, _ = launched(served, platform)
+    assert b"Bob Test" in visitor.get("/").body
+    for lis in ({"person_sourcedid": ["bob"]}, {}, "bob"):
+        platform.claims = {LTI + "lis": lis}
+        refused(*launched(served, platform), 403)
+    # Another rule ends the sessions of the former one, and so does the end of the platform.
+    register(served, platform)
+    assert visitor.get("/api/standing").status == 401
+    visitor, _ = launched(served, platform)
+    assert visitor.get("/api/standing").status == 200
+    remove = ["platform", "remove", str(served.results), "The Platform"]
+    assert CliRunner().invoke(main, remove).exit_code == 0
+    assert visitor.get("/api/standing").status == 401
+    assert Visitor(served.port).get(platform.login()).status == 403
+    platform.close()
+
+
+def test_who_is_not_of_the_class_is_told_so(tool: Served, platform: Platform) -> None:
+    platform.user = {"user_id": "u-9", "email_address": "mallory@example.org"}
+    visitor, page = launched(tool, platform)
+    refused(visitor, page, 403)
+    assert b"mallory@example.org" in page.body and b"class list" in page.body
+    platform.user = {"user_id": "u-9"}
+    visitor, page = launched(tool, platform)
+    refused(visitor, page, 403)
+    assert b"does not tell" in page.body
+
+
+def test_instructors_are_staff_only_in_a_course_that_was_named(
+    serving: Callable[..., Served],
+) -> None:
+    served = start(serving())
+    platform = Platform(f"http://127.0.0.1:{served.port}")
+    register(served, platform)
+    platform.user = {"user_id": "u-5", "email_address": "prof@example.org"}
+    platform.roles = [INSTRUCTOR]
+    visitor, page = launched(served, platform)
+    refused(visitor, page, 403)
+    assert f"--staff-course {COURSE}".encode() in page.body
+    # Their launch makes the link known all the same, to which points go.
+    with Gradebook.open_beside_writer(served.results) as book:
+        assert len(platforms.links(book)) == 1
+    register(served, platform, "--staff-course", "another course")
+    refused(*launched(served, platform), 403)
+    register(served, platform, "--staff-course", COURSE)
+    visitor, page = launched(served, platform)
+    assert b"url=/class" in page.body and visitor.get("/class").status == 200
+    # A student here may teach elsewhere, and some roles only sound like it.
+    institution = "http://purl.imsglobal.org/vocab/lis/v2/institution/person#Instructor"
+    for role in (institution, MEMBERSHIP + "Learner", "Instructor", INSTRUCTOR + "s"):
+        platform.user, platform.roles = dict(ADA), [role]
+        visitor, _ = launched(served, platform)
+        assert visitor.get("/api/staff/queue").status == 403
+    register(served, platform)
+    platform.close()
+
+
+# --- forged launches ----------------------------------------------------------------------------------
+
+
+def by_public_key(platform: Platform, honest: dict[str, Any]) -> str:
+    public = platform.key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return symmetric(public, honest, str(platform.registration.get_kid()))
+
+
+Forge = Callable[[Platform, dict[str, Any]], str]
+# The claims that differ, or another signature, and what the launch is refused for.
+FORGED: dict[str, tuple[dict[str, Any] | Forge, str]] = {
+    "issuer": ({"iss": "https://evil.example"}, "Invalid issuer"),
+    "audience": ({"aud": "another"}, "Audience doesn't match"),
+    "no audience": ({"aud": None}, '"aud"'),
+    "audiences without azp": ({"aud": [CLIENT, "another"], "azp": None}, "azp"),
+    "azp": ({"azp": "another"}, "azp"),
+    "nonce": ({"nonce": "of another launch"}, "nonce"),
+    "no nonce": ({"nonce": None}, "nonce"),
+    "deployment": ({LTI + "deployment_id": "2:xyz"}, "deployment 2:xyz is not registered"),
+    "no deployment": ({LTI + "deployment_id": None}, "deployment_id"),
+    "version": ({LTI + "version": "1.1"}, "LTI 1.1"),
+    "message": ({LTI + "message_type": "LtiSubmissionReviewRequest"}, "LtiSubmissionReview"),
+    "no message": ({LTI + "message_type": None}, "message_type"),
+    "no link": ({LTI + "resource_link": None}, "resource_link"),
+    "empty link": ({LTI + "resource_link": {"id": ""}}, "empty"),
+    "no selection": ({LTI + "message_type": "LtiDeepLinkingRequest"}, "deep_linking_settings"),
+    "long link": ({LTI + "resource_link": {"id": "x" * 2000}}, "too long"),
+    "roles": ({LTI + "roles": INSTRUCTOR}, "roles"),
+    "grades": ({"https://purl.imsglobal.org/spec/lti-ags/claim/endpoint": [1]}, "object"),
+    "expired": (times(exp=-3600), "expired"),
+    "no end": ({"exp": None}, '"exp"'),
+    "from the future": (times(iat=7200, exp=7500), "(iat)"),
+    "no subject": ({"sub": None}, '"sub"'),
+    "no algorithm": (lambda _, c: segments({"alg": "none"}, c) + ".", "alg value is not allowed"),
+    "public key as secret": (by_public_key, "alg value is not allowed"),
+    "another key": (lambda p, c: p.sign(c, key=OTHER_KEY), "Signature verification failed"),
+    "unknown key": (lambda p, c: p.sign(c, kid="x", key=OTHER_KEY), "not signed with a key"),
+    "no token": (lambda *_: "x", "Not enough segments"),
+    "huge": (lambda p, c: p.sign({**c, "more": "x" * 60_000}), "too long"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+def test_a_forged_launch_signs_nobody_in(tool: Served, platform: Platform, forgery: str) -> None:
+    change, reason = FORGED[forgery]
+    if isinstance(change, dict):
+        shifted = {"exp", "iat"} & change.keys()
+        platform.claims = {name: value for name, value in change.items() if name not in shifted}
+        platform.forge = lambda claims: platform.sign(
+            {name: value for name, value in {**claims, **change}.items() if value is not None}
+        )
+    else:
+        platform.forge = lambda claims: change(platform, claims)
+    platform.user["user_id"] = "u-forged"
+    visitor, page = launched(tool, platform)
+    refused(visitor, page, 502)
+    assert reason in faults_of(tool)[-1]
+    assert "Traceback" not in tool.log.read_text()
+    with Gradebook.open_beside_writer(tool.results) as book:
+        assert "u-forged" not in platforms.users(book, platform.address, CLIENT)
+
+
+def test_the_same_hand_signs_a_right_launch(tool: Served, platform: Platform) -> None:
+    """What the forgeries above rest on."""
+    platform.forge = platform.sign
+    assert launched(tool, platform)[1].status == 200
+    platform.claims = {"aud": [CLIENT, "another"], "azp": CLIENT}
+    assert launched(tool, platform)[1].status == 200
+
+
+# --- stolen, repeated and confused launches -------------------------------------------------------------
+
+
+def test_a_launch_counts_once_and_in_the_browser_that_began_it(
+    tool: Served, platform: Platform
+) -> None:
+    visitor, thief = Visitor(tool.port), Visitor(tool.port)
+    posted = platform.launch(begun(visitor, platform))
+    # Posted in another browser, before and after that has begun a launch of its own.
+    refused(thief, post(thief, posted), 403)
+    own = begun(thief, platform)["state"]
+    refused(thief, post(thief, posted), 403)
+    # With the thief's own state the nonce is another.
+    refused(thief, post(thief, {**posted, "state": own}), 502)
+    for state in ("", "x", "0.0.0.0", "é", "x" * 5000):
+        refused(visitor, post(visitor, {**posted, "state": state}), 403)
+    assert post(visitor, posted).status == 200
+    del visitor.cookies[COOKIE]
+    refused(visitor, post(visitor, posted), 403)
+    again = begun(visitor, platform)["state"]
+    refused(visitor, post(visitor, {**posted, "state": again}), 502)
+
+
+def test_a_launch_of_one_platform_is_none_of_another(
+    serving: Callable[..., Served],
+) -> None:
+    served = start(serving())
+    address = f"http://127.0.0.1:{served.port}"
+    one, other = Platform(address), Platform(address)
+    register(served, one)
+    register(served, other, "--name", "Another")
+    visitor = Visitor(served.port)
+    asked = begun(visitor, one)
+    refused(visitor, post(visitor, other.launch(asked)), 502)
+    # Not even with the issuer and the name of the key of the platform that was asked.
+    other.forge = lambda claims: other.sign(
+        {**claims, "iss": one.address}, kid=str(one.registration.get_kid())
+    )
+    refused(visitor, post(visitor, other.launch(asked)), 502)
+    assert post(visitor, one.launch(asked)).status == 200
+    for made in (one, other):
+        made.close()
+
+
+def test_only_a_platform_that_is_registered_begins_a_launch(
+    tool: Served, platform: Platform
+) -> None:
+    visitor = Visitor(tool.port)
+    login = urllib.parse.urlsplit(platform.login())
+    asked = query(platform.login())
+    for change in (
+        {"iss": "https://evil.example"},
+        {"iss": ""},
+        {"client_id": "another"},
+        {"lti_deployment_id": "2:xyz"},
+        {"login_hint": ""},
+    ):
+        changed = urllib.parse.urlencode({**asked, **change})
+        answer = visitor.get(f"{login.path}?{changed}")
+        assert answer.status in (400, 403), (change, answer)
+        assert "Location" not in answer.headers
+    assert visitor.get("/lti/login").status == 403
+    # Without the client id, which a platform may leave out, the issuer is enough if it has one only.
+    del asked["client_id"], asked["lti_deployment_id"]
+    answer = visitor.get(f"{login.path}?{urllib.parse.urlencode(asked)}")
+    assert answer.status == 303
+
+
+def test_the_deployment_that_began_is_the_one_that_ends(tool: Served, platform: Platform) -> None:
+    register(tool, platform, "--deployment", "second")
+    platform.claims = {LTI + "deployment_id": "second"}
+    refused(*launched(tool, platform), 502)
+    register(tool, platform)
+    assert "another deployment" in faults_of(tool)[-1]
+
+
+def test_a_platform_that_signs_nobody_in_is_told(tool: Served, platform: Platform) -> None:
+    visitor = Visitor(tool.port)
+    state = begun(visitor, platform)["state"]
+    body = urllib.parse.urlencode({"error": "login_required<script>", "state": state})
+    page = visitor.get("/lti/launch", "POST", body)
+    refused(visitor, page, 403)
+    assert b"login_required" in page.body and b"required<script>" not in page.body
+    # The address itself is no page.
+    assert visitor.get("/lti/launch").headers["Location"] == "/"
+
+
+def test_in_a_frame_there_is_a_link_to_a_tab(tool: Served, platform: Platform) -> None:
+    visitor = Visitor(tool.port)
+    page = visitor.get(platform.login(), Sec_Fetch_Dest="iframe")
+    assert page.status == 200 and b'target="_blank"' in page.body
+    assert "frame-ancestors" not in page.headers["Content-Security-Policy"]
+    assert visitor.cookies == {}
+    for path in ("/", "/lti/login", "/sign-in/university"):
+        policy = visitor.get(path, Sec_Fetch_Dest="iframe").headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in policy
+
+
+def test_without_an_address_or_its_keys_no_launch_is_taken(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving().start()
+    platform = Platform(f"http://127.0.0.1:{served.port}")
+    register(served, platform)
+    visitor = Visitor(served.port)
+    for answer in (visitor.get(platform.login()), visitor.get("/lti/launch", "POST", "")):
+        assert answer.status == 404 and b"--address" in answer.body
+    served.stop()
+    start(served)
+    began = time.time()
+    asked = begun(visitor, platform)
+    posted = platform.launch(asked)
+    platform.close()
+    page = post(visitor, posted)
+    refused(visitor, page, 503)
+    assert jwt.decode(posted["id_token"], options={"verify_signature": False})["exp"] > began
+
+
+# --- what a link opens ----------------------------------------------------------------------------------
+
+
+def test_who_teaches_selects_what_a_link_opens(tool: Served, platform: Platform) -> None:
+    platform.selects, platform.roles = True, [INSTRUCTOR]
+    platform.user = {"user_id": "u-5", "email_address": "prof@example.org"}
+    visitor, page = launched(tool, platform)
+    assert page.status == 200 and COOKIE not in visitor.cookies
+    policy = page.headers["Content-Security-Policy"]
+    assert f"form-action {platform.address};" in policy
+    assert f"frame-ancestors {platform.address}" in policy
+    text = html.unescape(page.body.decode())
+    assert set(re.findall(r'action="([^"]*)"', text)) == {f"{platform.address}/selected"}
+    answers = re.findall(r'name="JWT" value="([^"]*)"', text)
+    for answer in answers:
+        assert platform.select(urllib.parse.urlencode({"JWT": answer})) == 1
+    whole, *others = platform.selected
+    assert whole["url"] == f"http://127.0.0.1:{tool.port}/lti/launch"
+    assert whole["lineItem"]["scoreMaximum"] == 20
+    with Gradebook.open_beside_writer(tool.results) as book:
+        assert whole["lineItem"]["resourceId"] == work_of(book)
+        assert "" in {link.resource for link in platforms.links(book)}
+    assert f"http://127.0.0.1:{tool.port}/exercise/greeting" in {each["url"] for each in others}
+
+
+def test_nobody_else_selects(tool: Served, platform: Platform) -> None:
+    platform.selects = True
+    settings = "https://purl.imsglobal.org/spec/lti-dl/claim/deep_linking_settings"
+    refused(*launched(tool, platform), 403)
+    platform.roles = [INSTRUCTOR]
+    honest = {"deep_link_return_url": f"{platform.address}/x", "accept_types": ["link"]}
+    platform.forge = lambda claims: platform.sign({**claims, settings: honest})
+    refused(*launched(tool, platform), 403)
+    evil = "https://evil.example;frame-ancestors*/x"
+    for address in ("javascript:alert(1)", "http://evil.example/x", "", evil):
+        honest = {"deep_link_return_url": address, "accept_types": ["ltiResourceLink"]}
+        refused(*launched(tool, platform), 502)
