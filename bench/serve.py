@@ -52,13 +52,13 @@ class BenchServer:
         roster.write_text("id\n" + "\n".join(self.names) + "\n", encoding="utf-8")
         with queue.changing_tokens(self.results) as store:
             self.tokens = {n: queue.make_token(store, Role.STUDENT, n, 0.0) for n in self.names}
-            self.staff = queue.make_token(store, Role.STAFF, "staff", 0.0)
+            self.staff = queue.make_token(store, Role.INSTRUCTOR, "staff", 0.0)
         self._command = [
             *(sys.executable, "-m", "grader.cli", "serve", str(course.root)),
             *("-o", str(self.results), "--roster", str(roster), "--port", "0"),
             *("--jobs", str(jobs)),
         ]
-        self.port = self.pid = 0
+        self.port, self.pid, self.jobs = 0, 0, jobs
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -88,6 +88,13 @@ class BenchServer:
         """Hand in one file."""
         body = json.dumps({"files": {name: base64.b64encode(source).decode()}}).encode()
         return self.ask("POST", "/api/submissions", self.tokens[student], body)
+
+    def verdict(self, student: str, source: bytes) -> None:
+        """Hand in glu, and wait for its verdict."""
+        _, answer = self.hand_in(student, "glu.py", source)
+        # The stream ends with the verdict.
+        path = f"/api/submissions/{json.loads(answer)['id']}/events"
+        self.ask("GET", path, self.tokens[student])
 
     def practice(self, student: str, source: bytes) -> tuple[int, Any]:
         """Run one file by the public tests, to the end of its events."""
@@ -190,12 +197,18 @@ def _p99(times: Sequence[float]) -> float:
     return times[min(len(times) * 99 // 100, len(times) - 1)]
 
 
+def _p95(times: Sequence[float]) -> float:
+    return sorted(times)[min(len(times) * 95 // 100, len(times) - 1)]
+
+
 def _warm(server: BenchServer, course: Course) -> None:
-    """One verdict, after which the judges are warm; and the memory of the server beside them."""
+    """A verdict by each judge, after which all are warm; and the memory of the server beside them."""
     rss = psutil.Process(server.pid).memory_info().rss / _MIB
     print(f"idle: {rss:.0f} MiB without judges (bound 120)")
     source = course.solution(course.exercise("glu")).read_bytes()
-    server.hand_in(server.names[0], "glu.py", source + b"# warm\n")
+    # Together, so that an idle judge takes each; of one student one file is judged at a time.
+    for number, student in enumerate(server.names[: server.jobs]):
+        server.hand_in(student, "glu.py", source + b"# warm %d\n" % number)
     while server.waiting():
         time.sleep(0.1)
 
@@ -211,10 +224,7 @@ def idle(rows: Rows, course: Course, runs: int) -> None:
             for source in files:
                 time.sleep(0.5)
                 begin = time.perf_counter()
-                _, answer = server.hand_in(server.names[0], "glu.py", source)
-                path = f"/api/submissions/{json.loads(answer)['id']}/events"
-                # The stream ends with the verdict.
-                server.ask("GET", path, server.tokens[server.names[0]])
+                server.verdict(server.names[0], source)
                 taken.append(time.perf_counter() - begin)
     median, _ = save_to_verdict(course, "glu", runs)
     rows.add("idle: glu to its verdict", statistics.median(taken), "grade watch", median, "≤ 1.5")
@@ -234,7 +244,7 @@ def writing(course: Course, students: int, seconds: float, jobs: int) -> None:
                 server.practice(server.names[0], source)
                 runs.append(time.perf_counter() - begin)
             print(f"idle: a run of glu, {statistics.median(runs):.3f} s (bound 0.5)")
-            taken, judged = [0.0] * students, [False] * students
+            taken, handed, judged = [0.0] * students, [0.0] * students, [False] * students
 
             def run(number: int) -> None:
                 time.sleep(seconds * number / students)
@@ -245,18 +255,19 @@ def writing(course: Course, students: int, seconds: float, jobs: int) -> None:
 
             def hand_in(number: int) -> None:
                 time.sleep(seconds * number / students)
-                server.hand_in(server.names[number], "glu.py", files[students + number])
+                begin, student = time.perf_counter(), server.names[number]
+                server.verdict(student, files[students + number])
+                handed[number] = time.perf_counter() - begin
 
             _side_by_side(
                 [*((run, n) for n in range(students)), *((hand_in, n) for n in range(students))]
             )
             while server.waiting():
                 time.sleep(0.5)
-            taken.sort()
-            p95 = taken[min(students * 95 // 100, students - 1)]
             print(
                 f"{students} runs beside as many hand-ins within {seconds:g} s: {judged.count(False)} not "
-                f"judged, median {statistics.median(taken):.3f} s, p95 {p95:.3f} s (bound 5)"
+                f"judged, median {statistics.median(taken):.3f} s, p95 {_p95(taken):.3f} s (bound 5); "
+                f"hand-ins: median {statistics.median(handed):.3f} s, p95 {_p95(handed):.3f} s"
             )
 
             def write(number: int) -> None:

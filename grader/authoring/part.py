@@ -112,4 +112,11 @@ def _staff_table(assignment: CourseAssignment) -> dict[str, Any]:
         msgspec.structs.replace(assignment, policy={}, timezone="", replaces=()),
         builtin_types=(datetime.datetime,),
     )
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in table.items()}
+    return {name: _listed(value) for name, value in table.items()}
+
+
+def _listed(value: Any) -> Any:
+    """Return the value with lists for tuples, as TOML reads them."""
+    if isinstance(value, dict):
+        return {name: _listed(each) for name, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value

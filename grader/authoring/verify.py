@@ -112,8 +112,16 @@ def verify(
             raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
     with Judges.for_many(course, exercises, jobs) as judges:
         judges.start()
-        for exercise in exercises:
-            yield _Prover(course, exercise, judges, seeds, write, done).prove()
+        provers = (_Prover(course, e, judges, seeds, write, done) for e in exercises)
+        # The judges get the next exercise before we look at the results of this one, so none of them waits.
+        begun: list[_Prover] = []
+        for prover in provers:
+            prover.begin()
+            begun.append(prover)
+            if len(begun) > 1:
+                yield begun.pop(0).prove()
+        for prover in begun:
+            yield prover.prove()
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -147,22 +155,35 @@ class _Prover:
         self._judges = judges
         self._seeds, self._write, self._done = seeds, write, done
         self._tests = tests_of(course, exercise, tuple(Visibility))
+        self._stub = course.stub(exercise).source
+        self._stub_name = course.name_of(course.folder / exercise.file)
+        self._rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
+        self._wrongs = wrong_answers(course, exercise)
+        self._junk = {f"code that {does}": s for does, s in junk_of(self._stub).items()}
+        self._outcomes: Iterator[tuple[_Run, Judgment | str]] = iter(())
+
+    @property
+    def _is_unreadable(self) -> bool:
+        # The file of the tests that catch them is written anew, whatever it contains.
+        own = (self._course.caught(self._exercise),) if self._write else ()
+        return bool(set(self._wrongs.unreadable) - set(own))
+
+    def begin(self) -> None:
+        """Have the stub and all answers judged, several at a time; `prove` waits for the results."""
+        if not self._is_unreadable:
+            runs = self._runs(_judgeable(self._wrongs, self._left_out()))
+            self._outcomes = zip(runs, self._judges.threads.map(self._judge, runs), strict=True)
 
     def prove(self) -> ExerciseProof:
-        """Judge the stub and all answers, and complain about unexpected results."""
+        """Complain about unexpected results."""
         course, exercise = self._course, self._exercise
-        stub = course.stub(exercise).source
-        stub_name = course.name_of(course.folder / exercise.file)
-        rights = {course.name_of(path): path.read_bytes() for path in course.rights(exercise)}
-        all_wrongs = wrong_answers(course, exercise)
-        # The file of the tests that catch them is written anew, whatever it contains.
-        own = (course.caught(exercise),) if self._write else ()
-        if set(all_wrongs.unreadable) - set(own):
+        stub, stub_name, rights, junk = self._stub, self._stub_name, self._rights, self._junk
+        all_wrongs = self._wrongs
+        if self._is_unreadable:
             told = all_wrongs.complaints
             return ExerciseProof(exercise.id, len(rights), 0, len(self._tests), told)
         wrongs = _judgeable(all_wrongs, self._left_out())
-        junk = {f"code that {does}": source for does, source in junk_of(stub).items()}
-        judged = self._judged(self._runs(stub_name, stub, rights, wrongs, junk))
+        judged = self._judged()
         results = judged.results
         declared = declared_tests(course, exercise, tuple(Visibility))
         # Modules that could not be judged come first: the rest may follow from them.
@@ -208,19 +229,12 @@ class _Prover:
             written,
         )
 
-    def _runs(
-        self,
-        stub_name: str,
-        stub: bytes,
-        rights: Mapping[str, bytes],
-        wrongs: WrongAnswers,
-        junk: Mapping[str, bytes],
-    ) -> list[_Run]:
+    def _runs(self, wrongs: WrongAnswers) -> list[_Run]:
         """Return the modules to judge: right answers with every seed, wrong ones too if lists are written."""
-        runs = [_Run(stub_name, stub)]
+        runs = [_Run(self._stub_name, self._stub)]
         runs += [
             _Run(name, source, GradingOptions(seed))
-            for name, source in rights.items()
+            for name, source in self._rights.items()
             for seed in range(self._seeds)
         ]
         runs += [
@@ -229,14 +243,15 @@ class _Prover:
             for seed in range(self._seeds if self._write else 1)
         ]
         # Last, since a fault is told of the first answer that has it.
-        return runs + [_Run(name, source) for name, source in junk.items()]
+        return runs + [_Run(name, source) for name, source in self._junk.items()]
 
-    def _judged(self, runs: Sequence[_Run]) -> _Outcomes:
-        """Have the runs judged, several at a time."""
-        results: dict[str, dict[int, ExerciseResult]] = {run.name: {} for run in runs}
+    def _judged(self) -> _Outcomes:
+        """Wait for the results of all modules."""
+        results: dict[str, dict[int, ExerciseResult]] = {}
         provoked: list[str] = []
         faults: dict[str, list[str]] = {}
-        for run, outcome in zip(runs, self._judges.threads.map(self._judge, runs), strict=True):
+        for run, outcome in self._outcomes:
+            results.setdefault(run.name, {})
             if isinstance(outcome, Judgment):
                 results[run.name][run.options.seed] = outcome.result
                 provoked += [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 from grader.cli.border import Command, tell_unfinished
-from grader.cli.options import login_name, results_argument
+from grader.cli.options import EXISTING_FOLDER, login_name
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
 from grader.cli.terminal.policy import (
@@ -23,17 +22,26 @@ from grader.cli.terminal.policy import (
 )
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
-from grader.gradebook.corrections import Correction, correction_words, refuse_pointless
-from grader.results import ExerciseResult, Status
-from grader.submissions.source import code_digest
-from grader.text import clean, nearest, number
+from grader.gradebook.adjusting import exercise_named, new_correction
+from grader.gradebook.corrections import Correction, correction_words
+from grader.results import ExerciseResult
+from grader.student.server import Server, checked_address, correct, kept_server
+from grader.student.server import points_of as points_of_server
+from grader.text import clean, number
 
 _LONGEST = 1000
+# Options that are for a gradebook in a folder.
+_NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed")
 
 
 @click.command(cls=Command)
-@results_argument
-@click.argument("names", nargs=-1, metavar="[STUDENT] [EXERCISE]")
+@click.argument("words", nargs=-1, metavar="RESULTS [STUDENT] [EXERCISE]")
+@click.option(
+    "--server",
+    "address",
+    metavar="ADDRESS",
+    help="Change the points on a running server, with your token of `grade login`, and without RESULTS.",
+)
 @click.option(
     "--points", type=float, metavar="N", help="Set the score to N, overriding everything else."
 )
@@ -66,7 +74,7 @@ _LONGEST = 1000
     "--number", type=int, metavar="N", help="With --undo: the one with this number in --list."
 )
 @click.option("--list", "listed", is_flag=True, help="List every correction.")
-def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
+def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
     """Change the points of STUDENT for EXERCISE, or of the whole class by a test, with a reason.
 
     RESULTS is the folder that `grade batch` wrote. Points are computed in this order: the judge's score with
@@ -82,7 +90,14 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
       grade adjust results --all relu --give test_inplace --reason "the text did not say it"
       grade adjust results zoe relu --release --reason "ctypes only measures the memory"
       grade adjust results --list
+      grade adjust --server https://grade.example.org zoe relu --add 1 --reason "shown in the lab"
     """
+    if address is not None:
+        _correct_on_server(address, words, options)
+        return
+    if not words:
+        raise click.UsageError("Name RESULTS, the folder that `grade batch` wrote, or a --server.")
+    results, names = EXISTING_FOLDER.convert(words[0], None, click.get_current_context()), words[1:]
     _refuse_mixtures(names, options)
     # Opened first, because a keeper would create a gradebook in a folder that has none.
     with Gradebook.open(results) as book:
@@ -98,6 +113,36 @@ def adjust(results: Path, names: tuple[str, ...], **options: Any) -> None:
             _undo(book, names, options)
         else:
             _correct(book, names, options)
+
+
+def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Change the points of a student on a running server, and print the effect."""
+    given = [name for name in _NOT_ON_SERVER if options[name] not in (None, False)]
+    if given:
+        option = given[0].replace("for_all", "all").replace("listed", "list")
+        raise click.UsageError(
+            f"--{option} does not go with --server: the author is that of your token, and changes of the class "
+            "are made while no server runs. The page of a student lists changes and takes them back."
+        )
+    _refuse_mixtures(names, options)
+    server = _signed_in(checked_address(address))
+    student, exercise = names[0], Path(names[1].removesuffix(".py")).name
+    before = points_of_server(server, student, exercise)
+    changes = {name: options[name] for name in ("points", "add", "release")}
+    texts = {name: options[name] for name in ("reason", "comment")}
+    after = correct(server, before, **changes, **texts)
+    stays = "as before, " if before.score == after.score else f"{number(before.score)} to "
+    who = called(after.student, {after.student: after.name} if after.name else {})
+    click.echo(f"{who} {after.exercise}")
+    click.echo(f"{stays}{number(after.score)} of {number(after.max_score)} points")
+
+
+def _signed_in(address: str) -> Server:
+    """Return the server with the token of `grade login`; raises a usage error without one."""
+    server = kept_server()
+    if server is None or server.address != address:
+        raise click.UsageError(f"Sign in first, with a token of staff: grade login {address}")
+    return server
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -147,60 +192,30 @@ def _target(
 ) -> tuple[str, ExerciseResult]:
     """Return the student's id, empty for the whole class, and the exercise as a blank result."""
     student = "" if options["for_all"] else named_student(book.students(), names[0]).id
-    blank = book.facts.blank.exercises if book.facts.blank is not None else ()
-    exercises = {exercise.name: exercise for exercise in blank}
     # A shell completes the path of the file, chapter/exercise.py.
-    name = Path(names[-1].removesuffix(".py")).name
-    if name not in exercises:
-        raise SubmissionError(f"{names[-1]!r} was not graded here. {nearest(name, exercises)}")
-    return student, exercises[name]
+    return student, exercise_named(book, Path(names[-1].removesuffix(".py")).name)
 
 
 def _correct(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Make one correction, of a student or of the class, and print its effect."""
     author = (options["author"] or "").strip() or login_name()
     student, exercise = _target(book, names, options)
-    correction = Correction(
-        student=student,
-        exercise=exercise.name,
+    correction = new_correction(
+        book,
+        student,
+        exercise,
+        author=author,
+        reason=options["reason"],
+        comment=options["comment"],
         points=options["points"],
         add=options["add"],
         drop=options["drop"] or "",
         give=options["give"] or "",
-        release=_held_file(book, student, exercise.name) if options["release"] else "",
-        time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
-        judged=_judged(book, student, exercise.name),
-        reason=_line(options["reason"]),
-        comment=_line(options["comment"]),
-        author=_line(author),
+        release=options["release"],
     )
-    refuse_pointless(correction, exercise, book.corrections())
     lost = _show_change(book, correction, lambda: book.correct(correction))
     if correction.drop and lost:
         click.echo("--give instead would take points from no student.", err=True)
-
-
-def _line(text: str) -> str:
-    """Clean a text of the command line, on one line."""
-    return clean(" ".join(text.split()), _LONGEST)
-
-
-def _held_file(book: Gradebook, student: str, exercise: str) -> str:
-    """Return the digest of the file whose points are held; raise SubmissionError if none are."""
-    entry = book.entry_of(student)
-    exercises = entry.result.exercises if entry is not None else ()
-    if entry is None or not any(e.name == exercise and e.held for e in exercises):
-        raise SubmissionError(f"{student} has no held points for {exercise}.")
-    return code_digest(book.sources(entry)[exercise])
-
-
-def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
-    """Return the judge's score of a student; None for the whole class, or without a verdict."""
-    entry = book.entry_of(student) if student else None
-    for result in entry.result.exercises if entry is not None else ():
-        if result.name == exercise and result.status is not Status.UNJUDGED:
-            return result.score if result.mark is None else result.mark.judged
-    return None
 
 
 def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:

@@ -21,11 +21,12 @@ from grader.gradebook.corrections_file import writing
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
-from grader.gradebook.queue import Role
+from grader.gradebook.queue import STAFF, Role
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
-from grader.text import clean, counted
+from grader.submissions.roster import is_in_group
+from grader.text import clean, counted, listed
 
 # The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
@@ -212,6 +213,18 @@ def serve(
 @click.option("--replace", metavar="STUDENT", help="Make a new token, and revoke the old one.")
 @click.option("--revoke", metavar="STUDENT", help="Revoke a student's token, and end sessions.")
 @click.option("--staff", metavar="NAME", help="Make a token for a member of staff, and print it.")
+@click.option(
+    "--role",
+    type=click.Choice([role.word for role in STAFF]),
+    help="With --staff: the rights of the token, by default those of an instructor.",
+)
+@click.option(
+    "--section",
+    "sections",
+    multiple=True,
+    metavar="SECTION",
+    help="With --role assistant: a section of the class list. Repeat it for several.",
+)
 @click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
 def tokens(
     results: Path,
@@ -221,17 +234,21 @@ def tokens(
     replace: str | None,
     revoke: str | None,
     staff: str | None,
+    role: str | None,
+    sections: tuple[str, ...],
     revoke_staff: str | None,
 ) -> None:
     """Make the tokens with which students and staff sign in at `grade serve`.
 
     A token is shown only here, and kept as a hash. --roster makes tokens for students without one; run it again
-    when somebody joins. A running server notices changes at once.
+    when somebody joins. A running server notices changes at once. An assistant marks and answers students of
+    the given sections and sees no others; an observer reads the class and changes nothing.
 
     \b
     Examples:
       grade tokens results --roster class.csv -o tokens.csv
       grade tokens results --staff "Prof. Doe"
+      grade tokens results --staff "Kim Lee" --role assistant --section A --section B
       grade tokens results --replace zoe
       grade tokens results --revoke zoe
     """
@@ -244,6 +261,8 @@ def tokens(
         )
     if (roster_file is None) != (output is None):
         raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
+
+    _refuse_other_roles(staff, role, sections)
 
     students = read_roster(roster_file).students if roster_file is not None else ()
     refuse_other_roster(remembered(results).students, students, str(results))
@@ -258,15 +277,47 @@ def tokens(
             _write_tokens(output, made, address)
             click.echo(f"{len(made)} new tokens, {len(have)} existed: {output}")
         elif staff is not None:
-            click.echo(queue.make_token(book, Role.STAFF, staff, now))
+            chosen = Role[(role or Role.INSTRUCTOR.word).upper()]
+            click.echo(queue.make_token(book, chosen, staff, now, sections))
+            _tell_empty_sections(book.students(), sections)
         elif revoke_staff is not None:
-            _revoke(book, Role.STAFF, revoke_staff, now)
+            _revoke(book, Role.INSTRUCTOR, revoke_staff, now)
         elif revoke is not None:
             _revoke(book, Role.STUDENT, revoke, now)
         elif replace is not None:
             if replace not in queue.holders(book, Role.STUDENT):
                 raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
             click.echo(queue.make_token(book, Role.STUDENT, replace, now))
+
+
+def _refuse_other_roles(staff: str | None, role: str | None, sections: tuple[str, ...]) -> None:
+    """Raise a usage error for a role or sections that do not fit together."""
+    if staff is None and (role or sections):
+        raise click.UsageError("--role and --section are for --staff NAME.")
+    if staff is not None and not staff.strip():
+        raise click.UsageError(
+            "--staff needs a name: it is the author of what this person changes."
+        )
+    is_assistant = role == Role.ASSISTANT.word
+    if is_assistant and not sections:
+        raise click.UsageError("Name the sections of the assistant: --section A.")
+    if sections and not is_assistant:
+        raise click.UsageError(
+            "--section is for --role assistant; other roles have the whole class."
+        )
+    if not all(section.strip() for section in sections):
+        raise click.UsageError("--section is the name of a section in the class list, such as A.")
+
+
+def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str]) -> None:
+    """Print a note on sections without a student so far, which may be mistyped."""
+    known = list(students)
+    empty = [s for s in sections if not any(is_in_group(each, "section", s) for each in known)]
+    if known and empty:
+        there = sorted({cell for each in known if (cell := each.ids.get("section", ""))})
+        names = listed(there) if there else "none"
+        note = f"No student is in section {listed(empty)} so far; there is: {names}."
+        click.echo(clean(note, 1000), err=True)
 
 
 def _revoke(book: Gradebook, role: Role, name: str, now: float) -> None:

@@ -37,9 +37,9 @@ def login(address: str) -> None:
     from grader.student.server import (
         Server,
         checked_address,
+        holder,
         is_unprotected,
         keep_server,
-        standing,
     )
     from grader.text import clean
 
@@ -55,10 +55,9 @@ def login(address: str) -> None:
     if not token.isascii() or not token.isprintable() or not token:
         raise click.UsageError("This is not a token: copy all of it from the mail.")
     server = Server(checked, token)
-    own = standing(server)
+    name, title = holder(server)
     keep_server(server)
-    name = clean(str(own["name"] or own["student"]))
-    click.echo(f"Signed in as {name}: {clean(str(own['title']))}.")
+    click.echo(f"Signed in as {clean(name)}: {clean(title)}.")
 
 
 @click.command(cls=Command)

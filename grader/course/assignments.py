@@ -8,6 +8,7 @@ with the entries of its exercises, so that the student's folder grows with the t
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,17 @@ class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
     teams: bool = False
 
 
+class Exam(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An exam on a server: whether the page has `hints` and `downloads`, and the `networks` it is written in.
+
+    Without `networks`, it may be written anywhere.
+    """
+
+    hints: bool = True
+    downloads: bool = True
+    networks: tuple[Text, ...] = ()
+
+
 class CourseAssignment(
     ReleasedAssignment, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -54,7 +66,8 @@ class CourseAssignment(
     `seed` is the seed of the tests' inputs, `graders` are people who grade by hand, and `policy` has keys of
     `policy.toml` that hold for this assignment. `at_most` is the highest percentage that counts, `can_drop`
     says whether a term may drop it as one of the lowest, and `replaces` names assignments whose lower results
-    are replaced by the result of this one.
+    are replaced by the result of this one. An `exam` is handed in only from the page of a server, between
+    `opens` and `due`.
     """
 
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -64,6 +77,7 @@ class CourseAssignment(
     can_drop: bool = True
     replaces: tuple[Identifier, ...] = ()
     timezone: str = ""
+    exam: Exam | None = None
 
     @property
     def opens_at(self) -> datetime.datetime:
@@ -187,6 +201,7 @@ def _complaints(
             *_id_complaints(assignment, assignments[:number], chapters),
             *_name_complaints(assignment, ids, chapters),
             *_time_complaints(assignment, timezone),
+            *_exam_complaints(assignment),
         ):
             yield number, key, complaint
     for number, assignment in enumerate(assignments):
@@ -244,6 +259,19 @@ def _name_complaints(
             )
     if exercises and set(exercises) <= set(assignment.extra_credit):
         yield "extra_credit", "all of its exercises are for extra credit; leave one that is not."
+
+
+def _exam_complaints(assignment: CourseAssignment) -> Iterator[tuple[str, str]]:
+    """Yield problems with an exam: without a beginning or an end, or in networks that are none."""
+    if assignment.exam is None:
+        return
+    if assignment.opens is None or assignment.due is None:
+        yield "exam", "an exam needs `opens` and `due`; write both times."
+    for network in assignment.exam.networks:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            yield "exam", f'{error}. Write networks as networks = ["10.1.0.0/16"].'
 
 
 def _time_complaints(assignment: CourseAssignment, timezone: str) -> Iterator[tuple[str, str]]:

@@ -66,6 +66,12 @@ def pseudonyms_of(book: Gradebook) -> Callable[[str], str]:
     return pseudonym
 
 
+def student_of(book: Gradebook, pseudonym: str) -> StudentInfo | None:
+    """Return the student with this pseudonym; None if there is none."""
+    named = pseudonyms_of(book)
+    return next((student for student in book.students() if named(student.id) == pseudonym), None)
+
+
 class AnonymousBook:
     """A gradebook without names; open it with `AnonymousBook.open`.
 

@@ -232,11 +232,11 @@ def refuse_pointless(
     worth = number(exercise.max_score)
     if correction.points is not None and not 0 <= correction.points <= exercise.max_score:
         raise SubmissionError(
-            f"{exercise.name} is worth {worth} points: --points must be from 0 to {worth}."
+            f"{exercise.name} is worth {worth} points: the points must be from 0 to {worth}."
         )
     if abs(correction.add or 0.0) > exercise.max_score:
         raise SubmissionError(
-            f"{exercise.name} is worth {worth} points: --add must be from -{worth} to {worth}."
+            f"{exercise.name} is worth {worth} points: added points must be from -{worth} to {worth}."
         )
     holds = {place: c for place, c in enumerate(made, 1) if c.exercise == exercise.name}
     for place, other in holds.items():
@@ -244,7 +244,7 @@ def refuse_pointless(
         if correction.add and is_of_student and other.points is not None:
             raise SubmissionError(
                 f"{other.student} has {number(other.points)} points for {other.exercise}, by number "
-                f"{place}, which is final: set other --points, or undo it with --undo --number {place}."
+                f"{place}, which is final: set other points, or take it back (--undo --number {place})."
             )
     if (test := correction.test) == "":
         return

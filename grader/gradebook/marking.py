@@ -7,6 +7,7 @@ file, so it survives a regrade, and does not apply to a newer file.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,8 +20,9 @@ from grader.errors import UsageError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction
 from grader.gradebook.facts import Draft
+from grader.gradebook.standing import choices, entry_of
 from grader.judge.scoring import judged_points
-from grader.results import ExerciseResult
+from grader.results import ExerciseResult, StudentInfo
 from grader.submissions.source import code_digest
 from grader.text import clean, number
 from grader.toml import TomlMistake, explained, line_of, read_toml
@@ -105,14 +107,10 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     """Yield the files of an exercise that count, by student id; an untouched stub is left out."""
     shared = book.facts.teams
     teams: dict[tuple[str, str], FileToMark] = {}
-    for entry in book.entries():
-        result = next((e for e in entry.result.exercises if e.name == exercise), None)
-        if result is None or result.untouched:
+    for student in book.students():
+        if (answer := answer_of(book, student, exercise)) is None:
             continue
-        if (source := book.sources(entry).get(exercise)) is None:
-            continue
-        answer = FileToMark((entry.student.id,), result, source)
-        team = entry.student.ids.get("team", "") if shared else ""
+        team = student.ids.get("team", "") if shared else ""
         if not team:
             yield answer
             continue
@@ -122,6 +120,36 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
             students = (*first.students, *answer.students)
             teams[team, answer.digest] = msgspec.structs.replace(first, students=students)
     yield from teams.values()
+
+
+def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
+    """Return the file of a student that counts for an exercise; None for none, and for an untouched stub."""
+    work = book.work(student)
+    # Results of other exercises are not unpacked: that would be most of the work.
+    rules = msgspec.structs.replace(book.rules(), exercises=(exercise,))
+    entry, choice = entry_of(work, rules), choices(work, rules).get(exercise)
+    if entry is None or choice is None or not choice.source:
+        return None
+    (result,) = entry.result.exercises
+    source = book.files_of(choice.attempt.id)[exercise].source
+    return None if result.untouched or source is None else FileToMark((student.id,), result, source)
+
+
+def draft_of(book: Gradebook, answer: FileToMark) -> Draft:
+    """Return the answers so far about a file."""
+    return book.facts.drafts.get(draft_name(answer), Draft())
+
+
+def marks_of(book: Gradebook, answer: FileToMark) -> list[Correction]:
+    """Return the marks of a file, for one of its students."""
+    corrections = book.corrections()
+    return [corrections[place] for place in _places(corrections, answer)]
+
+
+def state_of(book: Gradebook, answer: FileToMark) -> str:
+    """Return a digest of what a person marks by: the file, its marks, and the answers so far."""
+    state = answer.digest, answer.students, marks_of(book, answer), draft_of(book, answer)
+    return hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:32]
 
 
 def draft_name(answer: FileToMark) -> str:

@@ -47,12 +47,14 @@ _BY_TABLE = {
 _ABOUT_NOBODY = {
     *("facts", "sources", "environments"),
     *("platforms", "platform_links", "platform_passback"),
+    # Of the tokens of assistants.
+    "token_sections",
 }
 # Others' conditions read these, so their rows go last, in this order.
 _LAST = ("requests", "attempts", "students")
 # Files of the gradebook itself, which `erase` cleans.
 _OWN_FILES = re.compile(
-    rf"{re.escape(FILE)}(-wal|-shm)?|{re.escape(CORRECTIONS_FILE)}|results|.*\.lock(-journal)?"
+    rf"{re.escape(FILE)}(-wal|-shm)?|{re.escape(CORRECTIONS_FILE)}|results|lti_key\.pem|.*\.lock(-journal)?"
 )
 
 

@@ -284,10 +284,6 @@ def _names(platform: Platform, link: Link) -> tuple[str, ...]:
     )
 
 
-def _course_of(link: Link) -> tuple[str, str, str]:
-    return link.issuer, link.client_id, link.context
-
-
 def student_of(book: Gradebook, issuer: str, client_id: str, user: str) -> str:
     """Return the id of the student who launched as this user of a platform; empty if nobody did."""
     return users(book, issuer, client_id).get(user, "")
@@ -328,16 +324,27 @@ def turned_on(book: Gradebook) -> dict[LinkKey, TurnedOn]:
 
 
 def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
-    """Return the links to which points can go, each with its platform."""
+    """Return the links to which points can go, each with its platform.
+
+    Links without a column, such as that of a single exercise, share the one that is made for their course: the
+    first of them is returned, and none if another link of the course has a column, unless pass-back is on.
+    """
     known = {(each.issuer, each.client_id): each for each in platforms(book)}
-    found = [
+    on = turned_on(book)
+    found = [link for link in links(book) if link.lineitem or link.lineitems]
+    # Without a resource: this server was only selected there, by Deep Linking.
+    found.sort(key=lambda link: (not link.lineitem, not link.resource))
+    courses, kept = set[tuple[str, str, str]](), set[LinkKey]()
+    for link in found:
+        course = link.issuer, link.client_id, link.context
+        if link.lineitem or course not in courses or link.key in on:
+            kept.add(link.key)
+        courses.add(course)
+    return [
         (known[link.issuer, link.client_id], link)
         for link in links(book)
-        if (link.issuer, link.client_id) in known and (link.lineitem or link.lineitems)
+        if link.key in kept and (link.issuer, link.client_id) in known
     ]
-    # A course in which this server was only selected, by Deep Linking, has links by now.
-    courses = {_course_of(link) for _, link in found if link.resource}
-    return [each for each in found if each[1].resource or _course_of(each[1]) not in courses]
 
 
 def _safe(address: str) -> str:

@@ -56,6 +56,11 @@ CREATE TABLE IF NOT EXISTS tokens (
     made_at REAL NOT NULL,
     revoked_at REAL NOT NULL                   -- 0 while it holds
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS token_sections (    -- the sections of the class list that an assistant reaches
+    digest TEXT NOT NULL REFERENCES tokens (digest),
+    section TEXT NOT NULL,
+    PRIMARY KEY (digest, section)
+) WITHOUT ROWID;
 """
 # A student's jobs stay in order. Among students, the one served longest ago is next.
 _IN_ORDER = """
@@ -88,10 +93,24 @@ class JobState(enum.Enum):
 
 
 class Role(enum.Enum):
-    """The rights of the holder of a token."""
+    """The role of the holder of a token; those of staff begin with the one that has most rights.
+
+    Tokens of staff from before there were roles are `staff`.
+    """
 
     STUDENT = "student"
-    STAFF = "staff"
+    OWNER = "owner"
+    INSTRUCTOR = "staff"
+    ASSISTANT = "assistant"
+    OBSERVER = "observer"
+
+    @property
+    def word(self) -> str:
+        """The name of the role, as people write it."""
+        return self.name.lower()
+
+
+STAFF = tuple(role for role in Role if role is not Role.STUDENT)
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -180,9 +199,12 @@ def submissions_of(book: Gradebook, student: str, most: int) -> list[Submission]
     return _handed(book, "WHERE student = ? ORDER BY number DESC LIMIT ?", student, most)
 
 
-def newest(book: Gradebook, most: int) -> list[Submission]:
-    """Return the newest submissions of the class, the last one first."""
-    return _handed(book, "ORDER BY number DESC LIMIT ?", most)
+def newest(book: Gradebook, most: int, students: Collection[str] | None = None) -> list[Submission]:
+    """Return the newest submissions of these students, by default of the class, the last one first."""
+    if students is None:
+        return _handed(book, "ORDER BY number DESC LIMIT ?", most)
+    among = "WHERE student IN (SELECT value FROM json_each(?)) ORDER BY number DESC LIMIT ?"
+    return _handed(book, among, msgspec.json.encode(sorted(students)).decode(), most)
 
 
 def _handed(book: Gradebook, which: str, *values: Any) -> list[Submission]:
@@ -353,10 +375,11 @@ def waits_since(book: Gradebook, since: float) -> list[Wait]:
 
 
 class Holder(NamedTuple):
-    """The holder of a token."""
+    """The holder of a token; an assistant has `sections`."""
 
     role: Role
     name: str
+    sections: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -373,21 +396,31 @@ def changing_tokens(folder: Path) -> Iterator[Gradebook]:
             yield book
 
 
-def make_token(book: Gradebook, role: Role, name: str, now: float) -> str:
-    """Make a token of 128 random bits, which replaces the holder's earlier ones; it is kept as a hash."""
+def make_token(
+    book: Gradebook, role: Role, name: str, now: float, sections: Collection[str] = ()
+) -> str:
+    """Make a token of 128 random bits, which replaces the holder's earlier ones; it is kept as a hash.
+
+    A member of staff has one role: the token also replaces that of another role. An assistant reaches the
+    students of these `sections`.
+    """
     revoke_tokens(book, role, name, now)
     token = secrets.token_hex(16)
     book.tables.connection.execute(
         "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (digest_of(token), role.value, name, now)
     )
+    book.tables.connection.executemany(
+        "INSERT INTO token_sections VALUES (?, ?)",
+        [(digest_of(token), section) for section in sorted({*sections})],
+    )
     return token
 
 
 def revoke_tokens(book: Gradebook, role: Role, name: str, now: float) -> int:
-    """Revoke the tokens of a holder; returns how many were valid."""
+    """Revoke the tokens of a student, or those of a member of staff; returns how many were valid."""
     return book.tables.connection.execute(
-        "UPDATE tokens SET revoked_at = ? WHERE role = ? AND holder = ? AND revoked_at = 0",
-        (now, role.value, name),
+        "UPDATE tokens SET revoked_at = ? WHERE (role = 'student') = ? AND holder = ? AND revoked_at = 0",
+        (now, role is Role.STUDENT, name),
     ).rowcount
 
 
@@ -410,7 +443,10 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
     held = [
         Holder(Role(r), name) for stored, r, name in rows if hmac.compare_digest(stored, digest)
     ]
-    return held[0] if held else None
+    if not held or held[0].role is not Role.ASSISTANT:
+        return held[0] if held else None
+    sections = _column(book, "SELECT section FROM token_sections WHERE digest = ?", digest)
+    return held[0]._replace(sections=tuple(sections))
 
 
 def digest_of(token: str) -> str:

@@ -38,10 +38,12 @@ from grader.serve.http import (
 )
 from grader.serve.identity import TRIAL
 from grader.serve.practice import ENDED, Run
+from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
+from grader.serve.staff import CorrectionRequest, StaffInfo, points_state
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
 from grader.serve.turns import Rate, RefusedHandIns, Turns
-from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer, Views
+from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.text import utc
 
@@ -95,6 +97,7 @@ class Api:
     async def hand_in(self, request: Request) -> Response:
         """Take files in; the answer is sent when they and the attempt are on the disk."""
         student = await self._server.identity.student(request)
+        self._server.exam.hand_in(request)
         key = request.headers.get("idempotency-key") or secrets.token_hex(16)
         if not _RETRY_KEY.fullmatch(key):
             raise Refusal(400, "An Idempotency-Key has 8 to 100 visible characters.")
@@ -267,9 +270,19 @@ class Api:
             )
             yield event("error", {"error": sentence})
 
+    async def plot(self, request: Request) -> Response:
+        """Draw a file at work, as `grade plot` does: a PNG."""
+        writer, exercise = await self.writer_at(request)
+        source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
+        urgent = await self._server.desk.answer(lambda desk: desk.urgent())
+        picture = await self._server.drawing.draw(writer.id, exercise, source, urgent)
+        return Response(picture, media_type="image/png")
+
     async def writer_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
         """The student or staff who asks, and the exercise of the address; raises Refusal if there is none."""
         writer = await self._server.identity.writer(request)
+        if not writer.id.startswith(TRIAL):
+            self._server.exam.enter(request)
         name = request.path_params["exercise"]
         for exercise in self._server.course.exercises:
             if exercise.id == name:
@@ -280,23 +293,25 @@ class Api:
 
     async def queue(self, request: Request) -> Response:
         """The queue and the judges."""
-        await self._server.identity.staff(request)
+        asker = await self._server.identity.staff(request, Right.READ)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        return answered(await self._server.views.answer(lambda views: views.queue(alive, fault)))
+        return answered(
+            await self._server.views.answer(lambda views: views.queue(asker, alive, fault))
+        )
 
     async def newest(self, request: Request) -> Response:
         """What came in last, of all students."""
-        await self._server.identity.staff(request)
-        return answered(await self._server.views.answer(Views.newest))
+        asker = await self._server.identity.staff(request, Right.READ)
+        return answered(await self._server.views.answer(lambda views: views.newest(asker)))
 
     async def students(self, request: Request) -> Response:
         """Every student with the points that count."""
-        await self._server.identity.staff(request)
-        return answered((await self._server.summaries.current()).students)
+        asker = await self._server.identity.staff(request, Right.READ)
+        return answered((await self._server.summaries.current(asker)).students)
 
     async def class_events(self, request: Request) -> Response:
         """An event whenever something came in or was judged, at most one a second."""
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.READ)
         return stream(self._class_events())
 
     async def _class_events(self) -> AsyncIterator[bytes]:
@@ -322,7 +337,7 @@ class Api:
         return await self._paused(request, paused=False)
 
     async def _paused(self, request: Request, *, paused: bool) -> Response:
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.RUN)
         await self._server.desk.answer(lambda desk: desk.pause(paused=paused))
         self._server.judging.wake()
         self._server.hub.tell(CLASS, CHANGED)
@@ -330,7 +345,7 @@ class Api:
 
     async def regrade(self, request: Request) -> Response:
         """Queue, behind what students wait for, what a changed suite may judge otherwise."""
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.RUN)
         body = await body_of(request, 64 << 10)
         wanted, course = decoded(body or b"{}", RegradeRequest).exercises, self._server.course
         ids = {exercise.id for exercise in course.exercises}
@@ -345,6 +360,35 @@ class Api:
         self._server.judging.wake()
         return answered({"queued": queued}, 202)
 
+    async def me(self, request: Request) -> Response:
+        """The holder of the token, for `grade login`."""
+        asker = await self._server.identity.staff(request, Right.READ)
+        title = self._server.course.title
+        return answered(StaffInfo(asker.name, asker.role.word, asker.sections, title))
+
+    async def points(self, request: Request) -> Response:
+        """The points of a student for an exercise."""
+        asker = await self._server.identity.staff(request, Right.READ)
+        query = request.query_params
+        return await self._points(asker, query.get("student", ""), query.get("exercise", ""))
+
+    async def correct(self, request: Request) -> Response:
+        """Change the points of a student; the answer is sent when the change is on the disk."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        sent = decoded(await body_of(request, 64 << 10), CorrectionRequest)
+        change = msgspec.structs.asdict(sent)
+        await self._server.desk.answer(lambda desk: desk.adjust(asker, **change))
+        self._server.hub.tell(CLASS, CHANGED)
+        return await self._points(asker, sent.student, sent.exercise)
+
+    async def _points(self, asker: Asker, student: str, exercise: str) -> Response:
+        state = await self._server.views.answer(
+            lambda views: points_state(views.book, asker, student, exercise)
+        )
+        if state is None:
+            raise Refusal(404, "There is no such student, or no such exercise.")
+        return answered(state)
+
     # --- those who run the server ---------------------------------------------------------------
 
     async def health(self, _: Request) -> Response:
@@ -357,7 +401,7 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """The metrics, for staff: Prometheus sends a token, too."""
-        await self._server.identity.staff(request)
+        await self._server.identity.staff(request, Right.READ)
         counts = await self._server.views.answer(lambda views: queue.counts(views.book))
         metrics, judging = self._server.metrics, self._server.judging
         practice = self._server.practice.waiting

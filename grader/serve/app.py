@@ -27,6 +27,7 @@ from grader.serve.http import Refusal, answered, busy
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
+from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -39,7 +40,7 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
+def routes(api: Api, pages: Pages, staff: StaffPages, door: Door) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -50,6 +51,7 @@ def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
         Route("/api/exercises/{exercise}/draft", api.save_draft, methods=["PUT"]),
         Route("/api/exercises/{exercise}/versions/{number}", api.version),
         Route("/api/exercises/{exercise}/practice", api.practice, methods=["POST"]),
+        Route("/api/exercises/{exercise}/plot", api.plot, methods=["POST"]),
         Route("/api/staff/queue", api.queue),
         Route("/api/staff/submissions", api.newest),
         Route("/api/staff/students", api.students),
@@ -57,6 +59,9 @@ def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
         Route("/api/staff/pause", api.pause, methods=["POST"]),
         Route("/api/staff/resume", api.resume, methods=["POST"]),
         Route("/api/staff/regrade", api.regrade, methods=["POST"]),
+        Route("/api/staff/me", api.me),
+        Route("/api/staff/corrections", api.points),
+        Route("/api/staff/corrections", api.correct, methods=["POST"]),
         Route("/healthz", api.health),
         Route("/metrics", api.metrics),
         Route("/", pages.home),
@@ -65,6 +70,8 @@ def routes(api: Api, pages: Pages, door: Door) -> list[Route]:
         Route("/release", pages.release),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
+        Route("/class/students/{student:path}", staff.student, methods=["GET", "POST"]),
+        Route("/class/mark/{exercise}", staff.mark, methods=["GET", "POST"]),
         Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", door.sign_in, methods=["POST"]),
@@ -84,6 +91,7 @@ def _application(server: OpenServer) -> Starlette:
     api = Api(server, writer.findings)
     door = Door(server, writer.page)
     pages = Pages(server, api, writer, door)
+    staff = StaffPages(server, writer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -109,7 +117,7 @@ def _application(server: OpenServer) -> Starlette:
     known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
     errors = (*known, Exception)
     return Starlette(
-        routes=routes(api, pages, door),
+        routes=routes(api, pages, staff, door),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )
@@ -125,7 +133,7 @@ def _refusal(error: Exception) -> HTTPException:
         return HTTPException(error.status_code, sentence, error.headers)
     if isinstance(error, ClientDisconnect):
         return Refusal(400, "The body ended before its end.")
-    if _is_full(error):
+    if _is_full(error) or _is_full(error.__cause__):
         sentence = "The server has no room left. Nothing of this was taken; try again later."
         return Refusal(507, sentence, retry_after=60)
     if _is_short(error) or _is_short(error.__cause__):
@@ -133,7 +141,7 @@ def _refusal(error: Exception) -> HTTPException:
     return Refusal(500, "This is a fault of the server, and costs you nothing. Try again later.")
 
 
-def _is_full(error: Exception) -> bool:
+def _is_full(error: BaseException | None) -> bool:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)

@@ -15,14 +15,17 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, platforms, queue, sessions
-from grader.gradebook.facts import ClockChange
+from grader.gradebook import Attempt, Gradebook, drafts, marking, platforms, queue, sessions
+from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
+from grader.gradebook.anonymous import student_of
+from grader.gradebook.facts import ClockChange, Draft
 from grader.gradebook.intake import (
     Asking,
     Kept,
@@ -36,16 +39,18 @@ from grader.gradebook.platforms import Link, LinkKey, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState, Role
-from grader.gradebook.requests import answer, ask, numbered
+from grader.gradebook.requests import answer, ask
 from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed
+from grader.gradebook.times import moment
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import StudentInfo
 from grader.serve.hand_in import HandIn
-from grader.serve.http import Refusal
+from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal
+from grader.serve.roles import Asker
 from grader.submissions import ExerciseFile, Submission
 from grader.text import counted, utc
 
@@ -135,6 +140,7 @@ class Desk:
                 self._refuse_other_files(earlier, handed_in)
                 return earlier
             now = self._clock()
+            self._refuse_after_exam(student, handed_in, now)
             self._refuse_too_often(student, handed_in, now)
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
@@ -198,6 +204,19 @@ class Desk:
                 422, "Other files were handed in with this Idempotency-Key: take a new one."
             )
 
+    def _refuse_after_exam(
+        self, student: StudentInfo, exercises: Iterable[str], now: float
+    ) -> None:
+        """Raise Refusal after the end of an exam, which an extension of the student moves."""
+        assignment = self._course.assignment
+        if assignment is None or assignment.exam is None:
+            return
+        for exercise in exercises:
+            deadline = self._policy.deadline(student, exercise)
+            if deadline is not None and now > deadline.until.timestamp():
+                end = moment(utc(deadline.until), self._policy.rules.timezone)
+                raise Refusal(403, f"The exam ended at {end}. Nothing of this was taken.")
+
     def _refuse_too_often(self, student: StudentInfo, exercises: Iterable[str], now: float) -> None:
         """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours."""
         rules = self._policy.rules
@@ -258,10 +277,103 @@ class Desk:
         with _refusing():
             ask(self._book, student, exercise, message, SERVER)
 
-    def answer(self, number: int, text: str, author: str) -> None:
+    def answer(self, number: int, text: str, asker: Asker) -> None:
         """Answer a regrade request; raises Refusal if there is none, or the answer is empty."""
+        request = next((r for r in self._book.requests() if r.number == number), None)
+        self._reached(asker, "" if request is None else request.student, NO_REQUEST)
+        assert request is not None
         with _refusing():
-            answer(self._book, numbered(self._book.requests(), number), text, author)
+            answer(self._book, request, text, asker.name)
+
+    def adjust(self, asker: Asker, student: str, exercise: str, seen: str, **change: Any) -> None:
+        """Change the points of a student, with the parameters of `new_correction`.
+
+        It is on the disk when this returns. Raises Refusal if another person or a judge changed something since
+        the state that was `seen`, and if the change is not possible.
+        """
+        self._reached(asker, student, NO_STUDENT)
+        with _refusing():
+            blank = exercise_named(self._book, exercise)
+            self._refuse_changed(student, exercise, seen)
+            made = new_correction(self._book, student, blank, author=asker.name, **change)
+            self._book.correct(made)
+
+    def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
+        """Remove a correction, by its number from 0 among those of the state that was `seen`.
+
+        Raises Refusal, as `adjust` does, and if there is none of this student's by that number.
+        """
+        self._reached(asker, student, NO_STUDENT)
+        self._refuse_changed(student, exercise, seen)
+        made = corrections_about(self._book, student, exercise)[number : number + 1]
+        # A correction for the class changes others' points, too.
+        if not made or made[0][1].student != student:
+            raise Refusal(422, "There is no such change of points.")
+        with _refusing():
+            self._book.correct(replacing=(made[0][0],))
+
+    def _refuse_changed(self, student: str, exercise: str, seen: str) -> None:
+        if state_of(self._book, student, exercise) != seen:
+            raise Refusal(
+                409,
+                "Nothing was changed: somebody else changed the points, or a newer verdict came in, since you "
+                "looked.",
+            )
+
+    def keep_answers(
+        self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
+    ) -> str:
+        """Keep the answers so far about a file that is marked, synced when this returns; return its new state.
+
+        The file is named by the pseudonym of its student. Raises Refusal if somebody else changed something
+        since the state that was `seen`, or if there is no such file.
+        """
+        file = self._to_mark(asker, exercise, name)
+        self._refuse_marked(file, seen)
+        if answers != marking.draft_of(self._book, file):
+            marking.keep_draft(self._book, file, answers if answers != Draft() else None)
+        return marking.state_of(self._book, file)
+
+    def mark(
+        self,
+        asker: Asker,
+        rubric: marking.Rubric,
+        exercise: str,
+        name: str,
+        seen: str,
+        answers: Draft,
+    ) -> None:
+        """Keep the mark of a file, as `grade mark` does; raises Refusal, as `keep_answers` does."""
+        file = self._to_mark(asker, exercise, name)
+        self._refuse_marked(file, seen)
+        items = [item for item in rubric.item if item.key in answers.keys]
+        with _refusing():
+            marking.keep_mark(
+                *(self._book, file, items, answers.comments, asker.name), beyond=rubric.beyond
+            )
+
+    def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:
+        student = student_of(self._book, name)
+        info = self._reached(asker, "" if student is None else student.id, NO_STUDENT)
+        file = marking.answer_of(self._book, info, exercise)
+        if file is None:
+            raise Refusal(404, "There is no file to mark any more: the stub counts now.")
+        return file
+
+    def _refuse_marked(self, file: marking.FileToMark, seen: str) -> None:
+        if marking.state_of(self._book, file) != seen:
+            raise Refusal(
+                409,
+                "Nothing was saved: somebody else worked on this file, or the student handed in another one, "
+                "since you opened it.",
+            )
+
+    def _reached(self, asker: Asker, student: str, sentence: str) -> StudentInfo:
+        """Return the student; raises Refusal if there is none, or staff does not reach the student."""
+        info = self._book.student(student)
+        if info is None or not asker.sees(info):
+            raise Refusal(404, sentence)
+        return info
 
     # --- who signed in elsewhere ----------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class Door:
             person = await self._server.identity.holder(token)
         except Refusal as refusal:
             return self.page(request, refusal, refusal.status_code)
-        response = RedirectResponse("/class" if person.role is Role.STAFF else "/", 303)
+        response = RedirectResponse("/" if person.student is not None else "/class", 303)
         keep_signed_in(response, request, token)
         return response
 
@@ -256,7 +256,7 @@ class Door:
         token = await self._server.desk.answer(
             lambda desk: desk.start_session(person.role, person.name, origin, seconds)
         )
-        if person.role is Role.STAFF and then == "/":
+        if person.role is not Role.STUDENT and then == "/":
             then = "/class"
         response = self._page("signed_in.html", heading="You are signed in", then=then)
         keep_signed_in(response, request, token, int(seconds), secure=self._is_secure)

@@ -19,6 +19,9 @@ _BODY_SECONDS = 60
 _FORM_BYTES = 4096
 # The same answer for a missing submission and for another student's, so that they look alike.
 NO_SUBMISSION = "There is no such submission of yours."
+# The same for what is not there, and for what an assistant does not reach.
+NO_REQUEST = "There is no such request."
+NO_STUDENT = "There is no such student."
 
 
 class Refusal(HTTPException):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import urllib.parse
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 import jwt
 from starlette.requests import Request
@@ -23,6 +22,7 @@ from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.serve.fetching import IssuerKeys, safe_issuer
 from grader.serve.http import Refusal
+from grader.serve.roles import Asker, Right
 from grader.serve.threads import BookThread
 from grader.serve.views import Views
 
@@ -35,14 +35,6 @@ _KEYS = "/.well-known/jwks"
 # Begins the id of staff who tries an exercise: that of no student in any roster, and nothing is kept under it.
 TRIAL = "\0"
 _CLAIMS = ("exp", "iat", "iss", "aud", "repository")
-
-
-class Asker(NamedTuple):
-    """The person behind a request: a `student`, or staff, with the `name` of the token."""
-
-    role: Role
-    student: StudentInfo | None = None
-    name: str = ""
 
 
 class Identity:
@@ -69,13 +61,20 @@ class Identity:
     async def writer(self, request: Request) -> StudentInfo:
         """Return the student who sent a request, or for staff a student of no class, who tries an exercise."""
         person = await self.person(request)
+        if person.student is None and not person.may(Right.MARK):
+            raise not_for(person)
         return person.student or StudentInfo(id=TRIAL + person.name, name=person.name)
 
-    async def staff(self, request: Request) -> Asker:
-        """Return the member of staff who sent a request; raises Refusal for anyone else."""
+    async def staff(self, request: Request, right: Right) -> Asker:
+        """Return the member of staff who sent a request; raises Refusal for anyone else.
+
+        It also raises Refusal for staff without this right (`roles.RIGHTS`).
+        """
         person = await self.person(request)
-        if person.role is not Role.STAFF:
+        if person.student is not None:
             raise Refusal(403, "This is for staff.")
+        if not person.may(right):
+            raise not_for(person)
         return person
 
     async def person(self, request: Request) -> Asker:
@@ -110,8 +109,8 @@ class Identity:
             unknown = "This token is not valid: it is mistyped, or was replaced by another."
         if holder is None:
             raise Refusal(401, unknown)
-        if holder.role is Role.STAFF:
-            return Asker(Role.STAFF, name=holder.name)
+        if holder.role is not Role.STUDENT:
+            return Asker(holder.role, name=holder.name, sections=holder.sections)
         if holder.name not in self._students:
             raise Refusal(403, "You are not in the class list of this server: ask your instructor.")
         return Asker(Role.STUDENT, self._students[holder.name])
@@ -120,6 +119,11 @@ class Identity:
         """Return whose session this is, if it began at the university or at a platform that is registered."""
         of_platforms = [origin for p in platforms(book) for origin in p.origins.values()]
         return sessions.holder_of(book, token, {*self._origins, *of_platforms}, now)
+
+
+def not_for(person: Asker) -> Refusal:
+    """Return the answer for staff without the right that a route needs."""
+    return Refusal(403, f"This is not for the role of your token, {person.role.word}.")
 
 
 def keep_signed_in(

@@ -282,7 +282,7 @@ def person_of(launch: Launch, students: Sequence[StudentInfo]) -> Person:
     """
     platform, link = launch.platform, launch.link
     if launch.is_instructor and link.context and link.context in platform.staff_courses:
-        return Person(Role.STAFF, same(launch.value) or clean(launch.user, 100))
+        return Person(Role.INSTRUCTOR, same(launch.value) or clean(launch.user, 100))
     if not launch.value and not launch.is_instructor:
         raise Refusal(
             403,

@@ -20,6 +20,7 @@ from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
 from grader.gradebook import platforms, work
+from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.gradebook.tool_key import jwks
@@ -28,9 +29,10 @@ from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
 from grader.serve.door import Door
 from grader.serve.exercise import checked_in, rules_of, task_of
-from grader.serve.http import Refusal, answered, form_of
+from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.passback import MOST_LINES, id_of, link_rows
+from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
@@ -45,6 +47,7 @@ _STATIC = {
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
     "changes.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
+    "mark.js": (_OWN_TEMPLATES, "text/javascript"),
     "editor.js": (_OWN_TEMPLATES, "text/javascript"),
 }
 # A browser keeps the editor, which is large, until there is another one.
@@ -111,14 +114,15 @@ class Pages:
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
-            has_release=bool(self._server.handout),
+            has_release=bool(self._server.handout) and self._server.exam.has_downloads,
+            is_exam=self._server.exam.is_exam,
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
 
     async def the_class(self, request: Request) -> Response:
         """The class as it comes in, for staff."""
         try:
-            await self._server.identity.staff(request)
+            asker = await self._server.identity.staff(request, Right.READ)
         except Refusal as refusal:
             if refusal.status_code != 401:
                 raise
@@ -130,14 +134,15 @@ class Pages:
                 raise Refusal(400, "There is no such button.")
             await route(request)
             return RedirectResponse("/class", 303)
-        summary = await self._server.summaries.current()
+        summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        queue, newest, pieces, attention = await self._server.views.answer(
+        queue, newest, pieces, attention, reach = await self._server.views.answer(
             lambda views: (
-                views.queue(alive, fault),
-                views.newest(),
+                views.queue(asker, alive, fault),
+                views.newest(asker),
                 views.last_hour(),
-                views.attention(),
+                views.attention(asker),
+                asker.reach(views.book.students()),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -148,15 +153,23 @@ class Pages:
         ]
         return self._page(
             "class.html",
+            asker=asker,
+            may_run=asker.may(Right.RUN),
+            rubrics=self._rubrics() if asker.may(Right.MARK) else [],
             summary=summary,
             queue=queue,
             newest=newest,
-            stuck=self._server.practice.stuck.rows(self._server.course.exercises),
+            stuck=self._server.practice.stuck.rows(self._server.course.exercises, reach),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )
+
+    def _rubrics(self) -> list[str]:
+        """The exercises that a person marks by a rubric."""
+        course = self._server.course
+        return [each.id for each in course.exercises if rubric_of(course, each).is_file()]
 
     # --- the page to write in ---------------------------------------------------------------------
 
@@ -173,7 +186,9 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
-            has_release=bool(self._server.handout),
+            has_release=bool(self._server.handout) and self._server.exam.has_downloads,
+            exam=self._server.exam,
+            has_plot=self._server.drawing.has_plot(exercise),
             is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
@@ -186,13 +201,18 @@ class Pages:
     async def file(self, request: Request) -> Response:
         """A student's own file, as a download."""
         student, exercise = await self._api.writer_at(request)
+        self._server.exam.download()
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
 
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""
-        await self._server.identity.writer(request)
+        writer = await self._server.identity.writer(request)
+        if not writer.id.startswith(TRIAL):
+            # It has the tasks.
+            self._server.exam.enter(request)
+        self._server.exam.download()
         if not self._server.handout:
             raise Refusal(404, "This server offers no copy of the course.")
         name = safe_name(self._server.course.info().name)
@@ -214,21 +234,23 @@ class Pages:
 
     async def queue(self, request: Request) -> Response:
         """The requests of the class, and the form that answers one."""
-        author = (await self._server.identity.staff(request)).name
+        right = Right.MARK if request.method == "POST" else Right.READ
+        asker = await self._server.identity.staff(request, right)
         if request.method == "POST":
             form = await form_of(request, _REQUEST_BYTES)
             number, text = form.get("number", ""), form.get("answer", "")
             if not (number.isascii() and number.isdecimal() and len(number) < 10):
-                raise Refusal(422, "There is no such request.")
-            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, author))
+                raise Refusal(404, NO_REQUEST)
+            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, asker))
             return RedirectResponse("/class/requests", 303)
-        return self._page("requests.html", rows=await self._server.views.answer(_request_rows))
+        rows = await self._server.views.answer(lambda views: _request_rows(views, asker))
+        return self._page("requests.html", rows=rows, may_answer=asker.may(Right.MARK))
 
     # --- pass-back to platforms --------------------------------------------------------------------
 
     async def platforms(self, request: Request) -> Response:
         """The links of platforms, what each has, and the buttons that compare it and turn pass-back on."""
-        author = (await self._server.identity.staff(request)).name
+        author = (await self._server.identity.staff(request, Right.RUN)).name
         if request.method == "POST":
             form = await form_of(request)
             await self._pass_back(author, form)
@@ -307,10 +329,14 @@ class RequestRow(msgspec.Struct, frozen=True):
     exercise: ExerciseResult | None
 
 
-def _request_rows(views: Views) -> list[RequestRow]:
-    """The open requests, the oldest first, then the newest of those that are answered."""
+def _request_rows(views: Views, asker: Asker) -> list[RequestRow]:
+    """The open requests, the oldest first, then the newest of those that are answered.
+
+    They are of students that staff reaches.
+    """
     book = views.book
-    requests, names = book.requests(), book.names()
+    reach, names = asker.reach(book.students()), book.names()
+    requests = [r for r in book.requests() if reach is None or r.student in reach]
     answered = [request for request in reversed(requests) if not request.is_open]
     rows = []
     for request in (*open_requests(requests), *answered[:_MOST_ANSWERED]):

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
 import msgspec
@@ -49,7 +49,7 @@ class PassBack:
         self.rounds: dict[LinkKey, Round] = {}
         self.plans: dict[LinkKey, Round] = {}
         self._thread = threading.Thread(target=self._work, name="pass-back", daemon=True)
-        self._planner = ThreadPoolExecutor(1, thread_name_prefix="plan")
+        self._planning: dict[LinkKey, Future[Round]] = {}
 
     def start(self) -> None:
         """Start the thread."""
@@ -60,7 +60,6 @@ class PassBack:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._planner.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
 
@@ -83,19 +82,37 @@ class PassBack:
             self._changed.notify_all()
 
     def plan(self, platform: Platform, link: Link) -> Future[Round]:
-        """Have a link compared, without sending anything."""
+        """Have a link compared, without sending anything; while that goes on, it is not begun again."""
+        with self._changed:
+            if link.key in self._planning:
+                return self._planning[link.key]
+            future = self._planning[link.key] = Future()
 
-        def planned() -> Round:
-            self.plans[link.key] = compared(self._folder, platform, link)
-            return self.plans[link.key]
+        def planned() -> None:
+            try:
+                made = self.plans[link.key] = compared(self._folder, platform, link)
+            except BaseException as error:  # noqa: BLE001  # whoever waits gets it
+                future.set_exception(error)
+            else:
+                future.set_result(made)
+            finally:
+                with self._changed:
+                    del self._planning[link.key]
 
-        return self._planner.submit(planned)
+        # A daemon, as a pool's threads are not: no platform delays the end of the server.
+        threading.Thread(target=planned, name="plan", daemon=True).start()
+        return future
 
     # --- the thread -----------------------------------------------------------------------------
 
     def _work(self) -> None:
         while True:
-            key = self._next()
+            try:
+                key = self._next()
+            except Exception:
+                log.exception("pass-back cannot read the gradebook")
+                time.sleep(_PAUSES_SECONDS[0])
+                continue
             if key is None:
                 return
             try:

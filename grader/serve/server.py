@@ -17,6 +17,8 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
+from grader.serve.drawing import Drawing
+from grader.serve.exam import ExamDoor
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
@@ -70,6 +72,7 @@ class OpenServer(NamedTuple):
     hub: Hub
     judging: Judging
     practice: Practice
+    drawing: Drawing
     metrics: Metrics
     timezone: str
     waits_again: int
@@ -78,6 +81,7 @@ class OpenServer(NamedTuple):
     students: tuple[StudentInfo, ...]
     passback: PassBack
     handout: bytes
+    exam: ExamDoor
 
 
 @contextlib.contextmanager
@@ -103,6 +107,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
+        drawing = Drawing(course, options, is_here=not settings.scheduler)
+        stack.callback(drawing.close)
         server = OpenServer(
             course,
             Identity(views, settings.students, settings.github, _origins(settings)),
@@ -113,6 +119,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             hub,
             judging,
             practice,
+            drawing,
             metrics,
             views.ask(lambda views: views.book.policy.rules.timezone).result(),
             waits_again,
@@ -121,6 +128,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             settings.students,
             passback,
             settings.handout,
+            ExamDoor(course),
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)

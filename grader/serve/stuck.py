@@ -7,7 +7,7 @@ forgets it. The event loop alone calls this.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -47,15 +47,22 @@ class Stuck:
         self._newest[key] = now, msgspec.structs.replace(result, tests=tuple(first), output="")
         self._forget(now)
 
-    def rows(self, exercises: Sequence[Exercise]) -> list[StuckRow]:
+    def rows(
+        self, exercises: Sequence[Exercise], reach: Collection[str] | None = None
+    ) -> list[StuckRow]:
         """Return the exercises at which somebody is stuck, those with most first.
 
-        Only findings that at least two students share are told.
+        With a `reach`, only these students are counted. Only findings that at least two students share are
+        told.
         """
         self._forget(time.monotonic())
         rows = []
         for exercise in exercises:
-            results = [r for (_, name), (_, r) in self._newest.items() if name == exercise.id]
+            results = [
+                result
+                for (student, name), (_, result) in self._newest.items()
+                if name == exercise.id and (reach is None or student in reach)
+            ]
             stuck, mistakes = [result for result in results if result.tests], Mistakes()
             for number, result in enumerate(stuck):
                 mistakes.add(result, number)

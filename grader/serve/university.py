@@ -225,7 +225,7 @@ class University:
             if isinstance(group, str)
         )
         if has_group or same(value) in map(same, sign_in.staff):
-            return Person(Role.STAFF, same(value))
+            return Person(Role.INSTRUCTOR, same(value))
         if (student := self._people.student(value)) is None:
             raise Refusal(
                 403,

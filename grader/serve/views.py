@@ -22,13 +22,14 @@ from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, drafts, queue
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import attempts_at
-from grader.gradebook.queue import JobState
+from grader.gradebook.queue import JobState, Role
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import handed_in, result_of
 from grader.judge.scoring import with_extra_credit
 from grader.results import Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS
 from grader.serve.exercise import text_of
+from grader.serve.roles import Asker
 from grader.serve.threads import BookThread
 from grader.text import utc
 
@@ -312,9 +313,9 @@ class Views:
                 return attempt.submitted_at, file.source
         return None
 
-    def queue(self, judges: int, fault: str) -> QueueAnswer:
-        """The queue and the judges."""
-        now = time.time()
+    def queue(self, asker: Asker, judges: int, fault: str) -> QueueAnswer:
+        """The queue and the judges; the jobs that are judged now are those of students that staff reaches."""
+        now, reach = time.time(), asker.reach(self.book.students())
         counts, waits = queue.counts(self.book), queue.waits_since(self.book, now - HOUR)
         waited = [max(wait.started_at - wait.queued_at, 0.0) for wait in waits if wait.started_at]
         judged = [wait.ended_at - wait.started_at for wait in waits if wait.started_at]
@@ -329,6 +330,7 @@ class Views:
                     job.student, job.exercise, round(max(now - since, 0.0), 1), job.priority > 0
                 )
                 for job, since in queue.running(self.book)
+                if reach is None or job.student in reach
             ),
             accepted_last_hour=len(queue.accepted_between(self.book, now - HOUR, now)),
             judged_last_hour=len(waits),
@@ -338,9 +340,9 @@ class Views:
             clock=self.book.facts.clock,
         )
 
-    def newest(self) -> list[ClassSubmission]:
-        """What came in last, of all students."""
-        names = self.book.names()
+    def newest(self, asker: Asker) -> list[ClassSubmission]:
+        """What came in last, of all students that staff reaches."""
+        names, reach = self.book.names(), asker.reach(self.book.students())
         return [
             ClassSubmission(
                 handed.id,
@@ -349,12 +351,14 @@ class Views:
                 utc(handed.accepted_at),
                 queue.states_of(self.book, handed.attempt),
             )
-            for handed in queue.newest(self.book, _MOST_LISTED)
+            for handed in queue.newest(self.book, _MOST_LISTED, reach)
         ]
 
-    def attention(self) -> list[StudentAttention]:
-        """What a person should look at, student by student."""
-        return by_student(self.book.attention(), _MOST_LISTED)
+    def attention(self, asker: Asker) -> list[StudentAttention]:
+        """What a person should look at, student by student, of those that staff reaches."""
+        reach = asker.reach(self.book.students())
+        entries = [e for e in self.book.attention() if reach is None or e.student in reach]
+        return by_student(entries, _MOST_LISTED)
 
     def last_hour(self) -> list[int]:
         """How many submissions were accepted in each five minutes of the last hour, oldest first."""
@@ -406,10 +410,29 @@ class ClassSummary(msgspec.Struct, frozen=True):
 
 
 class ClassSummaries:
-    """The newest summary; it reads with a gradebook of its own, so that no student waits for it."""
+    """The newest summaries, of the class and of the sections of each assistant.
+
+    They are read with a gradebook of their own, so that no student waits for it.
+    """
 
     def __init__(self, books: BookThread[Gradebook]) -> None:
-        self._books = books
+        self.books = books
+        self._of: dict[tuple[bool, tuple[str, ...]], _Summaries] = {}
+
+    async def current(self, asker: Asker) -> ClassSummary:
+        """The newest summary of the students that staff reaches."""
+        # Without a section an assistant reaches nobody, and the others reach all.
+        reach = asker.role is Role.ASSISTANT, asker.sections
+        if reach not in self._of:
+            self._of[reach] = _Summaries(self.books, asker)
+        return await self._of[reach].current()
+
+
+class _Summaries:
+    """The newest summary of the students that a member of staff reaches."""
+
+    def __init__(self, books: BookThread[Gradebook], asker: Asker) -> None:
+        self._books, self._asker = books, asker
         self._newest: ClassSummary | None = None
         self._made_at = 0.0
         self._making: asyncio.Task[ClassSummary] | None = None
@@ -429,17 +452,21 @@ class ClassSummaries:
 
     async def _made(self) -> ClassSummary:
         try:
-            self._newest = await self._books.answer(summarized_class)
+            self._newest = await self._books.answer(
+                lambda book: summarized_class(book, self._asker)
+            )
             self._made_at = time.monotonic()
             return self._newest
         finally:
             self._making = None
 
 
-def summarized_class(book: Gradebook) -> ClassSummary:
-    """The class as the gradebook has it now."""
+def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
+    """The students that staff reaches, as the gradebook has them now."""
     tally, counts = Tally(), book.attempt_counts()
-    for entry in book.entries():
+    reach = asker.reach(book.students())
+    of_some = (book.entry_of(student) for student in sorted(reach or ()))
+    for entry in book.entries() if reach is None else filter(None, of_some):
         tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
     views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     rows = [

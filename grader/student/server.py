@@ -137,6 +137,59 @@ def standing(server: Server) -> dict[str, Any]:
     return msgspec.json.decode(answer, type=dict[str, Any])
 
 
+class StaffPoints(msgspec.Struct, frozen=True):
+    """The points of a student in the answer to staff; see docs/openapi.json."""
+
+    student: str
+    name: str
+    exercise: str
+    score: float
+    max_score: float
+    seen: str
+
+
+def holder(server: Server) -> tuple[str, str]:
+    """Return the name of the token's holder, and the title of the course; raises ServerError."""
+    try:
+        own = standing(server)
+    except ServerError as refused:
+        cause = refused.__cause__
+        if not (isinstance(cause, urllib.error.HTTPError) and cause.code == 403):
+            raise
+        # The token may be one of staff.
+        answer = _asked(server, "GET", "/api/staff/me")
+        staff = msgspec.json.decode(answer, type=dict[str, Any])
+        return f"{staff['name']}, {staff['role']}", str(staff["title"])
+    return str(own["name"] or own["student"]), str(own["title"])
+
+
+def points_of(server: Server, student: str, exercise: str) -> StaffPoints:
+    """Return the points of a student, for staff; raises GraderError."""
+    query = urllib.parse.urlencode({"student": student, "exercise": exercise})
+    return _staff_points(_asked(server, "GET", f"/api/staff/corrections?{query}"))
+
+
+def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
+    """Change the points that were `seen`, and return those afterwards.
+
+    The `change` has the fields of the server's `CorrectionRequest`. If an answer is lost, the request is sent
+    again; it changes nothing twice, since the state is another one then.
+
+    Raises SubmissionError if the change is impossible, ServerError for anything else.
+    """
+    sent = {"student": seen.student, "exercise": seen.exercise, "seen": seen.seen, **change}
+    return _staff_points(
+        _asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
+    )
+
+
+def _staff_points(answer: bytes) -> StaffPoints:
+    try:
+        return msgspec.json.decode(answer, type=StaffPoints)
+    except msgspec.DecodeError as error:
+        raise ServerError(f"The server's answer cannot be read: {error}.") from error
+
+
 def hand_in(server: Server, files: Mapping[str, bytes]) -> ServerAnswer:
     """Hand files in; if an answer is lost, try again as the same submission.
 

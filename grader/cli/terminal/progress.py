@@ -133,13 +133,18 @@ class VerifyDisplay(ProgressBar):
         super().__init__("modules")
         self._lock = threading.Lock()
         self._course, self._seeds, self._write = course, seeds, write
-        self._exercise: Exercise | None = None
+        self._begun: list[str] = []
 
     def judged(self, exercise: Exercise, module: str) -> None:  # noqa: ARG002  # as verify calls it
-        """Count one more module; several threads call this."""
+        """Count one more module; several threads call this.
+
+        The last modules of an exercise may end when the next one has begun; they are not counted.
+        """
         with self._lock:
-            if exercise is not self._exercise:
-                self._exercise = exercise
+            if exercise.id in self._begun[:-1]:
+                return
+            if exercise.id not in self._begun:
+                self._begun.append(exercise.id)
                 from grader.course.mutants import wrong_answers
 
                 # The stub once, the solution and the right answers under each seed, and the wrong answers.

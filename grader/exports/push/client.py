@@ -65,10 +65,11 @@ class NoJson(Unclear):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The JSON of an answer, and the address of the next page, if there is one."""
+    """The JSON of an answer, the address of the next page, if there is one, and its length in bytes."""
 
     value: Any
     next_page: str = ""
+    length: int = 0
 
 
 class Body(NamedTuple):
@@ -87,13 +88,20 @@ class Client:
     """Requests to one platform.
 
     `platform` is its name in messages, and `address` begins every address that is asked. The `token` is
-    replaced by an ellipsis in every text that comes back.
+    replaced by an ellipsis in every text that comes back. Of an answer, and of a list in pages, at most
+    `most_bytes` are read.
     """
 
     def __init__(
-        self, platform: str, address: str, token: str, headers: Mapping[str, str] | None = None
+        self,
+        platform: str,
+        address: str,
+        token: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
-        self.platform, self.address = platform, address
+        self.platform, self.address, self._most = platform, address, most_bytes
         self._token, self._headers = token, dict(headers or {})
 
     def read(
@@ -118,14 +126,17 @@ class Client:
         If there is more than one page, the query `longer` asks for longer ones. Raises Refused, or PushError,
         also for a list that does not end.
         """
-        read = set[str]()
+        read, length = set[str](), 0
         while url and url not in read:
-            if len(read) == _MOST_PAGES:
-                raise PushError(f"{self.platform} links more than {_MOST_PAGES} pages of a list.")
             read.add(url)
             answer = self.read(url, accept=accept)
             if answer.next_page and longer and len(read) == 1:
                 answer = self.read(with_query(url, longer), accept=accept)
+            length += answer.length
+            if len(read) > _MOST_PAGES or length > self._most:
+                raise PushError(
+                    f"{self.platform} gives a list of too many pages, or too long ones."
+                )
             yield answer.value
             url = answer.next_page
 
@@ -169,11 +180,13 @@ class Client:
         request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310 (checked)
         with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
             found = _NEXT_PAGE.search(", ".join(answer.headers.get_all("Link") or ()))
-            text = answer.read(MOST_BYTES)
+            text = answer.read(self._most + 1)
+        if len(text) > self._most:
+            raise PushError(f"{self.address} gives an answer of more than {self._most:,} bytes.")
         if not answers:
             return Answer(None)
         try:
-            return Answer(msgspec.json.decode(text), found[1] if found else "")
+            return Answer(msgspec.json.decode(text), found[1] if found else "", len(text))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NoJson(
                 f"{self.address} gives an answer that is not {self.platform}'s: {self.clean(text)}"
@@ -193,7 +206,7 @@ class Client:
 
     def _body_of(self, error: urllib.error.HTTPError) -> bytes:
         try:
-            return bytes(error.read(MOST_BYTES))
+            return bytes(error.read(self._most))
         except (OSError, http.client.HTTPException):
             return b""
         finally:

@@ -45,12 +45,13 @@ _SEED = 0
 
 
 class Request(msgspec.Struct, frozen=True, tag="request"):
-    """A request to draw this source, beside the `reference`, the solution's source."""
+    """A request to draw this source, beside the `reference`, the solution's source, behind `required_walls`."""
 
     course: str
     exercise: str
     source: bytes
     reference: bytes | None = None
+    required_walls: tuple[str, ...] = ()
 
 
 class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
@@ -111,10 +112,11 @@ def _drawn(request: Request, sandboxes: SandboxSource) -> Drawn | NotDrawn:
     try:
         with contextlib.ExitStack() as stack:
             given = course.given(exercise)
-            run = stack.enter_context(_runs(sandboxes, exercise, request.source, given, file))
+            of_file = given, file, request.required_walls
+            run = stack.enter_context(_runs(sandboxes, exercise, request.source, *of_file))
             measures = {"your code": lambda: _experiment(run, plot)}
             if (source := request.reference) is not None:
-                reference = stack.enter_context(_runs(sandboxes, exercise, source, given, file))
+                reference = stack.enter_context(_runs(sandboxes, exercise, source, *of_file))
                 measures["the reference"] = lambda: _reference(reference, plot, file)
             parts = runs_in_turn(measures, getattr(plot, "RUNS", 1), exercise.seconds)
             own, note = _own_figure(run, plot, parts["your code"][0])
@@ -149,9 +151,10 @@ def _runs(
     source: bytes,
     given: Mapping[str, bytes],
     file: Path,
+    required_walls: tuple[str, ...],
 ) -> Iterator[Run]:
     """Yield a function that runs one of the experiment's functions beside a source, with the time of a test."""
-    session = Session(sandboxes, exercise, source, given=given)
+    session = Session(sandboxes, exercise, source, given=given, required_walls=required_walls)
     student = Student(session, file)
 
     def run(function: str, *arguments: Any) -> Any:

@@ -297,7 +297,28 @@ def test_a_list_without_an_end_is_given_up(lti: LtiPushing) -> None:
     lti.platform.override = endless
     done = lti()
     assert done.exit_code == 3
-    assert "pages of a list" in done.stderr
+    assert "a list of too many pages" in done.stderr
+
+
+def test_long_pages_are_given_up_before_they_fill_the_memory(lti: LtiPushing) -> None:
+    pages = [0]
+
+    def long(path: str) -> Any:
+        if not path.startswith("/members"):
+            return None
+        pages[0] += 1
+        link = f'<{lti.platform.address}/members?page={pages[0]}>; rel="next"'
+        return 200, {"Link": link}, b'{"members": []}' + b" " * (1 << 20)
+
+    lti.platform.override = long
+    done = lti()
+    assert done.exit_code == 3
+    assert "or too long ones" in done.stderr
+    assert pages[0] < 12
+    lti.platform.override = lambda path: (
+        (200, {}, b'{"members": []}' + b" " * (9 << 20)) if path == "/members" else None
+    )
+    assert "an answer of more than" in lti().stderr
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, platforms
-from grader.gradebook.platforms import Link, Platform, changing_platforms
+from grader.gradebook.platforms import Link, Platform, TurnedOn, changing_platforms
 
 CANVAS = Platform(
     issuer="https://canvas.example.edu",
@@ -123,3 +123,32 @@ def test_a_platform_on_this_machine_needs_no_tls(book: Gradebook) -> None:
     here = msgspec.structs.replace(CANVAS, token="http://127.0.0.1:8000/token")
     platforms.add_platform(book, here)
     assert platforms.platforms(book) == [here]
+
+
+def test_links_without_a_column_share_that_of_their_course(book: Gradebook) -> None:
+    """As links that open single exercises do."""
+    platforms.add_platform(book, CANVAS)
+    columnless = msgspec.structs.replace(LINK, lineitem="")
+
+    def keep(link: Link, **changes: str) -> Link:
+        platforms.keep_launch(book, changed := msgspec.structs.replace(link, **changes))
+        return changed
+
+    def linked() -> list[Link]:
+        return [link for _, link in platforms.linked(book)]
+
+    selected = keep(columnless, resource="")
+    assert linked() == [selected]
+    first = keep(columnless, resource="r1")
+    keep(columnless, resource="r2")
+    assert linked() == [first]
+    platforms.turn_on(book, first.key, TurnedOn("prof", "2026-11-30T00:00:00Z"))
+    graded = keep(LINK, resource="r3")
+    assert linked() == [first, graded], "what is on is never out of sight"
+    platforms.turn_off(book, first.key)
+    assert linked() == [graded]
+    elsewhere = keep(LINK, context="c13")
+    assert linked() == [graded, elsewhere]
+    assert platforms.chosen_link(book, "c13") == (CANVAS, elsewhere)
+    platforms.remove_platform(book, CANVAS.issuer, CANVAS.client_id)
+    assert linked() == []

@@ -37,7 +37,8 @@ def course(tmp_path: Path, write_course: WriteCourse, monkeypatch: pytest.Monkey
 
 
 def status(course: Course, source: str, *, learn: bool) -> Status:
-    with judges(preload=("torch",)) as (judge,):
+    # Without torch, whose import takes longer than all that is judged here.
+    with judges() as (judge,):
         (exercise,) = course.exercises
         judgment = judge_source(
             judge, course, exercise, source.encode(), GradingOptions(), learn=learn

@@ -107,9 +107,8 @@ def test_without_builds_on_nothing_is_carried(judged: JudgeSource) -> None:
 def test_what_cannot_stand_in_leaves_the_first_end(judged: JudgeSource, call: str) -> None:
     head = "from threading import Thread\ngot = []\n"
     source = f"{head}{WRONG}def total(x, factor=3.0):\n    return {call}.sum()\n"
-    tests = by_name(
-        judged(source, SUITE.replace(', after="test_scale"', ""), solution=SOLUTION, extra=EXTRA)
-    )
+    suite = SUITE.replace(', after="test_scale"', "")
+    tests = by_name(judged(source, suite, solution=SOLUTION, extra=EXTRA, seconds=2))
     assert tests["test_total"].outcome in (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
     assert tests["test_total"].stood_in == ()
 

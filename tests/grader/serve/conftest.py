@@ -28,9 +28,13 @@ __all__ = ["axe", "browser"]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 SOLUTION = (PLAIN / "solutions" / "text" / "greeting.py").read_bytes()
 STUDENTS = ("ada", "bob", "eve")
-ROSTER = "id,name,email,repository\n" + "".join(
-    f"{name},{name.title()} Test,{name}@example.org,org/lab-{name}\n" for name in STUDENTS
+SECTIONS = {"ada": "A", "bob": "B", "eve": "B"}
+ROSTER = "id,name,email,repository,section\n" + "".join(
+    f"{name},{name.title()} Test,{name}@example.org,org/lab-{name},{SECTIONS[name]}\n"
+    for name in STUDENTS
 )
+# The rights of staff beside those of `staff`, who is an instructor; the assistant has section A.
+ROLES = {"owner": Role.OWNER, "assistant": Role.ASSISTANT, "observer": Role.OBSERVER}
 # What a test waits for takes a second here; a busy machine is given minutes.
 PATIENCE_SECONDS = 240
 # The last lines of a log that a failure is told with.
@@ -58,7 +62,10 @@ class Served:
         (folder / "class.csv").write_text(ROSTER, encoding="utf-8")
         with queue.changing_tokens(self.results) as book:
             self.tokens = {n: queue.make_token(book, Role.STUDENT, n, 0.0) for n in STUDENTS}
-            self.staff = queue.make_token(book, Role.STAFF, "prof", 0.0)
+            self.staff = queue.make_token(book, Role.INSTRUCTOR, "prof", 0.0)
+            for name, role in ROLES.items():
+                sections = ["A"] if role is Role.ASSISTANT else []
+                self.tokens[name] = queue.make_token(book, role, name, 0.0, sections)
         if policy:
             self.course = folder / "course"
             _copy(course, self.course)
@@ -155,7 +162,7 @@ class Served:
         body: bytes | None = None,
         headers: Mapping[str, str] = {},
     ) -> Answer:
-        """Send a request with the token of a student, or of `staff`."""
+        """Send a request with the token of a student, of `staff`, or of another role."""
         token = self.staff if who == "staff" else self.tokens.get(who, who)
         told = {"Authorization": f"Bearer {token}"} if token else {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)

@@ -220,6 +220,7 @@ WRITING = (
     ("PUT", "/api/exercises/greeting/draft"),
     ("GET", "/api/exercises/greeting/versions/1"),
     ("POST", "/api/exercises/greeting/practice"),
+    ("POST", "/api/exercises/greeting/plot"),
 )
 OF_STUDENTS = (
     *WRITING,

@@ -155,13 +155,17 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
         practiced(served, who, "word_count", WRONG.read_bytes())
     if not served.ask("GET", "/class/requests", "staff").body.count(b"Why is it so?"):
         form(served, "/requests", "bob", exercise="word_count", message="Why is it so?")
-    staff = ("/class", "/class/requests", "/class/platforms", "/exercise/greeting")
+    staff = [
+        *("/class", "/class/requests", "/class/platforms", "/exercise/greeting"),
+        *("/class/students/eve", "/class/mark/greeting"),
+    ]
     pages = [("", "/"), ("eve", "/"), *(("staff", path) for path in staff)]
     for who, path in pages:
         sign_out(view, served)
         if who:
             sign_in(view, served, who)
         view.get(address(served, path))
+        view.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
         for size in (DESK, PHONE):
             resize(view, size)
             wide = (

@@ -14,10 +14,12 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from starlette.routing import Route
 
+from grader.gradebook.corrections import Kind
 from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.door import Door
 from grader.serve.pages import Pages
+from grader.serve.staff_pages import StaffPages
 from tests.grader.exports.platforms import LtiServer
 from tests.grader.exports.platforms import serving as serving_platform
 from tests.grader.exports.report.test_browser import light, resize
@@ -26,6 +28,8 @@ from tests.grader.serve.test_browser import address, sign_in, sign_out, until
 from tests.grader.serve.test_passback import launched
 from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_staff import HELD, change, kept, seen
+from tests.grader.serve.test_staff import page as student_page
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -51,6 +55,7 @@ ENDS = {
     "Hand in": ("read the verdict",),
     "Reset": ("handed out",),
 }
+_FIELDS = "textarea, input:not([type=hidden], [type=checkbox])"
 # Each page, and the buttons that each of those who may read it finds there.
 BUTTONS = {
     "/": {"": ["Sign in"], "ada": ["Hand in", "Ask", "Sign out"]},
@@ -59,8 +64,22 @@ BUTTONS = {
         "ada": ["Run", "Hand in", "Reset", "Sign out"],
         "staff": ["Run", "Reset", "Sign out"],
     },
-    "/class": {"": ["Sign in"], "staff": ["Pause the judging", "Go on judging", "Sign out"]},
-    "/class/requests": {"staff": ["Answer", "A further answer", "Sign out"]},
+    "/class": {
+        "": ["Sign in"],
+        "staff": ["Pause the judging", "Go on judging", "Sign out"],
+        "observer": ["Sign out"],
+    },
+    "/class/students/eve": {
+        "staff": ["Change", "Take back", "Release the points", "Sign out"],
+        "observer": ["Sign out"],
+    },
+    "/class/mark/greeting": {
+        "staff": ["Add the comment", "Remove", "Skip", "Save, next file", "Stop", "Sign out"]
+    },
+    "/class/requests": {
+        "staff": ["Answer", "A further answer", "Sign out"],
+        "observer": ["Sign out"],
+    },
     "/class/platforms": {
         "staff": [
             *("Show what would be sent", "Turn pass-back on", "Send now", "Turn pass-back off"),
@@ -138,9 +157,11 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
         return True
 
     def fill(own: WebElement) -> None:
-        for field in own.find_elements(By.CSS_SELECTOR, "textarea, input:not([type=hidden])"):
+        for field in own.find_elements(By.CSS_SELECTOR, _FIELDS):
             texts = {"file": str(file), "password": served.tokens["eve"]}
-            field.send_keys(texts.get(field.get_attribute("type") or "", "So?"))
+            texts |= {"decimal": "-0.1", "numeric": "1"}
+            kind = field.get_attribute("inputmode") or field.get_attribute("type") or ""
+            field.send_keys(texts.get(kind, "So?"))
 
     def is_another(_: Chrome) -> bool:
         try:
@@ -159,7 +180,7 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
-@pytest.mark.parametrize("who", ["", "ada", "staff"])
+@pytest.mark.parametrize("who", ["", "ada", "staff", "observer"])
 def test_every_button_of_every_page_works_and_the_console_stays_empty(
     view: Chrome, crowded: Served, who: str, size: tuple[int, int], tmp_path: Path
 ) -> None:
@@ -167,6 +188,10 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
     if who == "staff":
         exercise = ("greeting", "word_count")[SIZES.index(size)]
         assert form(crowded, "/requests", "eve", exercise=exercise, message="Why?").status == 303
+        held = {"greeting.py": HELD + b"# %d\n" % SIZES.index(size)}
+        crowded.judged("eve", crowded.hand_in("eve", held).json["id"])
+        state = seen(student_page(crowded, "eve"))
+        assert change(crowded, "eve", "staff", state, points="-0.2", reason="So.").status == 303
     file = tmp_path / "greeting.py"
     file.write_bytes(marked(SIZES.index(size)))
     for path, readers in BUTTONS.items():
@@ -187,10 +212,13 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
             heard = console(view)
             assert heard == [], (path, label, heard)
             assert "That did not work" not in view.page_source, (path, label)
+            assert not view.find_elements(By.CSS_SELECTOR, "[role=alert]"), (path, label)
     if who == "ada":
         assert sql(crowded, "SELECT count(*) FROM requests WHERE student = 'ada'") != [(0,)]
     if who == "staff":
         assert sql(crowded, "SELECT count(*) FROM answers WHERE text = 'So?'") != [(0,)]
+        made = [(student, kind) for student, kind, *_ in kept(crowded)]
+        assert ("eve", Kind.RELEASE) in made and ("eve", Kind.ADD) in made
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
@@ -210,11 +238,12 @@ def test_all_of_a_student_s_table_is_to_be_seen(
 def test_no_page_is_left_out() -> None:
     pages = {
         route.path
-        for route in routes(Api.__new__(Api), Pages.__new__(Pages), Door.__new__(Door))
+        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages, Door)))  # type: ignore[arg-type]
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
     pages = {path.replace("{exercise}", "greeting") for path in pages}
     pages -= {"/exercise/greeting/file", "/release"}
+    pages = {path.replace("{student:path}", "eve") for path in pages}
     # Those of a sign-in elsewhere are opened in test_university_browser and test_launch_browser.
     elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university", "/lti/")
     others = {path for path in pages if path.startswith(elsewhere)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import http.client
 import re
 import threading
 import time
@@ -172,6 +174,12 @@ def test_points_that_a_person_entered_there_stay(
     assert platform.grades[ADA] == 2.5
 
 
+def asked_for_a_plan(served: Served, platform: LtiServer) -> None:
+    """Press the button, and wait as long as the server does."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        press(served, platform, "plan")
+
+
 def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
     serving: Callable[..., Served], platform: LtiServer
 ) -> None:
@@ -190,6 +198,9 @@ def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
     try:
         hand_in(served, "bob")
         assert is_met.wait(PATIENCE_SECONDS)
+        # Nor does a plan, for which a browser waits.
+        planning = threading.Thread(target=asked_for_a_plan, args=(served, platform), daemon=True)
+        planning.start()
         for number in range(3):
             hand_in(served, "eve", marked(number))
         assert "Pass-back is on" in page(served)

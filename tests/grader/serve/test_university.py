@@ -521,7 +521,7 @@ def test_a_session_ends_with_its_rules_its_time_or_a_word_of_staff(
     with queue.changing_tokens(served.results) as book:
         token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)
         origins = {"here"}
-        assert sessions.holder_of(book, token, origins, 19.9) == (Role.STUDENT, "ada")
+        assert sessions.holder_of(book, token, origins, 19.9) == queue.Holder(Role.STUDENT, "ada")
         assert sessions.holder_of(book, token, origins, 20.0) is None
         assert sessions.holder_of(book, token, {"there"}, 11.0) is None
         assert sessions.holder_of(book, token[:-1], origins, 11.0) is None

@@ -1,0 +1,104 @@
+"""Plots of the page to write in: the picture of `grade plot`, of the text in the editor.
+
+Theory of operation. Pictures are drawn one at a time, each by processes of its own that end with it. The code
+runs in sandboxes, and matplotlib is imported by the process that draws, not here. The judges have one processor
+less meanwhile, so a student draws few pictures, few wait, and none is begun while hand-ins wait. With a cluster
+there are none: students' code does not run on the server's machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import GraderError
+from grader.grading import settle
+from grader.judge.assignment import GradingOptions
+from grader.judge.process import Judge, judges
+from grader.serve.http import Refusal
+from grader.serve.turns import Rate
+from grader.student.plots.plot import PROGRAM, drawn_by
+from grader.student.plots.process import Drawn, Request
+from grader.submissions import ExerciseFile
+from grader.text import clean_lines, counted
+
+# Of one student, for all exercises together.
+MOST_PLOTS, PLOTS_SECONDS = 10, 600
+# Of all students: each takes a few seconds.
+MOST_WAITING = 5
+_AGAIN_SECONDS = 30
+_LONGEST_MESSAGE = 1500
+
+
+class Drawing:
+    """Draws one picture at a time, from the first `draw` until `close`; the event loop calls this."""
+
+    def __init__(self, course: Course, options: GradingOptions, *, is_here: bool) -> None:
+        self._course, self._options, self._is_here = course, options, is_here
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="plot")
+        self._rate = Rate(MOST_PLOTS, PLOTS_SECONDS)
+        self._waiting = 0
+        self._judge: Judge | None = None
+        self._closed = False
+
+    def has_plot(self, exercise: Exercise) -> bool:
+        """Whether the exercise has an experiment that is drawn here."""
+        return self._is_here and self._course.plot(exercise).is_file()
+
+    async def draw(self, student: str, exercise: Exercise, source: bytes, urgent: int) -> bytes:
+        """Return the picture of a student's text as a PNG, unless so many hand-ins are urgent.
+
+        Raises Refusal without one: 422 tells what is wrong with the code.
+        """
+        if not self.has_plot(exercise):
+            raise Refusal(404, f"{exercise.id} has no plot here.")
+        if wait := self._rate.wait(student):
+            often = (
+                f"{counted(MOST_PLOTS, 'plot')} within {PLOTS_SECONDS // 60} minutes are the most."
+            )
+            raise Refusal(429, f"{often} Wait {counted(wait, 'second')}.", retry_after=wait)
+        if urgent or self._waiting >= MOST_WAITING:
+            raise Refusal(
+                503, "The judges are busy: plot it in a moment.", retry_after=_AGAIN_SECONDS
+            )
+        self._rate.add(student)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._drawn, exercise, source
+            )
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """End the picture that is being drawn, and draw no more."""
+        self._closed = True
+        if (judge := self._judge) is not None:
+            judge.end()
+        self._thread.shutdown(cancel_futures=True)
+
+    def _drawn(self, exercise: Exercise, source: bytes) -> bytes:
+        """Draw, in a thread that outlives the processes; raises Refusal."""
+        settled = settle(self._course, exercise, ExerciseFile(source), self._options)
+        if settled is not None:
+            raise Refusal(422, f"No picture yet. {clean_lines(settled.message, _LONGEST_MESSAGE)}")
+        request = Request(
+            str(self._course.folder / "course.toml"),
+            exercise.id,
+            source,
+            required_walls=self._options.required_walls,
+        )
+        try:
+            with judges(preload=exercise.preload, program=PROGRAM) as (judge,):
+                self._judge = judge
+                if self._closed:
+                    raise Refusal(503, "The server ends.", retry_after=_AGAIN_SECONDS)
+                drawn = drawn_by(judge, request)
+        except GraderError as error:
+            raise Refusal(500, "This is a fault of the grader, and costs you nothing.") from error
+        finally:
+            self._judge = None
+        if isinstance(drawn, Drawn):
+            return drawn.picture
+        raise Refusal(422, f"No picture yet. {clean_lines(drawn.message, _LONGEST_MESSAGE)}")

@@ -1,0 +1,67 @@
+"""An assignment that is an exam: from when, from where, and how students may write and hand in.
+
+The desk decides about the end of the exam, at the moment in which a submission would be kept. What none of this
+prevents is in docs/serve.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+
+from starlette.requests import Request
+
+from grader.course.assignments import Exam
+from grader.course.manifest import Course
+from grader.gradebook.times import moment
+from grader.serve.http import Refusal
+from grader.text import utc
+
+
+class ExamDoor:
+    """What the routes ask about an exam; without one, everything is allowed."""
+
+    def __init__(self, course: Course) -> None:
+        assignment = course.assignment
+        self._assignment = assignment
+        exam = None if assignment is None else assignment.exam
+        self.is_exam = exam is not None
+        rules = exam or Exam()
+        self.has_hints, self.has_downloads = rules.hints, rules.downloads
+        self._networks = tuple(map(ipaddress.ip_network, rules.networks))
+
+    def enter(self, request: Request) -> None:
+        """Raise Refusal for a student before the exam opens, or outside of its networks."""
+        if not self.is_exam:
+            return
+        assert self._assignment is not None
+        opens = self._assignment.opens_at
+        if datetime.datetime.now(datetime.UTC) < opens:
+            when = moment(utc(opens), self._assignment.timezone)
+            raise Refusal(403, f"The exam opens at {when}, by the clock of the server.")
+        if self._networks and not self._is_inside(request):
+            raise Refusal(403, "The exam can be written only in its own network.")
+
+    def hand_in(self, request: Request) -> None:
+        """Raise Refusal for a hand-in that does not come from the page, or may not enter."""
+        self.enter(request)
+        if self.is_exam and "authorization" in request.headers:
+            raise Refusal(403, "This is an exam: hand in on the page of the exercise.")
+
+    def download(self) -> None:
+        """Raise Refusal if nothing may be downloaded."""
+        if not self.has_downloads:
+            raise Refusal(403, "In this exam nothing is downloaded.")
+
+    def _is_inside(self, request: Request) -> bool:
+        host = "" if request.client is None else request.client.host
+        try:
+            address = ipaddress.ip_address(host)
+            forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+            # A proxy on this machine appends the address that it saw; others' words are not believed.
+            if address.is_loopback and forwarded:
+                address = ipaddress.ip_address(forwarded)
+        except ValueError:
+            return False
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in self._networks)

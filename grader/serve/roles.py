@@ -1,0 +1,60 @@
+"""The roles of staff: the rights of each, and the students that each reaches.
+
+Every route for staff names the right that it needs, as an argument of `Identity.staff`. An assistant has it for
+students of certain sections: any other student is a 404 there, and is left out of every list.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from grader.gradebook.queue import Role
+from grader.results import StudentInfo
+from grader.submissions.roster import is_in_group
+
+
+class Right(enum.Enum):
+    """A right of staff: read the class, change points and answer requests, or run the server."""
+
+    READ = "read"
+    MARK = "mark"
+    RUN = "run"
+
+
+RIGHTS = {
+    Role.OWNER: frozenset(Right),
+    Role.INSTRUCTOR: frozenset(Right),
+    Role.ASSISTANT: frozenset([Right.READ, Right.MARK]),
+    Role.OBSERVER: frozenset([Right.READ]),
+    Role.STUDENT: frozenset[Right](),
+}
+
+
+class Asker(NamedTuple):
+    """The person behind a request: a `student`, or staff, with the `name` of the token.
+
+    Only an assistant has `sections`.
+    """
+
+    role: Role
+    student: StudentInfo | None = None
+    name: str = ""
+    sections: tuple[str, ...] = ()
+
+    def may(self, right: Right) -> bool:
+        """Whether the person has a right of staff."""
+        return right in RIGHTS[self.role]
+
+    def sees(self, student: StudentInfo) -> bool:
+        """Whether a member of staff reaches a student."""
+        if self.role is not Role.ASSISTANT:
+            return self.role is not Role.STUDENT
+        return any(is_in_group(student, "section", name) for name in self.sections)
+
+    def reach(self, students: Iterable[StudentInfo]) -> frozenset[str] | None:
+        """Return the ids of the students that a member of staff reaches; None for the whole class."""
+        if self.role is not Role.ASSISTANT:
+            return None
+        return frozenset(student.id for student in students if self.sees(student))

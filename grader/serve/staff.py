@@ -1,0 +1,225 @@
+"""What the pages for staff show: a student's attempts and changes of points, and the files to mark."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grader.gradebook import Gradebook, marking
+from grader.gradebook.adjusting import corrections_about, state_of
+from grader.gradebook.anonymous import pseudonyms_of, student_of
+from grader.gradebook.corrections import Correction, correction_words
+from grader.gradebook.facts import Draft
+from grader.gradebook.policy import Weighed
+from grader.gradebook.standing import choices, handed_in
+from grader.gradebook.work import Work
+from grader.results import Entry, ExerciseResult, StudentInfo
+from grader.serve.roles import Asker
+from grader.text import number
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    """A file for an exercise: when it came, the judge's points, and a note on whether it counts."""
+
+    number: int
+    submitted_at: str
+    judged: float | None
+    counts: bool
+    note: str
+
+
+class CorrectionRow(msgspec.Struct, frozen=True):
+    """A change of points; `words` are its effect."""
+
+    correction: Correction
+    words: str
+
+
+class ExercisePart(msgspec.Struct, frozen=True):
+    """An exercise of a student; `seen` is the digest of the state that is shown."""
+
+    result: ExerciseResult
+    source: bytes
+    attempts: tuple[AttemptRow, ...]
+    corrections: tuple[CorrectionRow, ...]
+    seen: str
+
+
+class StudentView(msgspec.Struct, frozen=True):
+    """A student as staff sees the student."""
+
+    entry: Entry
+    exercises: tuple[ExercisePart, ...]
+
+
+def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | None:
+    """Return a student for the page; None if there is none, or staff does not reach the student."""
+    info = book.student(student)
+    if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
+        return None
+    work, sources = book.work(info), book.sources(entry)
+    parts = []
+    for result in entry.result.exercises:
+        made = corrections_about(book, student, result.name)
+        rows = [CorrectionRow(each, correction_words(each)) for _, each in made]
+        parts.append(
+            ExercisePart(
+                result,
+                sources.get(result.name, b""),
+                tuple(_attempts(book, work, result.name)),
+                tuple(rows),
+                state_of(book, student, result.name),
+            )
+        )
+    return StudentView(entry, tuple(parts))
+
+
+def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
+    """Return the files for an exercise, the newest first."""
+    rules = book.rules()
+    if not (files := handed_in(work, rules, exercise)):
+        return []
+    weighed = {
+        each.file.attempt: each for each in rules.policy.weighed(work.student, exercise, files)
+    }
+    choice = choices(work, rules).get(exercise)
+    counting = choice.attempt.number if choice is not None else 0
+    return [
+        AttemptRow(
+            file.attempt,
+            file.submitted_at,
+            file.judged,
+            file.attempt == counting,
+            _note(weighed.get(file.attempt), untouched=file.untouched),
+        )
+        for file in reversed(files)
+    ]
+
+
+def _note(weighed: Weighed | None, *, untouched: bool) -> str:
+    """Say in a few words why a file counts less than the judge's points, or not at all."""
+    if untouched:
+        return "no work in it"
+    if weighed is None:
+        return "handed in again later"
+    if weighed.is_beyond:
+        return "over the limit of attempts"
+    if weighed.is_closed:
+        return "too late to count"
+    return f"late, {number(weighed.lost)} % lost" if weighed.lost else ""
+
+
+# --- the same for programs --------------------------------------------------------------------------
+
+
+class StaffInfo(msgspec.Struct, frozen=True):
+    """The holder of a token of staff; only an assistant has sections."""
+
+    name: str
+    role: str
+    sections: tuple[str, ...]
+    title: str
+
+
+class PointsState(msgspec.Struct, frozen=True):
+    """The points of a student for an exercise as they count now; `seen` is the digest of that state."""
+
+    student: str
+    name: str
+    exercise: str
+    score: float
+    max_score: float
+    held: bool
+    seen: str
+
+
+class CorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change of points that was decided by the state `seen`: with `points`, `add`, `release` or a comment."""
+
+    student: str
+    exercise: str
+    seen: str
+    points: float | None = None
+    add: float | None = None
+    release: bool = False
+    reason: str = ""
+    comment: str = ""
+
+
+def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> PointsState | None:
+    """Return the points of a student; None for no such exercise, or a student whom staff does not reach."""
+    info = book.student(student)
+    if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
+        return None
+    result = next((each for each in entry.result.exercises if each.name == exercise), None)
+    if result is None:
+        return None
+    seen = state_of(book, student, exercise)
+    held = bool(result.held)
+    return PointsState(student, info.name, exercise, result.score, result.max_score, held, seen)
+
+
+# --- files to mark ----------------------------------------------------------------------------------
+
+
+class ListedFile(msgspec.Struct, frozen=True):
+    """A file of the list that is marked, by the pseudonym of its student and the name of its draft.
+
+    It is `waiting` if it has no mark, or answers that were not kept as one.
+    """
+
+    name: str
+    draft: str
+    waiting: bool
+
+
+class MarkView(msgspec.Struct, frozen=True):
+    """A file as it is marked; `seen` is the digest of the state that is shown."""
+
+    name: str
+    student: StudentInfo
+    result: ExerciseResult
+    source: bytes
+    answers: Draft
+    marks: tuple[Correction, ...]
+    seen: str
+
+
+def files_to_mark(
+    book: Gradebook, asker: Asker, exercise: str, *, anonymous: bool
+) -> list[ListedFile]:
+    """Return the files of an exercise, of the students that staff reaches, in the order of the list."""
+    reach, pseudonym = asker.reach(book.students()), pseudonyms_of(book)
+    corrections, begun = book.corrections(), book.facts.drafts
+    files = [
+        file
+        for file in marking.answers(book, exercise)
+        if reach is None or reach.issuperset(file.students)
+    ]
+    files.sort(key=lambda file: pseudonym(file.students[0]) if anonymous else file.students[0])
+    return [
+        ListedFile(
+            pseudonym(file.students[0]),
+            draft,
+            draft in begun or not marking.is_marked(corrections, file),
+        )
+        for file in files
+        for draft in [marking.draft_name(file)]
+    ]
+
+
+def mark_view(book: Gradebook, asker: Asker, exercise: str, name: str) -> MarkView | None:
+    """Return a file as it is marked; None if there is none, or staff does not reach its student."""
+    student = student_of(book, name)
+    if student is None or not asker.sees(student):
+        return None
+    if (file := marking.answer_of(book, student, exercise)) is None:
+        return None
+    return MarkView(
+        name,
+        student,
+        file.result,
+        file.source,
+        marking.draft_of(book, file),
+        tuple(marking.marks_of(book, file)),
+        marking.state_of(book, file),
+    )

@@ -1,0 +1,306 @@
+"""The pages on which staff changes points while the server runs: a student's, and the one to mark files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from grader.course.manifest import Exercise
+from grader.errors import UsageError
+from grader.exports.report.render import code_lines
+from grader.gradebook.facts import Draft
+from grader.gradebook.marking import Rubric, read_rubric, rubric_of
+from grader.serve.claims import Claimed, Claims
+from grader.serve.http import NO_STUDENT, Refusal, answered, form_of
+from grader.serve.pages import PageWriter
+from grader.serve.roles import Asker, Right
+from grader.serve.server import OpenServer
+from grader.serve.staff import ListedFile, MarkView, files_to_mark, mark_view, student_view
+from grader.serve.threads import CHANGED, CLASS
+from grader.submissions.submission import MOST_CHARACTERS
+from grader.text import clean
+
+# Of a character of a form twelve bytes, of the texts that a person writes two.
+_FORM_BYTES = 24 * MOST_CHARACTERS + 4096
+# Of one file, and of one comment.
+_MOST_COMMENTS, _LONGEST_COMMENT = 100, 1000
+_MARK_BYTES = 12 * _MOST_COMMENTS * _LONGEST_COMMENT
+# What a person typed is shown again beside the reason why it was not taken.
+_TOLD_IN_PAGE = (409, 422)
+
+
+class StaffPages:
+    """The routes for staff who change points."""
+
+    def __init__(self, server: OpenServer, writer: PageWriter) -> None:
+        self._server, self._writer = server, writer
+        self._claims = Claims()
+
+    async def student(self, request: Request) -> Response:
+        """A student: attempts, what counts and why; and the forms that change points."""
+        right = Right.MARK if request.method == "POST" else Right.READ
+        asker = await self._server.identity.staff(request, right)
+        student = request.path_params["student"]
+        if request.method != "POST":
+            return await self._student(asker, student)
+        form = await form_of(request, _FORM_BYTES)
+        try:
+            await self._change(asker, student, form)
+        except Refusal as refusal:
+            if refusal.status_code not in _TOLD_IN_PAGE:
+                raise
+            return await self._student(asker, student, form, refusal)
+        self._server.hub.tell(CLASS, CHANGED)
+        part = form.get("exercise", "")
+        return RedirectResponse(f"/class/students/{quote(student, safe='')}#ex-{part}", 303)
+
+    async def _student(
+        self,
+        asker: Asker,
+        student: str,
+        typed: Mapping[str, str] = {},
+        refusal: Refusal | None = None,
+    ) -> Response:
+        """The page of a student; where something was not taken, with what the person typed."""
+        view = await self._server.views.answer(
+            lambda views: student_view(views.book, asker, student)
+        )
+        if view is None:
+            raise Refusal(404, NO_STUDENT)
+        return self._page(
+            "class_student.html",
+            200 if refusal is None else refusal.status_code,
+            view=view,
+            typed={name: " ".join(text.split()) for name, text in typed.items()},
+            said=_said(refusal),
+            may_mark=asker.may(Right.MARK),
+        )
+
+    async def _change(self, asker: Asker, student: str, form: Mapping[str, str]) -> None:
+        """Change points as a form says; raises Refusal."""
+        exercise, seen, what = (form.get(name, "") for name in ("exercise", "seen", "do"))
+        if what == "undo":
+            number = form.get("number", "")
+            if not (number.isascii() and number.isdecimal() and len(number) < 10):
+                raise Refusal(422, "There is no such change of points.")
+            await self._server.desk.answer(
+                lambda desk: desk.take_back(asker, student, exercise, seen, int(number))
+            )
+            return
+        changes: dict[str, Any] = {"release": True} if what == "release" else {}
+        if what == "adjust":
+            changes = _points(form.get("how", ""), form.get("points", ""))
+        elif what != "release":
+            raise Refusal(400, "There is no such button.")
+        texts = {name: form.get(name, "") for name in ("reason", "comment")}
+        await self._server.desk.answer(
+            lambda desk: desk.adjust(asker, student, exercise, seen, **changes, **texts)
+        )
+
+    # --- marking by a rubric ----------------------------------------------------------------------
+
+    async def mark(self, request: Request) -> Response:
+        """The next file of an exercise to mark, with the rubric; and what the form there does."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        exercise = self._exercise(request.path_params["exercise"])
+        if request.method == "POST":
+            return await self._marked(request, asker, exercise)
+        options = _options_of(request)
+        files = await self._server.summaries.books.answer(
+            lambda book: files_to_mark(book, asker, exercise.id, anonymous="anonymous" in options)
+        )
+        name = self._next(asker, exercise.id, files, options)
+        return await self._mark_page(asker, exercise, name, options, files)
+
+    def _next(
+        self, asker: Asker, exercise: str, files: Sequence[ListedFile], options: Mapping[str, str]
+    ) -> str:
+        """Claim the file to show, empty if none is left: one's own, else the next one that nobody has."""
+        after, again = options.get("after", ""), "again" in options
+        own = self._claims.own(asker.name, exercise)
+        at = next((place for place, file in enumerate(files, 1) if file.name == after), 0)
+        # Again from the beginning for those that were skipped; through all marked ones once.
+        in_turn = files[at:] if again else [*files[at:], *files[:at]]
+        in_turn = sorted(in_turn, key=lambda file: file.name != own)
+        open_ones = [
+            Claimed(exercise, f.name, f.draft)
+            for f in in_turn
+            if f.waiting or again or f.name == own
+        ]
+        claimed = self._claims.take(asker.name, open_ones)
+        return "" if claimed is None else claimed.name
+
+    async def _mark_page(
+        self,
+        asker: Asker,
+        exercise: Exercise,
+        name: str,
+        options: Mapping[str, str],
+        files: Sequence[ListedFile] = (),
+        *,
+        answers: Draft | None = None,
+        typed: Mapping[str, str] = {},
+        refusal: Refusal | None = None,
+    ) -> Response:
+        """The page of a file, or of none; where something was not taken, with the person's own answers."""
+        rubric, view = await self._server.summaries.books.answer(
+            lambda book: (
+                self._rubric(exercise),
+                mark_view(book, asker, exercise.id, name) if name else None,
+            )
+        )
+        if name and view is None:
+            raise refusal or Refusal(404, NO_STUDENT)
+        given = answers if answers is not None else view.answers if view is not None else Draft()
+        others = [who for who in self._claims.holders(exercise.id) if who != asker.name]
+        return self._page(
+            "class_mark.html",
+            200 if refusal is None else refusal.status_code,
+            exercise=exercise,
+            rubric=rubric,
+            view=view,
+            answers=given,
+            typed=typed,
+            said=_said(refusal),
+            hidden="anonymous" in options,
+            again="again" in options,
+            counts=(sum(file.waiting for file in files), len(files)) if files else None,
+            others=others,
+        )
+
+    async def _marked(self, request: Request, asker: Asker, exercise: Exercise) -> Response:
+        """Do what a button of the form says, or a key; raises Refusal."""
+        form, options = await form_of(request, _MARK_BYTES), _options_of(request)
+        name, seen, what = (form.get(key, "") for key in ("file", "seen", "do"))
+        rubric = await self._server.summaries.books.answer(lambda _: self._rubric(exercise))
+        answers, where = _answers_of(form, rubric), f"/class/mark/{exercise.id}"
+        onward = {key: value for key, value in options.items() if key != "after"}
+        try:
+            view = await self._view(asker, exercise, name)
+            other = self._claims.renew(asker.name, exercise.id, name)
+            if what in ("skip", "stop") and other:
+                pass  # It is with somebody else: what it has is that person's.
+            elif other:
+                sentence = f"{other} works on this file now, since you had it for a while without an answer."
+                raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
+            elif what == "next":
+                answers = _with_comment(answers, form, view)
+                await self._server.desk.answer(
+                    lambda desk: desk.mark(asker, rubric, exercise.id, name, seen, answers)
+                )
+            else:
+                answers = _without(_with_comment(answers, form, view), what)
+                seen = await self._server.desk.answer(
+                    lambda desk: desk.keep_answers(asker, exercise.id, name, seen, answers)
+                )
+        except Refusal as refusal:
+            if what == "draft":
+                return answered({"error": refusal.detail}, refusal.status_code)
+            if refusal.status_code not in _TOLD_IN_PAGE:
+                raise
+            return await self._mark_page(
+                *(asker, exercise, name, options), answers=answers, typed=form, refusal=refusal
+            )
+        if what == "draft":
+            return answered({"seen": seen})
+        if what in ("next", "skip", "stop"):
+            self._claims.drop(asker.name, exercise.id, name)
+            onward["after"] = name
+        if what == "next":
+            self._server.hub.tell(CLASS, CHANGED)
+        if what == "stop":
+            return RedirectResponse("/class", 303)
+        return RedirectResponse(f"{where}?{urlencode(onward)}" if onward else where, 303)
+
+    async def _view(self, asker: Asker, exercise: Exercise, name: str) -> MarkView:
+        view = await self._server.summaries.books.answer(
+            lambda book: mark_view(book, asker, exercise.id, name)
+        )
+        if view is None:
+            raise Refusal(404, NO_STUDENT)
+        return view
+
+    def _exercise(self, name: str) -> Exercise:
+        for exercise in self._server.course.exercises:
+            if exercise.id == name:
+                return exercise
+        raise Refusal(404, "There is no such exercise.")
+
+    def _rubric(self, exercise: Exercise) -> Rubric:
+        """Read the rubric of an exercise; raises Refusal if there is none, or it is not in order."""
+        try:
+            return read_rubric(rubric_of(self._server.course, exercise), exercise.points)
+        except UsageError as error:
+            raise Refusal(404, str(error)) from error
+
+    def _page(self, template: str, status: int, /, **values: Any) -> Response:
+        return HTMLResponse(self._writer.page(template, **values), status)
+
+
+def _said(refusal: Refusal | None) -> str:
+    """Return the sentence of a refusal for a page that shows what was typed, empty for none."""
+    if refusal is None:
+        return ""
+    below = " Below is how it is now, with what you typed." if refusal.status_code == 409 else ""
+    return f"{refusal.detail}{below}"
+
+
+def _points(how: str, text: str) -> dict[str, float]:
+    """Return points that a person typed, to add or to set; none where nothing was typed.
+
+    Raises Refusal.
+    """
+    if not (text := text.strip().replace(",", ".").replace("\N{MINUS SIGN}", "-")):
+        return {}
+    try:
+        points = float(text)
+    except ValueError:
+        points = math.nan
+    if not math.isfinite(points) or len(text) > 20:
+        raise Refusal(422, "Points are a number, such as 2 or -0.5.")
+    if how not in ("add", "points"):
+        raise Refusal(422, "Say whether the points are added or set.")
+    return {how: points}
+
+
+def _options_of(request: Request) -> dict[str, str]:
+    """Return the options of the list of files: without names, also marked files, and after which file."""
+    query = request.query_params
+    return {key: query[key][:100] for key in ("anonymous", "again", "after") if key in query}
+
+
+def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
+    """Return the items and the comments that a form has."""
+    keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
+    comments = (form.get(f"comment-{number}", "") for number in range(_MOST_COMMENTS))
+    return Draft(keys, tuple(clean(text, _LONGEST_COMMENT) for text in comments if text))
+
+
+def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Draft:
+    """Add the comment that a person typed, about a line or about none; raises Refusal for a wrong line."""
+    line, text = form.get("line", "").strip(), " ".join(form.get("text", "").split())
+    if not text:
+        return answers
+    lines = len(code_lines(view.source))
+    if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
+        raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
+    if len(answers.comments) >= _MOST_COMMENTS:
+        raise Refusal(422, f"{_MOST_COMMENTS} comments are the most.")
+    said = clean(text, _LONGEST_COMMENT)
+    return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
+
+
+def _without(answers: Draft, what: str) -> Draft:
+    """Return the answers without the comment that a button removes."""
+    number = what.removeprefix("remove-")
+    if number == what or not (number.isascii() and number.isdecimal() and len(number) < 4):
+        if what not in ("draft", "add", "skip", "stop"):
+            raise Refusal(400, "There is no such button.")
+        return answers
+    comments = [text for place, text in enumerate(answers.comments) if place != int(number)]
+    return Draft(answers.keys, tuple(comments))

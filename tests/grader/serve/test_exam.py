@@ -1,0 +1,206 @@
+"""An exam on the server: between two times, from the page and the network only, without hints and downloads."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from selenium.webdriver.common.by import By
+
+from grader.cli import main
+from grader.course.assignments import released_table
+from grader.course.manifest import load_course
+from grader.errors import CourseError
+from tests.grader.exports.report.test_browser import light, resize
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json, marked
+from tests.grader.serve.test_browser import sign_in, sign_out
+from tests.grader.serve.test_exercise import open_editor, said
+from tests.grader.serve.test_pages import SIZES, console
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.thorough
+
+Serving = Callable[..., Served]
+NOW = datetime.datetime.now(datetime.UTC)
+HOUR = datetime.timedelta(hours=1)
+DAY = datetime.timedelta(days=1)
+STRICT = 'hints = false, downloads = false, networks = ["10.1.0.0/16", "2001:db8::/32"]'
+INSIDE = {"X-Forwarded-For": "192.0.2.1, 10.1.2.3"}
+POLICY = """
+[[extension]]
+student = "ada"
+by = "2 days"
+reason = "extra time"
+"""
+
+
+def exam(
+    serving: Serving, opens: datetime.datetime, due: datetime.datetime, rules: str = ""
+) -> Served:
+    """A server with an exam of greeting and word_count, and extra time for ada."""
+    server = serving()
+    server.course = server.folder / "course"
+    shutil.copytree(PLAIN, server.course, ignore=shutil.ignore_patterns("__pycache__"))
+    (server.course / "exercises" / "policy.toml").write_text(POLICY, encoding="utf-8")
+    (server.course / "exercises" / "assignments.toml").write_text(
+        f"""timezone = "Europe/Berlin"
+[[assignment]]
+id = "midterm"
+title = "Midterm"
+chapters = ["text"]
+opens = {opens.isoformat()}
+due = {due.isoformat()}
+exam = {{{rules}}}
+""",
+        encoding="utf-8",
+    )
+    return server.start("--assignment", "midterm")
+
+
+def by_page(served: Served, who: str, source: bytes, **headers: str) -> Answer:
+    """Hand in as the page does."""
+    told = {
+        "Cookie": f"lab_bench_token={served.tokens[who]}",
+        "Origin": f"http://127.0.0.1:{served.port}",
+        **headers,
+    }
+    return served.ask("POST", "/api/submissions", "", in_json({"greeting.py": source}), told)
+
+
+def test_before_it_opens_no_student_sees_a_task_and_staff_tries_it(serving: Serving) -> None:
+    served = exam(serving, NOW + DAY, NOW + 2 * DAY)
+    practice = json.dumps({"source": SOLUTION.decode()}).encode()
+    for method, path, body in (
+        ("GET", "/exercise/greeting", None),
+        ("GET", "/exercise/greeting/file", None),
+        ("GET", "/release", None),
+        ("GET", "/api/exercises/greeting/draft", None),
+        ("GET", "/api/exercises/greeting/versions/0", None),
+        ("PUT", "/api/exercises/greeting/draft", b'{"source": "", "revision": 0}'),
+        ("POST", "/api/exercises/greeting/practice", practice),
+        ("POST", "/api/exercises/greeting/plot", practice),
+    ):
+        answer = served.ask(method, path, "ada", body)
+        assert answer.status == 403 and b"opens at" in answer.body, (path, answer)
+    assert by_page(served, "ada", SOLUTION).status == 403
+    assert served.ask("GET", "/", "ada").status == 200
+    assert served.ask("GET", "/exercise/greeting", "staff").status == 200
+    # Signing in comes first.
+    assert served.ask("GET", "/exercise/greeting").status == 401
+
+
+def test_while_it_is_open_the_page_hands_in_and_nothing_else(serving: Serving) -> None:
+    served = exam(serving, NOW - HOUR, NOW + DAY)
+    refused = served.hand_in("bob", {"greeting.py": SOLUTION})
+    assert refused.status == 403 and "on the page" in refused.json["error"]
+    taken = by_page(served, "bob", SOLUTION)
+    assert taken.status == 202
+    assert served.judged("bob", taken.json["id"])["result"]["score"] == 2.5
+    home = served.ask("GET", "/", "bob").body.decode()
+    assert "This is an exam" in home and "hand-in-form" not in home
+    # What is not forbidden stays.
+    page = served.ask("GET", "/exercise/greeting", "bob").body.decode()
+    assert "Hint 1 of" in page and 'id="download"' in page
+    assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
+
+
+def test_after_its_end_nothing_is_taken_but_in_extra_time(serving: Serving) -> None:
+    served = exam(serving, NOW - DAY, NOW - HOUR)
+    refused = by_page(served, "bob", marked(1))
+    assert refused.status == 403 and "The exam ended at" in refused.json["error"]
+    assert by_page(served, "ada", marked(1)).status == 202
+    assert served.ask("GET", "/api/standing", "bob").json["submissions"] == []
+    # A draft is kept, and is there when a connection is back.
+    body = b'{"source": "# later", "revision": 0}'
+    assert served.ask("PUT", "/api/exercises/greeting/draft", "bob", body).status == 200
+
+
+def test_outside_of_its_networks_it_is_not_written(serving: Serving) -> None:
+    served = exam(serving, NOW - HOUR, NOW + DAY, STRICT)
+    for address in ("", "10.2.0.1", "10.1.2.3, 192.0.2.1", "x", "10.1.2.3.4", "::1"):
+        headers = {"X-Forwarded-For": address} if address else {}
+        assert by_page(served, "bob", SOLUTION, **headers).status == 403, address
+        answer = served.ask("GET", "/exercise/greeting", "bob", headers=headers)
+        assert answer.status == 403 and b"own network" in answer.body
+    for address in ("10.1.2.3", "192.0.2.1, 10.1.2.3", "::ffff:10.1.2.3", "2001:db8::7"):
+        headers = {"X-Forwarded-For": address}
+        page = served.ask("GET", "/exercise/greeting", "bob", headers=headers)
+        assert page.status == 200, address
+    text = page.body.decode()
+    assert "Hint 1 of" not in text and 'id="download"' not in text
+    for hint in load_course(PLAIN).exercise("greeting").hints:
+        assert hint not in text
+    assert served.ask("GET", "/exercise/greeting/file", "bob", headers=INSIDE).status == 403
+    assert served.ask("GET", "/release", "bob", headers=INSIDE).status == 403
+    assert by_page(served, "bob", SOLUTION, **INSIDE).status == 202
+
+
+@pytest.mark.parametrize(
+    ("keys", "complaint"),
+    [
+        ("exam = {}", "needs `opens` and `due`"),
+        ("opens = 2026-01-01T09:00:00\nexam = {}", "needs `opens` and `due`"),
+        (
+            "opens = 2026-01-01T09:00:00\ndue = 2026-01-01T10:00:00\nexam = {networks = ['10.1.0.0/99']}",
+            "Write networks as",
+        ),
+        ("exam = {phones = false}", "phones"),
+    ],
+)
+def test_an_exam_that_cannot_be_held_is_refused(tmp_path: Path, keys: str, complaint: str) -> None:
+    shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "course" / "exercises" / "assignments.toml").write_text(
+        f'timezone = "Europe/Berlin"\n[[assignment]]\nid = "m"\ntitle = "M"\nchapters = ["text"]\n{keys}\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(CourseError, match=complaint):
+        load_course(tmp_path / "course")
+
+
+def test_the_keys_of_an_exam_stay_with_staff(serving: Serving, tmp_path: Path) -> None:
+    served = exam(serving, NOW - HOUR, NOW + DAY, STRICT)
+    served.stop()
+    pack = tmp_path / "midterm.pack"
+    command = ["pack", "--course", str(served.course), "-o", str(pack), "--assignment", "midterm"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    packed = load_course(pack).assignments[0]
+    assert packed.exam is not None and not packed.exam.hints
+    assert "exam" not in released_table(packed)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
+def test_an_exam_is_written_in_the_browser(
+    browser: Chrome, serving: Serving, axe: str, size: tuple[int, int]
+) -> None:
+    served = exam(serving, NOW - HOUR, NOW + DAY, "hints = false, downloads = false")
+    light(browser)
+    resize(browser, size)
+    sign_out(browser, served)
+    console(browser)
+    sign_in(browser, served, "eve")
+    find = (
+        "const done = arguments[0];"
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+        ".then(r => done(r.violations.map(v => v.id + ': ' + v.nodes[0].html)))"
+    )
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    browser.execute_script(axe)
+    assert browser.execute_async_script(find) == []
+    assert browser.execute_script(wide) <= 0
+    open_editor(browser, served)
+    browser.execute_script(axe)
+    assert browser.execute_async_script(find) == []
+    assert browser.execute_script(wide) <= 0
+    browser.find_element(By.ID, "hand-in").click()
+    said(browser, "read the verdict")
+    assert console(browser) == []
+    browser.get("about:blank")

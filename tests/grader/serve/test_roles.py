@@ -1,0 +1,296 @@
+"""Who may do what: a matrix of every route and every kind of person, and an assistant's reach."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from subprocess import CompletedProcess
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pytest
+from starlette.routing import Route
+
+from grader.course.manifest import load_course
+from grader.gradebook import Gradebook, queue
+from grader.gradebook.queue import Role
+from grader.serve.api import Api
+from grader.serve.app import routes
+from grader.serve.pages import Pages
+from grader.serve.roles import Asker
+from grader.serve.staff_pages import StaffPages
+from grader.serve.views import Views
+from tests.grader.command import grade
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, sql
+from tests.grader.serve.test_practice import practiced
+from tests.grader.serve.test_requests import form
+
+WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").read_bytes()
+PEOPLE = ("", "ada", "owner", "staff", "assistant", "observer")
+EVERYONE = frozenset(PEOPLE)
+STUDENTS = frozenset(["ada"])
+RUN = frozenset(["owner", "staff"])
+MARK = RUN | {"assistant"}
+READ = MARK | {"observer"}
+# Staff tries exercises, too.
+WRITE = STUDENTS | MARK
+
+
+class Asked(NamedTuple):
+    """A request of each person to a route, and those who may send it; the others are refused."""
+
+    method: str
+    route: str
+    may: frozenset[str]
+    # Of a form.
+    fields: Mapping[str, str] = MappingProxyType({})
+
+
+MATRIX = (
+    Asked("POST", "/api/submissions", STUDENTS),
+    Asked("GET", "/api/submissions/{id}", STUDENTS),
+    Asked("GET", "/api/submissions/{id}/events", STUDENTS),
+    Asked("GET", "/api/standing", STUDENTS),
+    Asked("GET", "/api/exercises/{exercise}/draft", WRITE),
+    Asked("PUT", "/api/exercises/{exercise}/draft", STUDENTS),
+    Asked("GET", "/api/exercises/{exercise}/versions/{number}", WRITE),
+    Asked("POST", "/api/exercises/{exercise}/practice", WRITE),
+    Asked("GET", "/api/staff/queue", READ),
+    Asked("GET", "/api/staff/submissions", READ),
+    Asked("GET", "/api/staff/students", READ),
+    Asked("GET", "/api/staff/events", READ),
+    Asked("POST", "/api/staff/pause", RUN),
+    Asked("POST", "/api/staff/resume", RUN),
+    Asked("POST", "/api/staff/regrade", RUN),
+    Asked("GET", "/api/staff/me", READ),
+    Asked("GET", "/api/staff/corrections", READ),
+    Asked("POST", "/api/staff/corrections", MARK),
+    Asked("GET", "/healthz", EVERYONE),
+    Asked("GET", "/metrics", READ),
+    Asked("GET", "/", EVERYONE),
+    Asked("GET", "/exercise/{exercise}", WRITE),
+    Asked("GET", "/exercise/{exercise}/file", WRITE),
+    Asked("GET", "/release", WRITE),
+    Asked("GET", "/class", READ),
+    Asked("POST", "/class", RUN, {"do": "resume"}),
+    Asked("GET", "/class/requests", READ),
+    Asked("POST", "/class/requests", MARK, {"number": "1", "answer": "So."}),
+    Asked("GET", "/class/students/{student:path}", READ),
+    Asked("POST", "/class/students/{student:path}", MARK, {"do": "undo", "number": "99"}),
+    Asked("GET", "/class/mark/{exercise}", MARK),
+    Asked("POST", "/class/mark/{exercise}", MARK, {"do": "skip"}),
+    Asked("GET", "/class/platforms", RUN),
+    Asked("POST", "/class/platforms", RUN, {"do": "off"}),
+    Asked("GET", "/lti/keys", EVERYONE),
+    Asked("POST", "/requests", STUDENTS, {"exercise": "greeting", "message": "Why?"}),
+    Asked("POST", "/sign-in", frozenset()),
+    Asked("POST", "/sign-out", EVERYONE),
+    Asked("GET", "/static/{name}", EVERYONE),
+)
+REFUSED = (401, 403)
+
+
+@pytest.fixture(scope="module")
+def classroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server for a student in section A and two in B, with a request of each, and something to look at."""
+    server = Served(tmp_path_factory.mktemp("classroom")).start()
+    for who in ("ada", "bob", "eve"):
+        files = {"greeting.py": SOLUTION, "word_count.py": WRONG, "hw 3.py": b"x = 1"}
+        server.judged(who, server.hand_in(who, files).json["id"])
+        form(server, "/requests", who, exercise="word_count", message=f"Why, asks {who}?")
+    yield server
+    server.stop()
+
+
+def request_of(served: Served, asked: Asked, who: str) -> Answer:
+    """Send a request of the matrix as this person."""
+    id_ = sent_by(served, "ada")
+    path = asked.route.replace("{id}", id_).replace("{exercise}", "greeting")
+    path = path.replace("{number}", "0").replace("{name}", "serve.js")
+    path = path.replace("{student:path}", "ada")
+    headers, body = {"Origin": f"http://127.0.0.1:{served.port}"}, None
+    if asked.method != "GET":
+        is_form = asked.fields or not asked.route.startswith("/api/")
+        body = urllib.parse.urlencode(asked.fields).encode() if is_form else b"{}"
+    if asked.route.endswith("/events"):
+        return until_it_begins(served, path, who)
+    return served.ask(asked.method, path, who, body, headers)
+
+
+def sent_by(served: Served, who: str) -> str:
+    standing = served.ask("GET", "/api/standing", who).json
+    return str(standing["submissions"][0]["id"])
+
+
+def until_it_begins(served: Served, path: str, who: str) -> Answer:
+    """The answer of a stream, without its events, which may not end."""
+    token = served.staff if who == "staff" else served.tokens.get(who, "")
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=240)
+    with contextlib.closing(connection):
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.headers, b"")
+
+
+def test_the_matrix_has_every_route() -> None:
+    there = {
+        (method, route.path)
+        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages)))  # type: ignore[arg-type]
+        if isinstance(route, Route)
+        for method in route.methods or ()
+        if method != "HEAD"
+    }
+    assert there == {(asked.method, asked.route) for asked in MATRIX}
+
+
+@pytest.mark.parametrize("asked", MATRIX, ids=lambda asked: f"{asked.method} {asked.route}")
+def test_each_role_gets_what_it_may_and_nothing_else(classroom: Served, asked: Asked) -> None:
+    for who in PEOPLE:
+        answer = request_of(classroom, asked, who)
+        if who in asked.may:
+            assert answer.status not in REFUSED, (who, answer)
+        else:
+            assert answer.status in REFUSED, (who, answer)
+    classroom.resume()
+
+
+# --- an assistant's reach -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/staff/queue",
+        "/api/staff/submissions",
+        "/api/staff/students",
+        "/class",
+        "/class/requests",
+    ],
+)
+def test_every_list_of_an_assistant_ends_at_the_section(classroom: Served, path: str) -> None:
+    own, whole = (classroom.ask("GET", path, who).body.decode() for who in ("assistant", "staff"))
+    if path != "/api/staff/queue":
+        assert "ada" in own
+        assert "bob" in whole and "eve" in whole
+    assert not re.findall(r"\b(?:bob|eve)\b", own, re.IGNORECASE), path
+
+
+def test_of_judging_an_assistant_sees_the_students_of_the_section(
+    serving: Callable[..., Served],
+) -> None:
+    """The queue names who is judged now: the gradebook is that of a server with a file of each at a judge."""
+    served = serving().start()
+    served.pause()
+    for who in ("ada", "bob"):
+        served.hand_in(who, {"greeting.py": SOLUTION})
+    served.stop()
+    with Gradebook.open_to_write(served.results) as book, book.transaction():
+        while queue.take_job(book, 1.0) is not None:
+            pass
+        views = Views(book, load_course(PLAIN))
+        of_a = Asker(Role.ASSISTANT, sections=("A",))
+        for asker, students in ((of_a, {"ada"}), (Asker(Role.OBSERVER), {"ada", "bob"})):
+            assert {job.student for job in views.queue(asker, 1, "").running} == students
+
+
+def test_where_the_class_is_stuck_an_assistant_sees_the_section(classroom: Served) -> None:
+    practiced(classroom, "bob", "word_count", WRONG)
+    whole = classroom.ask("GET", "/class", "staff").body.decode()
+    assert "<strong>1 of 1</strong> who practiced it" in whole
+    own = classroom.ask("GET", "/class", "assistant").body.decode()
+    assert "who practiced it" not in own
+
+
+def test_another_section_s_request_is_a_404_like_one_that_is_not_there(classroom: Served) -> None:
+    assert sql(classroom, "SELECT student FROM requests WHERE number = 2") == [("bob",)]
+    bob, nothing = (
+        form(classroom, "/class/requests", "assistant", number=number, answer="No.")
+        for number in ("2", "77")
+    )
+    assert bob.status == nothing.status == 404
+    assert bob.body == nothing.body
+    assert form(classroom, "/class/requests", "assistant", number="1", answer="Yes.").status == 303
+    assert "Answer: Yes." in classroom.ask("GET", "/", "ada").body.decode()
+    assert "Answer: No." not in classroom.ask("GET", "/", "bob").body.decode()
+
+
+def test_an_assistant_without_a_section_reaches_nobody(classroom: Served) -> None:
+    """As from a list of staff that was not filled in: less is better than all."""
+    with queue.changing_tokens(classroom.results) as book:
+        token = queue.make_token(book, Role.ASSISTANT, "nobody", 0.0)
+    assert classroom.ask("GET", "/api/staff/students", token).json == []
+    assert classroom.ask("GET", "/api/staff/submissions", token).json == []
+
+
+def test_an_observer_is_shown_no_button_but_the_one_to_sign_out(classroom: Served) -> None:
+    for path in ("/class", "/class/requests"):
+        page = classroom.ask("GET", path, "observer").body.decode()
+        assert page.count("<button") == page.count(">Sign out<") == 1, path
+    assert "Pause the judging" not in classroom.ask("GET", "/class", "assistant").body.decode()
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+def test_a_role_is_kept_with_the_token_and_a_new_token_replaces_that_of_another_role(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving().start()
+
+    def tokens(*options: str) -> CompletedProcess[str]:
+        return grade("tokens", served.results, *options, cwd=served.folder)
+
+    kim = tokens("--staff", "kim", "--role", "assistant", "--section", "B")
+    assert kim.returncode == 0
+    token = kim.stdout.strip()
+    students = served.ask("GET", "/api/staff/students", token).json
+    assert [each["id"] for each in students] == ["bob", "eve"]
+    other = tokens("--staff", "kim", "--role", "observer").stdout.strip()
+    assert served.ask("GET", "/api/staff/students", token).status == 401
+    assert len(served.ask("GET", "/api/staff/students", other).json) == 3
+    assert served.ask("POST", "/api/staff/pause", other).status == 403
+    # Those from before there were roles, and those made without one.
+    plain = tokens("--staff", "prof").stdout.strip()
+    assert json.loads(served.ask("POST", "/api/staff/resume", plain).body) == {"paused": False}
+    assert tokens("--revoke-staff", "kim").returncode == 0
+    assert served.ask("GET", "/api/staff/students", other).status == 401
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--staff", "kim", "--role", "assistant"], "--section A"),
+        (["--staff", "kim", "--role", "observer", "--section", "A"], "--role assistant"),
+        (["--staff", "kim", "--section", "A"], "--role assistant"),
+        (["--staff", "kim", "--role", "assistant", "--section", " "], "class list"),
+        (["--staff", " "], "needs a name"),
+        (["--revoke-staff", "kim", "--role", "owner"], "--staff NAME"),
+        (["--staff", "kim", "--role", "boss"], "boss"),
+    ],
+    ids=range(7),
+)
+def test_roles_that_do_not_fit_are_refused(
+    serving: Callable[..., Served], options: list[str], said: str
+) -> None:
+    served = serving()
+    done = grade("tokens", served.results, *options, cwd=served.folder)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+    with queue.changing_tokens(served.results) as book:
+        holders = {name for role in Role for name in queue.holders(book, role)}
+    assert "kim" not in holders
+
+
+def test_a_section_without_students_is_told(serving: Callable[..., Served]) -> None:
+    served = serving().start()
+    done = grade(
+        *("tokens", served.results, "--staff", "kim"),
+        *("--role", "assistant", "--section", "C"),
+        cwd=served.folder,
+    )
+    assert done.returncode == 0
+    assert "No student is in section C so far; there is: A and B." in done.stderr

@@ -1,0 +1,398 @@
+"""Staff changes points in a student's page: what is shown and kept, and what happens between two people."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import urllib.parse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner, Result
+
+from grader.cli import main
+from grader.course.manifest import load_course
+from grader.errors import GraderError
+from grader.gradebook.adjusting import state_of
+from grader.gradebook.corrections import Kind
+from grader.gradebook.corrections_file import corrections_text, read_corrections
+from grader.gradebook.queue import Role
+from grader.serve.app import _refusal
+from grader.serve.roles import Asker
+from tests.grader.gradebook.test_durability import in_a_child
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
+from tests.grader.serve.test_chaos import FIRST, WRITES, a_desk, accept, judge_all
+from tests.grader.serve.test_requests import form
+
+HELD = b"import ctypes\n\n\n" + SOLUTION
+HOSTILE = '</textarea><script>alert(1)</script>\x1b[2J\u202e{{ 7 * 7 }}" onfocus="x'
+
+
+@pytest.fixture
+def taught(serving: Callable[..., Served]) -> Served:
+    """A server with a right answer of each student."""
+    served = serving(policy="").start()
+    for who in ("ada", "bob"):
+        served.judged(who, served.hand_in(who, {"greeting.py": SOLUTION}).json["id"])
+    return served
+
+
+def address(student: str) -> str:
+    return f"/class/students/{urllib.parse.quote(student, safe='')}"
+
+
+def page(served: Served, student: str, who: str = "staff") -> str:
+    answer = served.ask("GET", address(student), who)
+    assert answer.status == 200, answer
+    return answer.body.decode()
+
+
+def seen(text: str, exercise: str = "greeting") -> str:
+    """The state of an exercise that a page shows."""
+    found = re.search(
+        rf'name="exercise" value="{exercise}"><input[^>]* name="seen" value="(\w+)"', text
+    )
+    assert found is not None
+    return found[1]
+
+
+def change(served: Served, student: str, who: str, state: str, **fields: str) -> Answer:
+    fields = {"do": "adjust", "exercise": "greeting", "seen": state, "how": "add", **fields}
+    return form(served, address(student), who, **fields)
+
+
+def kept(served: Served) -> list[tuple[str, Kind, str, str]]:
+    """The corrections in the file: student, kind, reason and author."""
+    made = read_corrections(corrections_text(served.results), Path("corrections"))
+    return [(each.student, each.kind, each.reason, each.author) for each in made]
+
+
+def score(served: Served, who: str) -> float:
+    exercises = served.ask("GET", "/api/standing", who).json["exercises"]
+    return float(next(each["score"] for each in exercises if each["name"] == "greeting"))
+
+
+def test_points_change_with_a_reason_an_author_and_a_way_back(taught: Served) -> None:
+    shown = page(taught, "ada")
+    assert "Ada Test" in shown and "<strong>counts</strong>" in shown and "def greeting" in shown
+    answer = change(
+        *(taught, "ada", "assistant", seen(shown)),
+        points="-0,5",
+        reason="copied the tests",
+        comment="See me.",
+    )
+    assert (answer.status, answer.headers["Location"]) == (303, "/class/students/ada#ex-greeting")
+    assert score(taught, "ada") == 2.0
+    assert kept(taught) == [("ada", Kind.ADD, "copied the tests", "assistant")]
+    home = taught.ask("GET", "/", "ada").body.decode()
+    assert "copied the tests" in home and "See me." in home
+    shown = page(taught, "ada", "observer")
+    assert "0.5 points taken off" in shown and "by <bdi>assistant</bdi>" in shown
+    assert '<form method="post">' not in shown and "Change points" not in shown
+    shown = page(taught, "ada")
+    back = change(taught, "ada", "owner", seen(shown), do="undo", number="0")
+    assert back.status == 303 and kept(taught) == [] and score(taught, "ada") == 2.5
+
+
+def test_held_points_are_released_for_this_file_only(taught: Served) -> None:
+    taught.judged("bob", taught.hand_in("bob", {"greeting.py": HELD}).json["id"])
+    shown = page(taught, "bob")
+    assert "These points are held" in shown
+    nothing = change(taught, "bob", "staff", seen(shown), do="release", reason=" ")
+    assert nothing.status == 422 and "Give a reason" in nothing.body.decode()
+    fields = {"do": "release", "reason": "it only measures the memory"}
+    assert change(taught, "bob", "staff", seen(shown), **fields).status == 303
+    assert kept(taught) == [("bob", Kind.RELEASE, "it only measures the memory", "prof")]
+    shown = page(taught, "bob")
+    assert "These points are held" not in shown
+    again = change(taught, "bob", "staff", seen(shown), **fields)
+    assert again.status == 422 and "no held points" in again.body.decode()
+    taught.judged("bob", taught.hand_in("bob", {"greeting.py": HELD + b"# other\n"}).json["id"])
+    assert "These points are held" in page(taught, "bob")
+
+
+def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(taught: Served) -> None:
+    both = seen(page(taught, "ada"))
+    first = change(taught, "ada", "owner", both, points="1", how="points", reason="the first")
+    assert first.status == 303
+    second = change(taught, "ada", "staff", both, points="-1", reason="the second", comment="Hm.")
+    told = second.body.decode()
+    assert second.status == 409 and "Nothing was changed" in told
+    # How it is now, and what was typed.
+    assert "set to 1 point" in told and "the first" in told
+    assert 'value="-1"' in told and 'value="the second"' in told and ">Hm.</textarea>" in told
+    assert len(kept(taught)) == 1
+    # Who still wants it presses once more.
+    now = change(
+        taught, "ada", "staff", seen(told), points="0.5", how="points", reason="the second"
+    )
+    assert now.status == 303 and score(taught, "ada") == 0.5
+    assert [reason for *_, reason, _ in kept(taught)] == ["the first", "the second"]
+
+
+def test_a_file_that_came_in_since_is_noticed(taught: Served) -> None:
+    before = seen(page(taught, "ada"))
+    taught.judged("ada", taught.hand_in("ada", {"greeting.py": marked(7)}).json["id"])
+    assert change(taught, "ada", "staff", before, points="1", reason="x").status == 409
+    after = seen(page(taught, "ada"))
+    assert change(taught, "ada", "staff", after, do="undo", number="0").status == 422
+    assert change(taught, "ada", "staff", after, points="-1", reason="x").status == 303
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"points": "2", "how": "points"}, 422, "Give a reason"),
+        ({"points": "3", "how": "points", "reason": "x"}, 422, "must be from 0 to 2.5"),
+        ({"points": "-3", "reason": "x"}, 422, "from -2.5 to 2.5"),
+        ({"points": "nan", "reason": "x"}, 422, "Points are a number"),
+        ({"points": "1e999", "reason": "x"}, 422, "Points are a number"),
+        ({"points": "two", "reason": "x"}, 422, "Points are a number"),
+        ({"points": "1", "how": "drop", "reason": "x"}, 422, "added or set"),
+        ({"reason": "x"}, 422, "Nothing would change"),
+        ({"exercise": "nothing", "points": "1", "reason": "x"}, 422, "was not graded here"),
+        ({"seen": "", "points": "1", "reason": "x"}, 409, "Nothing was changed"),
+        ({"do": "undo", "number": "-1"}, 422, "no such change"),
+        ({"do": "undo", "number": "7"}, 422, "no such change"),
+        ({"do": "erase"}, 400, "no such button"),
+        ({"reason": "x" * 100_000, "points": "1"}, 413, "larger than"),
+    ],
+    ids=range(14),
+)
+def test_what_is_not_possible_is_said_and_changes_nothing(
+    served: Served, fields: dict[str, str], status: int, said: str
+) -> None:
+    state = seen(page(served, "eve"))
+    answer = change(served, "eve", "staff", state, **fields)
+    assert (answer.status, said in answer.body.decode()) == (status, True), answer
+    assert kept(served) == []
+
+
+def test_another_section_s_student_is_a_404_like_one_who_is_not_there(taught: Served) -> None:
+    state = seen(page(taught, "bob"))
+    answers = [
+        (
+            taught.ask("GET", address(student), "assistant"),
+            change(taught, student, "assistant", state, points="-1", reason="x"),
+            change(taught, student, "assistant", state, do="undo", number="0"),
+        )
+        for student in ("bob", "nobody")
+    ]
+    for of_bob, of_nobody in zip(*answers, strict=True):
+        assert of_bob.status == of_nobody.status == 404
+        assert of_bob.body == of_nobody.body
+    assert kept(taught) == []
+
+
+def test_names_reasons_and_files_of_students_are_text(serving: Callable[..., Served]) -> None:
+    served = serving()
+    odd = "a/../b?c#d%2e &"
+    roster = served.folder / "class.csv"
+    quoted = HOSTILE.replace('"', '""').replace("\x1b", "")
+    roster.write_text(
+        roster.read_text(encoding="utf-8") + f'"{odd}","{quoted}",x@example.org,,A\n',
+        encoding="utf-8",
+    )
+    served.start()
+    source = f"# {HOSTILE}\n".encode() + SOLUTION
+    served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
+    fields = {"points": "-1", "reason": HOSTILE, "comment": HOSTILE}
+    # What is not taken is shown again, too.
+    refused = change(served, "ada", "staff", "", **fields).body.decode()
+    assert change(served, "ada", "staff", seen(page(served, "ada")), **fields).status == 303
+    links = re.findall(r'href="(/class/students/[^"]*)"', page_of_class(served))
+    (link,) = (each for each in links if urllib.parse.unquote(each).endswith(odd))
+    of_odd = served.ask("GET", link, "assistant")
+    assert of_odd.status == 200
+    for text in (refused, page(served, "ada"), of_odd.body.decode(), page_of_class(served)):
+        assert "<script>alert" not in text and "\x1b" not in text and "\u202e" not in text
+        assert '" onfocus="' not in text
+    for text in (refused, page(served, "ada")):
+        assert "{{ 7 * 7 }}" in text
+
+
+def page_of_class(served: Served) -> str:
+    return served.ask("GET", "/class", "staff").body.decode()
+
+
+def test_other_students_corrections_are_no_change_in_between(taught: Served) -> None:
+    for who in ("bob", "ada"):
+        fields = {"points": "-1", "reason": f"for {who}"}
+        assert change(taught, who, "staff", seen(page(taught, who)), **fields).status == 303
+    state = seen(page(taught, "ada"))
+    back = {"do": "undo", "number": "0"}
+    assert change(taught, "bob", "owner", seen(page(taught, "bob")), **back).status == 303
+    assert change(taught, "ada", "staff", state, **back).status == 303
+    assert kept(taught) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits")
+def test_without_room_nothing_is_changed_and_the_page_says_so(memory_path: Path) -> None:
+    course, results = load_course(PLAIN), memory_path / "results"
+    prof = Asker(Role.INSTRUCTOR, name="prof")
+    with a_desk(course, results) as (desk, book):
+        desk.open()
+        accept(desk, course, FIRST[0])
+        judge_all(desk)
+        state = state_of(book, "ada", "greeting")
+        # As where there is no room for the file: nothing can be written there.
+        with (
+            patch("grader.files.os.replace", side_effect=OSError(errno.ENOSPC, "no space left")),
+            pytest.raises(GraderError) as raised,
+        ):
+            desk.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
+        assert _refusal(raised.value).status_code == 507
+        assert book.corrections() == ()
+        desk.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
+        assert len(book.corrections()) == 1
+
+
+# --- the same for programs ------------------------------------------------------------------------
+
+
+ADDRESS = "/api/staff/corrections"
+
+
+def asked(served: Served, student: str, who: str = "staff", exercise: str = "greeting") -> Answer:
+    query = urllib.parse.urlencode({"student": student, "exercise": exercise})
+    return served.ask("GET", f"{ADDRESS}?{query}", who)
+
+
+def sent(served: Served, who: str, **fields: object) -> Answer:
+    body = {"student": "ada", "exercise": "greeting", **fields}
+    return served.ask("POST", ADDRESS, who, json.dumps(body).encode())
+
+
+def test_programs_change_points_by_the_state_that_they_saw(taught: Served) -> None:
+    state = asked(taught, "ada", "assistant").json
+    assert (state["name"], state["score"], state["held"]) == ("Ada Test", 2.5, False)
+    made = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
+    assert made.status == 200 and made.json["score"] == 1.5
+    # As where the answer was lost: it is sent again, and taken once.
+    again = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
+    assert again.status == 409 and "Nothing was changed" in again.json["error"]
+    assert kept(taught) == [("ada", Kind.ADD, "x", "assistant")]
+    for fields, status in (
+        ({"seen": made.json["seen"], "add": -1}, 422),
+        ({"seen": made.json["seen"], "points": 99, "reason": "x"}, 422),
+        ({"seen": made.json["seen"], "drop": "test_x", "reason": "x"}, 400),
+        ({"seen": made.json["seen"], "author": "me", "reason": "x"}, 400),
+        ({"add": -1, "reason": "x"}, 400),
+        ({"seen": made.json["seen"], "exercise": "nothing", "add": 1, "reason": "x"}, 422),
+    ):
+        assert sent(taught, "staff", **fields).status == status, fields
+    for who in ("bob", "nobody"):
+        assert asked(taught, who, "assistant").status == 404
+        assert sent(taught, "assistant", student=who, seen="", add=1, reason="x").status == 404
+    assert len(kept(taught)) == 1
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a member of staff, with a configuration of its own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: Path) -> None:
+    here = f"http://127.0.0.1:{taught.port}"
+
+    def adjust(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["adjust", "--server", here, *arguments])
+
+    fields = ("ada", "text/greeting.py", "--add", "-1", "--reason", "see below")
+    unknown = adjust(*fields)
+    assert unknown.exit_code == 2 and f"grade login {here}" in unknown.output
+    done = CliRunner().invoke(main, ["login", here], input=f"{taught.tokens['assistant']}\n")
+    assert done.exit_code == 0 and "Signed in as assistant, assistant:" in done.output
+    done = adjust(*fields)
+    assert done.exit_code == 0, done.output
+    assert "Ada Test" in done.output and "2.5 to 1.5 of 2.5 points" in done.output
+    assert kept(taught) == [("ada", Kind.ADD, "see below", "assistant")]
+    for arguments, code, said in (
+        (("bob", "greeting", "--add", "-1", "--reason", "x"), 3, "no such student"),
+        (("ada", "greeting", "--points", "9", "--reason", "x"), 2, "from 0 to 2.5"),
+        (("ada", "greeting", "--points", "2"), 2, "--reason"),
+        (("ada", "greeting", "--release", "--reason", "x"), 2, "no held points"),
+        (("ada", "--add", "1", "--reason", "x"), 2, "STUDENT and EXERCISE"),
+        (("ada", "greeting", "--undo"), 2, "--undo does not go with --server"),
+        (("greeting", "--all", "--give", "t", "--reason", "x"), 2, "--give does not go with"),
+        (("--list",), 2, "--list does not go with --server"),
+    ):
+        refused = adjust(*arguments)
+        assert refused.exit_code == code, (arguments, refused.output)
+        assert said in " ".join(refused.output.split()), (arguments, refused.output)
+    assert len(kept(taught)) == 1
+    # The folder itself has one writer.
+    folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
+    assert folder.exit_code == 3 and "Another grading writes" in folder.output
+    taught.stop()
+    folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
+    assert folder.exit_code == 0 and len(kept(taught)) == 2
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_killed_at_any_statement_a_confirmed_change_of_points_is_there(memory_path: Path) -> None:
+    course, results = load_course(PLAIN), memory_path / "results"
+    prof = Asker(Role.INSTRUCTOR, name="prof")
+    reasons = [f"reason {number}" for number in range(3)]
+    confirmed_before = set()
+    for number in itertools.count(1):
+        shutil.rmtree(results, ignore_errors=True)
+        reader, writer = os.pipe()
+
+        def act(deadly: int = number, writer: int = writer) -> None:
+            left = deadly
+
+            def count(statement: str) -> None:
+                nonlocal left
+                left -= statement.startswith(WRITES)
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            with a_desk(course, results) as (desk, book):
+                desk.open()
+                accept(desk, course, FIRST[0])
+                judge_all(desk)
+                book.tables.connection.set_trace_callback(count)
+                for reason in reasons:
+                    state = state_of(book, "ada", "greeting")
+                    desk.adjust(prof, "ada", "greeting", state, add=0.1, reason=reason)
+                    os.write(writer, b"+\n")
+
+        status = in_a_child(act)
+        os.close(writer)
+        with os.fdopen(reader) as lines:
+            confirmed = len(lines.readlines())
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL
+        confirmed_before.add(confirmed)
+        with a_desk(course, results) as (desk, book):
+            desk.open()
+            there = [made.reason for made in book.corrections()]
+            # The last one may be on the disk without an answer; one that was answered is.
+            assert there in (reasons[:confirmed], reasons[: confirmed + 1])
+            entry = book.entry_of("ada")
+            assert entry is not None
+            (result,) = (e for e in entry.result.exercises if e.name == "greeting")
+            assert result.mark is None or len(result.mark.reasons) == len(there)
+            written = (results / "results" / "ada.json").read_text(encoding="utf-8")
+            assert [reason for reason in reasons if reason in written] == there
+    assert confirmed_before == set(range(len(reasons)))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test of the shared server leaves no correction there."""
+    yield
+    if "served" in request.fixturenames:
+        assert kept(request.getfixturevalue("served")) == []
