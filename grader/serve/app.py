@@ -90,7 +90,8 @@ def _application(server: OpenServer) -> Starlette:
     writer = PageWriter(server.course.title, server.timezone)
     api = Api(server, writer.findings)
     door = Door(server, writer.page)
-    pages, staff = Pages(server, api, writer, door), StaffPages(server, writer)
+    pages = Pages(server, api, writer, door)
+    staff = StaffPages(server, writer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -95,7 +95,7 @@ class Door:
             person = await self._server.identity.holder(token)
         except Refusal as refusal:
             return self.page(request, refusal, refusal.status_code)
-        response = RedirectResponse("/class" if person.role is not Role.STUDENT else "/", 303)
+        response = RedirectResponse("/" if person.student is not None else "/class", 303)
         keep_signed_in(response, request, token)
         return response
 

@@ -20,6 +20,7 @@ from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import Role
 from grader.serve.api import Api
 from grader.serve.app import routes
+from grader.serve.door import Door
 from grader.serve.pages import Pages
 from grader.serve.roles import Asker
 from grader.serve.staff_pages import StaffPages
@@ -147,7 +148,7 @@ def until_it_begins(served: Served, path: str, who: str) -> Answer:
 def test_the_matrix_has_every_route() -> None:
     there = {
         (method, route.path)
-        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages)))  # type: ignore[arg-type]
+        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages, Door)))  # type: ignore[arg-type]
         if isinstance(route, Route)
         for method in route.methods or ()
         if method != "HEAD"
