@@ -73,13 +73,11 @@ def mark(
         tell_unfinished(book)
         shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
-        corrections, begun = book.corrections(), book.facts.drafts
+        corrections = book.corrections()
         waiting = [
             answer
             for answer in every
-            if again
-            or marking.draft_name(answer) in begun
-            or not marking.is_marked(corrections, answer)
+            if again or marking.is_begun(book, answer) or not marking.is_marked(corrections, answer)
         ]
         marked = 0
         for number, answer in enumerate(waiting, 1):
@@ -120,7 +118,7 @@ def _ask(
 ) -> tuple[list[marking.RubricItem], list[str]] | _End:
     """Ask for the items and comments of a file, keeping each answer at once; or return how it was left."""
     by_key = {item.key: item for item in items}
-    begun = book.facts.drafts.get(marking.draft_name(answer), Draft())
+    begun = marking.draft_of(book, answer)
     # The rubric may have lost an item since.
     chosen = {key: by_key[key] for key in begun.keys if key in by_key}
     comments = list(begun.comments)

@@ -137,7 +137,13 @@ def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMar
 
 def draft_of(book: Gradebook, answer: FileToMark) -> Draft:
     """Return the answers so far about a file."""
-    return book.facts.drafts.get(draft_name(answer), Draft())
+    drafts = book.facts.drafts
+    return drafts.get(draft_name(answer)) or drafts.get(_shared_name(answer)) or Draft()
+
+
+def is_begun(book: Gradebook, answer: FileToMark) -> bool:
+    """Whether there are answers about a file that are no mark yet."""
+    return not book.facts.drafts.keys().isdisjoint((draft_name(answer), _shared_name(answer)))
 
 
 def marks_of(book: Gradebook, answer: FileToMark) -> list[Correction]:
@@ -153,13 +159,22 @@ def state_of(book: Gradebook, answer: FileToMark) -> str:
 
 
 def draft_name(answer: FileToMark) -> str:
-    """Return the name of a file's draft."""
+    """Return the name of a file's draft, which ends with the digest of the file.
+
+    It has the student: of an equal file of another section, an assistant reads no comments.
+    """
+    return f"{answer.result.name} {answer.students[0]} {answer.digest}"
+
+
+def _shared_name(answer: FileToMark) -> str:
+    """Return the name that equal files shared in a gradebook of an earlier grader."""
     return f"{answer.result.name} {answer.digest}"
 
 
 def keep_draft(book: Gradebook, answer: FileToMark, draft: Draft | None) -> None:
     """Keep the answers about a file, synced to the disk when this returns; None forgets them."""
-    by_name = {k: v for k, v in book.facts.drafts.items() if k != draft_name(answer)}
+    names = draft_name(answer), _shared_name(answer)
+    by_name = {name: kept for name, kept in book.facts.drafts.items() if name not in names}
     if draft is not None:
         by_name[draft_name(answer)] = draft
     book.change(drafts=by_name)

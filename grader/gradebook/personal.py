@@ -183,11 +183,20 @@ def _forget_in_facts(book: Gradebook, student: str, digests: set[str]) -> None:
         attention=tuple(entry for entry in facts.attention if entry.student != student),
         totals={name: points for name, points in facts.totals.items() if name != student},
         totals_before={n: points for n, points in facts.totals_before.items() if n != student},
-        # Their names end with the digest of the file.
-        drafts={n: d for n, d in facts.drafts.items() if n.rpartition(" ")[2] not in digests},
+        drafts={
+            name: draft
+            for name, draft in facts.drafts.items()
+            if not _is_about(name, student, digests)
+        },
         policy=_without(facts.policy, student),
         named_policy=named,
     )
+
+
+def _is_about(draft: str, student: str, digests: set[str]) -> bool:
+    """Whether a draft of a mark, by its name, is about a student or a file with one of these digests."""
+    named, _, digest = draft.rpartition(" ")
+    return digest in digests or named.partition(" ")[2] == student
 
 
 def _names(extension: Extension, student: str) -> bool:

@@ -273,7 +273,9 @@ class Api:
     async def plot(self, request: Request) -> Response:
         """Draw a file at work, as `grade plot` does: a PNG."""
         writer, exercise = await self.writer_at(request)
-        source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
+        with self._one_of_few(writer):
+            body = await body_of(request, _MOST_TEXT)
+        source = _bytes_of(decoded(body, PracticeRequest).source)
         urgent = await self._server.desk.answer(lambda desk: desk.urgent())
         picture = await self._server.drawing.draw(writer.id, exercise, source, urgent)
         return Response(picture, media_type="image/png")

@@ -14,11 +14,10 @@ CLAIM_SECONDS = 600.0
 
 
 class Claimed(NamedTuple):
-    """A file to claim: its exercise, its name in addresses, and that of its draft, which equal files share."""
+    """A file to claim: its exercise, and its name in addresses."""
 
     exercise: str
     name: str
-    draft: str = ""
 
 
 class _Claim(NamedTuple):
@@ -38,10 +37,9 @@ class Claims:
 
         Of each exercise a person has one file: another one that the person had is free again.
         """
-        with_others = self._of_others(who)
-        others = {(file.exercise, part) for file in with_others for part in file[1:] if part}
+        others = self._of_others(who)
         for file in files:
-            if not {(file.exercise, part) for part in file[1:]} & others:
+            if file not in others:
                 self._drop(who, file.exercise)
                 self._claims[file] = _Claim(who, self._clock() + CLAIM_SECONDS)
                 return file
@@ -58,12 +56,9 @@ class Claims:
 
     def renew(self, who: str, exercise: str, name: str) -> str:
         """Claim a file anew; if somebody else has it, return that person's name, else an empty text."""
-        for file, claim in self._of_others(who).items():
-            if (file.exercise, file.name) == (exercise, name):
-                return claim.who
-        file = next(
-            (f for f in self._valid() if f[:2] == (exercise, name)), Claimed(exercise, name)
-        )
+        file = Claimed(exercise, name)
+        if (claim := self._of_others(who).get(file)) is not None:
+            return claim.who
         self._drop(who, exercise)
         self._claims[file] = _Claim(who, self._clock() + CLAIM_SECONDS)
         return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -24,7 +25,7 @@ from grader.gradebook.platforms import Platform, platforms
 from grader.gradebook.queue import Role
 from grader.gradebook.tool_key import made_key
 from grader.serve.handshakes import Handshakes, browser_value
-from grader.serve.http import Refusal, form_of
+from grader.serve.http import Refusal, form_of, network_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
 from grader.serve.launch import (
     HOURS,
@@ -40,6 +41,7 @@ from grader.serve.launch import (
 from grader.serve.selection import choices, policy_of
 from grader.serve.server import OpenServer
 from grader.serve.sign_in_file import Person
+from grader.serve.turns import Turns
 
 T = TypeVar("T")
 
@@ -57,9 +59,9 @@ _FRAMED = (
 # A page of ours, to which one goes on after signing in: no address of another site begins like this.
 _PAGE = re.compile(r"(/[A-Za-z0-9_-]+)+|/")
 _LONGEST_PAGE = 200
-# Requests to other servers, each in a process, and how many of them wait.
+# Requests to other servers, each in a process, and how many of them wait, also from one address.
 _REQUESTS = 4
-_MOST_WAITING = 200
+_MOST_WAITING, _MOST_OF_ONE = 1000, 200
 
 
 class Door:
@@ -72,7 +74,9 @@ class Door:
         self._handshakes, self._launches = Handshakes("university"), Handshakes("launch")
         self._reader = LaunchReader(server.address)
         self._threads = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="sign-in")
-        self._waiting = 0
+        # A stranger who begins hundreds of sign-ins takes turns with everybody else.
+        self._turns = Turns(_REQUESTS)
+        self._waiting: Counter[str] = Counter()
 
     def page(self, request: Request, refusal: Refusal | None = None, status: int = 200) -> Response:
         """The page on which one signs in, and why the last token did not hold."""
@@ -120,7 +124,7 @@ class Door:
         then = _page_of(request.query_params.get("then", "/"))
         handshake = self._handshakes.begin(browser, then)
         try:
-            address = await self._elsewhere(lambda: university.authorization(handshake))
+            address = await self._elsewhere(request, lambda: university.authorization(handshake))
         except Refusal as refusal:
             return self.page(request, refusal, refusal.status_code)
         response = RedirectResponse(address, 303)
@@ -139,7 +143,9 @@ class Door:
         answer = dict(request.query_params)
         try:
             with self._handshakes.answered(browser, answer.get("state", "")) as handshake:
-                person = await self._elsewhere(lambda: university.person(handshake, answer))
+                person = await self._elsewhere(
+                    request, lambda: university.person(handshake, answer)
+                )
                 return await self._signed_in(
                     request,
                     person,
@@ -188,14 +194,14 @@ class Door:
         try:
             with self._launches.answered(browser, state) as handshake:
                 launch = await self._elsewhere(
-                    lambda: self._reader.launch(known, handshake, posted)
+                    request, lambda: self._reader.launch(known, handshake, posted)
                 )
         except Refusal as refusal:
             return self._not_signed_in(refusal)
         desk, link = self._server.desk, launch.link
         if launch.selection is not None:
             await desk.answer(lambda desk: desk.keep_launch(link, "", ""))
-            return await self._choices(launch, launch.selection)
+            return await self._choices(request, launch, launch.selection)
         try:
             person = person_of(launch, self._server.students)
         except Refusal as refusal:
@@ -208,14 +214,14 @@ class Door:
         origin = launch.platform.origins[link.deployment]
         return await self._signed_in(request, person, origin, HOURS * 3600, then)
 
-    async def _choices(self, launch: Launch, selection: Selection) -> Response:
+    async def _choices(self, request: Request, launch: Launch, selection: Selection) -> Response:
         """The page on which a person who teaches selects what a link opens."""
         course, address = self._server.course, self._server.address
         folder, work = await self._server.views.answer(
             lambda views: (views.book.folder, work_of(views.book))
         )
         made = await self._elsewhere(
-            lambda: choices(launch, selection, course, made_key(folder), address, work)
+            request, lambda: choices(launch, selection, course, made_key(folder), address, work)
         )
         page = self._page(
             "select.html",
@@ -262,15 +268,19 @@ class Door:
         keep_signed_in(response, request, token, int(seconds), secure=self._is_secure)
         return response
 
-    async def _elsewhere(self, ask: Callable[[], T]) -> T:
+    async def _elsewhere(self, request: Request, ask: Callable[[], T]) -> T:
         """Call a function that waits for another server, in a thread; raises Refusal if too many wait."""
-        if self._waiting >= _MOST_WAITING:
+        who = network_of(request)
+        if self._waiting[who] >= _MOST_OF_ONE or self._waiting.total() >= _MOST_WAITING:
             raise Refusal(503, "Many people are signing in. Try again in a moment.", retry_after=5)
-        self._waiting += 1
+        self._waiting[who] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+            async with self._turns.turn(who):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
         finally:
-            self._waiting -= 1
+            self._waiting[who] -= 1
+            if not self._waiting[who]:
+                del self._waiting[who]
 
     @property
     def _cookie(self) -> str:

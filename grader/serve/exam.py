@@ -14,7 +14,7 @@ from starlette.requests import Request
 from grader.course.assignments import Exam
 from grader.course.manifest import Course
 from grader.gradebook.times import moment
-from grader.serve.http import Refusal
+from grader.serve.http import Refusal, client_address
 from grader.text import utc
 
 
@@ -28,6 +28,8 @@ class ExamDoor:
         self.is_exam = exam is not None
         rules = exam or Exam()
         self.has_hints, self.has_downloads = rules.hints, rules.downloads
+        # A release has the hints.
+        self.has_release = rules.downloads and rules.hints
         self._networks = tuple(map(ipaddress.ip_network, rules.networks))
 
     def enter(self, request: Request) -> None:
@@ -53,15 +55,12 @@ class ExamDoor:
         if not self.has_downloads:
             raise Refusal(403, "In this exam nothing is downloaded.")
 
+    def release(self) -> None:
+        """Raise Refusal if the release may not be downloaded."""
+        self.download()
+        if not self.has_release:
+            raise Refusal(403, "In this exam the course is not downloaded, since it has the hints.")
+
     def _is_inside(self, request: Request) -> bool:
-        host = "" if request.client is None else request.client.host
-        try:
-            address = ipaddress.ip_address(host)
-            forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
-            # A proxy on this machine appends the address that it saw; others' words are not believed.
-            if address.is_loopback and forwarded:
-                address = ipaddress.ip_address(forwarded)
-        except ValueError:
-            return False
-        address = getattr(address, "ipv4_mapped", None) or address
-        return any(address in network for network in self._networks)
+        address = client_address(request)
+        return address is not None and any(address in network for network in self._networks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import urllib.parse
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
@@ -17,6 +18,8 @@ T = TypeVar("T")
 # The longest time to receive a body.
 _BODY_SECONDS = 60
 _FORM_BYTES = 4096
+# Splitting a body into tens of thousands of fields would keep the event loop from everybody else.
+_MOST_FIELDS = 500
 # The same answer for a missing submission and for another student's, so that they look alike.
 NO_SUBMISSION = "There is no such submission of yours."
 # The same for what is not there, and for what an assistant does not reach.
@@ -44,6 +47,35 @@ def busy() -> Refusal:
     )
 
 
+def client_address(
+    request: Request,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address of a client, as a proxy on this machine tells it if there is one; None if unknown."""
+    host = "" if request.client is None else request.client.host
+    # Some proxies append to the header, and others add a line of their own after the client's.
+    lines = ",".join(request.headers.getlist("x-forwarded-for"))
+    forwarded = lines.rpartition(",")[2].strip()
+    try:
+        address = _unmapped(host)
+        # The last address is the one that the proxy saw; others' words are not believed.
+        return _unmapped(forwarded) if address.is_loopback and lines else address
+    except ValueError:
+        return None
+
+
+def network_of(request: Request) -> str:
+    """Return the network of a client: an address, or with IPv6 the 64 bits that one household has."""
+    address = client_address(request)
+    if isinstance(address, ipaddress.IPv6Address):
+        return address.exploded[:19]
+    return str(address)
+
+
+def _unmapped(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(text)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
 async def body_of(request: Request, most: int) -> bytes:
     """Return the body of a request; raises Refusal if it is too long, or too slow.
 
@@ -66,9 +98,15 @@ async def body_of(request: Request, most: int) -> bytes:
 
 
 async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
-    """Return the fields of a form; raises Refusal if it is too long, or too slow."""
+    """Return the fields of a form; raises Refusal if it is too long, or too slow, or has too many fields."""
     body = await body_of(request, most)
-    return dict(urllib.parse.parse_qsl(body.decode("utf-8", "replace")))
+    try:
+        fields = urllib.parse.parse_qsl(
+            body.decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS
+        )
+    except ValueError as error:
+        raise Refusal(413, f"The form has more than {_MOST_FIELDS} fields.") from error
+    return dict(fields)
 
 
 def decoded(body: bytes, kind: type[T], advice: str = "") -> T:

@@ -40,6 +40,8 @@ _OPENS, _SELECTS = "LtiResourceLinkRequest", "LtiDeepLinkingRequest"
 # Of this course: who is an instructor of the institution may be a student here.
 _MEMBERSHIP = "http://purl.imsglobal.org/vocab/lis/v2/membership#"
 _INSTRUCTOR = _MEMBERSHIP + "Instructor"
+# Canvas says of a teaching assistant that it is an instructor, too, and writes this role in small letters.
+_ASSISTANT = "http://purl.imsglobal.org/vocab/lis/v2/membership/instructor#teachingassistant"
 _SELECTING = {_INSTRUCTOR, _MEMBERSHIP + "ContentDeveloper", _MEMBERSHIP + "Administrator"}
 _LONGEST = 1000
 
@@ -246,7 +248,9 @@ def _read(platform: Platform, claims: _Claims, whole: Mapping[str, Any]) -> Laun
         memberships=claims.names.context_memberships_url,
     )
     value = _claim(whole, platform.claim)
-    is_instructor, target = _INSTRUCTOR in claims.roles, claims.target[:_LONGEST]
+    is_assistant = any(role.lower().startswith(_ASSISTANT) for role in claims.roles)
+    is_instructor = _INSTRUCTOR in claims.roles and not is_assistant
+    target = claims.target[:_LONGEST]
     return Launch(platform, link, claims.sub, value, is_instructor, target, selection)
 
 

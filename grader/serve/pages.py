@@ -114,7 +114,7 @@ class Pages:
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
-            has_release=bool(self._server.handout) and self._server.exam.has_downloads,
+            has_release=bool(self._server.handout) and self._server.exam.has_release,
             is_exam=self._server.exam.is_exam,
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
@@ -186,7 +186,7 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
-            has_release=bool(self._server.handout) and self._server.exam.has_downloads,
+            has_release=bool(self._server.handout) and self._server.exam.has_release,
             exam=self._server.exam,
             has_plot=self._server.drawing.has_plot(exercise),
             is_trial=writer.id.startswith(TRIAL),
@@ -212,7 +212,7 @@ class Pages:
         if not writer.id.startswith(TRIAL):
             # It has the tasks.
             self._server.exam.enter(request)
-        self._server.exam.download()
+        self._server.exam.release()
         if not self._server.handout:
             raise Refusal(404, "This server offers no copy of the course.")
         name = safe_name(self._server.course.info().name)

@@ -162,13 +162,12 @@ def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> 
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file of the list that is marked, by the pseudonym of its student and the name of its draft.
+    """A file of the list that is marked, by the pseudonym of its student.
 
     It is `waiting` if it has no mark, or answers that were not kept as one.
     """
 
     name: str
-    draft: str
     waiting: bool
 
 
@@ -189,7 +188,7 @@ def files_to_mark(
 ) -> list[ListedFile]:
     """Return the files of an exercise, of the students that staff reaches, in the order of the list."""
     reach, pseudonym = asker.reach(book.students()), pseudonyms_of(book)
-    corrections, begun = book.corrections(), book.facts.drafts
+    corrections = book.corrections()
     files = [
         file
         for file in marking.answers(book, exercise)
@@ -199,11 +198,9 @@ def files_to_mark(
     return [
         ListedFile(
             pseudonym(file.students[0]),
-            draft,
-            draft in begun or not marking.is_marked(corrections, file),
+            marking.is_begun(book, file) or not marking.is_marked(corrections, file),
         )
         for file in files
-        for draft in [marking.draft_name(file)]
     ]
 
 

@@ -128,9 +128,7 @@ class StaffPages:
         in_turn = files[at:] if again else [*files[at:], *files[:at]]
         in_turn = sorted(in_turn, key=lambda file: file.name != own)
         open_ones = [
-            Claimed(exercise, f.name, f.draft)
-            for f in in_turn
-            if f.waiting or again or f.name == own
+            Claimed(exercise, f.name) for f in in_turn if f.waiting or again or f.name == own
         ]
         claimed = self._claims.take(asker.name, open_ones)
         return "" if claimed is None else claimed.name

@@ -20,6 +20,8 @@ from grader.text import counted
 # A student who mistypes a name may need several tries.
 MOST_REFUSED = 20
 _HOUR_SECONDS = 3600.0
+# Strangers' addresses have turns, too.
+_MOST_REMEMBERED = 10_000
 
 
 class Turns:
@@ -60,7 +62,10 @@ class Turns:
         while self._free and self._waiting:
             chosen = min(self._waiting, key=lambda w: (self._last.get(w.student, 0), w.number))
             self._waiting.remove(chosen)
+            self._last.pop(chosen.student, None)
             self._last[chosen.student] = next(self._numbers)
+            if len(self._last) > _MOST_REMEMBERED:
+                del self._last[next(iter(self._last))]
             self._free -= 1
             chosen.given.set_result(None)
 

@@ -166,6 +166,9 @@ class University:
             code_verifier=handshake.verifier,
         )
         token, access_token = str(tokens["id_token"]), str(tokens["access_token"])
+        if not (access_token.isascii() and access_token.isprintable()):
+            # In a header it would be an error whose text has the token.
+            raise ValueError("the access token has odd characters")
         claims = self._checked(metadata, handshake, token, access_token)
         wanted = {self.sign_in.claim, self.sign_in.staff_claim} - {"", *claims}
         if not wanted or not metadata.userinfo_endpoint:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import http.client
+import io
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +17,21 @@ import pytest
 from click.testing import CliRunner
 from selenium.webdriver.common.by import By
 
+from grader.authoring.release import release
 from grader.cli import main
 from grader.course.assignments import released_table
 from grader.course.manifest import load_course
 from grader.errors import CourseError
 from tests.grader.exports.report.test_browser import light, resize
-from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json, marked
+from tests.grader.serve.conftest import (
+    PATIENCE_SECONDS,
+    PLAIN,
+    SOLUTION,
+    Answer,
+    Served,
+    in_json,
+    marked,
+)
 from tests.grader.serve.test_browser import sign_in, sign_out
 from tests.grader.serve.test_exercise import open_editor, said
 from tests.grader.serve.test_pages import SIZES, console
@@ -43,7 +56,11 @@ reason = "extra time"
 
 
 def exam(
-    serving: Serving, opens: datetime.datetime, due: datetime.datetime, rules: str = ""
+    serving: Serving,
+    opens: datetime.datetime,
+    due: datetime.datetime,
+    rules: str = "",
+    *options: str,
 ) -> Served:
     """A server with an exam of greeting and word_count, and extra time for ada."""
     server = serving()
@@ -62,7 +79,7 @@ exam = {{{rules}}}
 """,
         encoding="utf-8",
     )
-    return server.start("--assignment", "midterm")
+    return server.start("--assignment", "midterm", *options)
 
 
 def by_page(served: Served, who: str, source: bytes, **headers: str) -> Answer:
@@ -141,6 +158,41 @@ def test_outside_of_its_networks_it_is_not_written(serving: Serving) -> None:
     assert served.ask("GET", "/exercise/greeting/file", "bob", headers=INSIDE).status == 403
     assert served.ask("GET", "/release", "bob", headers=INSIDE).status == 403
     assert by_page(served, "bob", SOLUTION, **INSIDE).status == 202
+    # Some proxies add a line of their own after that of the client.
+    assert read_with(served, "10.1.2.3", "192.0.2.66") == 403
+    assert read_with(served, "192.0.2.66", "10.1.2.3") == 200
+
+
+def read_with(served: Served, *forwarded: str) -> int:
+    """The status of a page that bob asks for with these lines of a proxy."""
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_SECONDS)
+    with contextlib.closing(connection):
+        connection.putrequest("GET", "/exercise/greeting")
+        connection.putheader("Authorization", f"Bearer {served.tokens['bob']}")
+        for line in forwarded:
+            connection.putheader("X-Forwarded-For", line)
+        connection.endheaders()
+        return connection.getresponse().status
+
+
+def test_without_hints_there_is_no_release_which_has_them(serving: Serving, tmp_path: Path) -> None:
+    folder, course = tmp_path / "students", tmp_path / "course"
+    shutil.copytree(PLAIN, course, ignore=shutil.ignore_patterns("__pycache__"))
+    stubs = course / "tests" / "stubs"
+    shutil.copytree(PLAIN / "exercises", stubs, ignore=shutil.ignore_patterns("*.toml"))
+    release(load_course(course), folder, requirement="lab-bench", judge=False)
+    hint = load_course(PLAIN).exercise("greeting").hints[0]
+    for rules, status in (("hints = false", 403), ("", 200)):
+        served = exam(serving, NOW - HOUR, NOW + DAY, rules, "--release", str(folder))
+        answer = served.ask("GET", "/release", "bob")
+        assert answer.status == status, answer
+        for path in ("/", "/exercise/greeting"):
+            offers = b'href="/release"' in served.ask("GET", path, "bob").body
+            assert offers is (status == 200), path
+        # The student's own file is no release.
+        assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
+    with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
+        assert any(hint in archive.read(name).decode() for name in archive.namelist())
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,12 @@ def test_instructors_are_staff_only_in_a_course_that_was_named(
     register(served, platform, "--staff-course", COURSE)
     visitor, page = launched(served, platform)
     assert b"url=/class" in page.body and visitor.get("/class").status == 200
+    # Canvas says of a teaching assistant that it is an instructor, too.
+    for word in ("instructor", "Instructor"):
+        role = f"http://purl.imsglobal.org/vocab/lis/v2/membership/{word}#TeachingAssistant"
+        for roles in ([role, INSTRUCTOR], [INSTRUCTOR, role]):
+            platform.roles = roles
+            refused(*launched(served, platform), 403)
     # A student here may teach elsewhere, and some roles only sound like it.
     institution = "http://purl.imsglobal.org/vocab/lis/v2/institution/person#Instructor"
     for role in (institution, MEMBERSHIP + "Learner", "Instructor", INSTRUCTOR + "s"):

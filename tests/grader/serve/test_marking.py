@@ -181,14 +181,28 @@ def test_another_file_that_was_handed_in_since_is_not_marked_unread(busy: Served
     assert marks(busy) == []
 
 
-def test_equal_files_are_with_one_person(serving: Callable[..., Served]) -> None:
-    """They share the answers so far, as with `grade mark`."""
+def test_of_an_equal_file_of_another_section_nothing_is_read_or_changed(
+    serving: Callable[..., Served],
+) -> None:
     served = serving().start()
     for who in ("ada", "bob"):
         served.judged(who, served.hand_in(who, {"greeting.py": SOLUTION}).json["id"])
-    _, first = opened(served, "staff")
-    text, second = opened(served, "owner")
-    assert owner_of(served, first) == "ada" and second == {} and "with somebody" in text
+    _, of_ada = opened(served, "staff")
+    assert owner_of(served, of_ada) == "ada"
+    send(served, "staff", of_ada, "stop")
+    _, of_bob = opened(served, "owner", f"?after={of_ada['file']}")
+    assert owner_of(served, of_bob) == "bob"
+    assert send(served, "owner", of_bob, "add", "d", text="bob copied this from eve").status == 303
+    text, fields = opened(served, "assistant")
+    assert (
+        owner_of(served, fields) == "ada"
+        and "copied this" not in text
+        and 'data-points="-1.0" checked' not in text
+    )
+    assert send(served, "assistant", fields, "next", text="well done").status == 303
+    text, fields = opened(served, "owner")
+    assert owner_of(served, fields) == "bob" and "copied this from eve" in text
+    assert [mark.student for mark in marks(served)] == ["ada"]
 
 
 def test_without_names_nothing_of_the_page_names_the_student(busy: Served) -> None:
@@ -265,7 +279,7 @@ def test_an_exercise_without_a_rubric_says_what_to_write(rubrics: Served) -> Non
 
 
 def files(names: Sequence[str], exercise: str = "glu") -> list[Claimed]:
-    return [Claimed(exercise, name, f"draft {name}") for name in names]
+    return [Claimed(exercise, name) for name in names]
 
 
 def test_a_claim_ends_some_minutes_after_the_last_answer() -> None:

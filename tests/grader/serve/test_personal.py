@@ -86,7 +86,12 @@ def results(serving: Callable[..., Served]) -> Path:
                 )
             )
         own = f"greeting {code_digest(marked(7))}"
-        book.change(drafts={own: Draft(("style",)), "greeting other": Draft(("style",))})
+        # One about a file that bob has, too.
+        shared = {
+            f"greeting {who} {code_digest(SOLUTION)}": Draft(("style",), (f"line 1 of {who}",))
+            for who in ("ada", "bob")
+        }
+        book.change(drafts={own: Draft(("style",)), "greeting other": Draft(("style",)), **shared})
         looks = [
             Attention(Reason.FORGER, who, "greeting", f"line 1 of {who}") for who in ("ada", "bob")
         ]
@@ -160,7 +165,10 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
     with Gradebook.open(results) as book:
         kept = kept_about(book, "ada")
         assert kept == ({}, (), (), ())
-        assert list(book.facts.drafts) == ["greeting other"]
+        assert list(book.facts.drafts) == [
+            "greeting other",
+            f"greeting bob {code_digest(SOLUTION)}",
+        ]
         assert book.entry_of("bob") == bob_before
         assert [each.students for each in book.policy.rules.extension] == [("bob",)]
         assert "ada" not in book.facts.totals
