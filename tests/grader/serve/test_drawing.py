@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 import shutil
+import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +22,7 @@ from grader.judge.assignment import GradingOptions
 from grader.serve.drawing import MOST_PLOTS, MOST_WAITING, Drawing
 from grader.serve.http import Refusal
 from tests.grader.exports.report.test_browser import light, resize
-from tests.grader.serve.conftest import PLAIN, Answer, Served
+from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, Answer, Served
 from tests.grader.serve.test_browser import sign_in, sign_out, until
 from tests.grader.serve.test_exercise import open_editor, said
 from tests.grader.serve.test_openapi import check
@@ -99,6 +101,23 @@ def test_what_cannot_be_drawn_says_why(plotting: Served) -> None:
         answer = plot(plotting, "bob", source)
         assert answer.status == 422 and why in answer.json["error"], answer
     assert plot(plotting, "bob", RIGHT, "word_count").status == 404
+
+
+def test_of_one_student_few_texts_are_received_at_once(plotting: Served) -> None:
+    """Others would take memory for a minute each."""
+    path, token = "/api/exercises/greeting/plot", plotting.tokens["eve"]
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            slow = socket.create_connection(("127.0.0.1", plotting.port))
+            stack.enter_context(slow)
+            slow.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        # What cannot be read is no plot, and is not counted as one.
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (answer := plotting.ask("POST", path, "eve", b"no JSON")).status != 429:
+            assert time.monotonic() < deadline
+        assert "on its way" in answer.json["error"]
+        assert plotting.ask("POST", path, "bob", b"no JSON").status == 400
 
 
 def test_one_student_draws_only_so_many_and_few_wait() -> None:

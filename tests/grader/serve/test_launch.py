@@ -132,6 +132,12 @@ def test_a_platform_may_begin_with_a_form(tool: Served, platform: Platform) -> N
     assert post(visitor, posted).status == 200
 
 
+def test_a_form_of_thousands_of_fields_is_not_taken_apart(tool: Served) -> None:
+    for path in ("/lti/login", "/lti/launch"):
+        answer = tool.ask("POST", path, "", b"a=&" * 40_000)
+        assert answer.status == 413 and b"more than 500 fields" in answer.body
+
+
 def test_a_link_leads_to_the_page_that_it_names_and_to_no_other_site(
     tool: Served, platform: Platform
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from grader.serve import turns as module
 from grader.serve.http import Refusal
 from grader.serve.turns import MOST_REFUSED, RefusedHandIns, Turns
 
@@ -59,3 +60,17 @@ def test_what_is_refused_counts_against_its_student_alone() -> None:
     assert too_many.value.status_code == 429
     assert too_many.value.headers is not None and int(too_many.value.headers["Retry-After"]) > 3000
     refused.check("ada")
+
+
+def test_only_the_newest_turns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses of strangers have turns, too, and there is no end of them."""
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 3)
+
+    async def remembered() -> list[str]:
+        turns = Turns(1)
+        for who in ("eve", "mal", "eve", "zoe", "ada"):
+            async with turns.turn(who):
+                pass
+        return list(turns._last)
+
+    assert asyncio.run(remembered()) == ["eve", "zoe", "ada"]

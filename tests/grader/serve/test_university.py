@@ -7,9 +7,11 @@ import contextlib
 import hashlib
 import hmac
 import json
+import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +324,67 @@ def test_an_odd_answer_of_the_issuer_signs_nobody_in(
     assert b"<script>x" not in page.body
     assert "<script>" not in campus.log.read_text()
     assert "Traceback" not in campus.log.read_text()
+
+
+def test_an_odd_access_token_is_not_in_the_log(
+    campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = issuer.token
+
+    def odd(*asked: Any) -> Any:
+        status, told = honest(*asked)
+        return status, {**told, "access_token": "s3cret-access\ntoken"}
+
+    monkeypatch.setattr(issuer, "token", odd)
+    # Without the claim the server would ask for the user info, with the token in a header.
+    visitor, page = signed_in(campus, issuer)
+    refused(visitor, page, 502)
+    assert "s3cret-access" not in campus.log.read_text()
+
+
+def test_strangers_who_begin_many_sign_ins_take_turns_with_others(
+    campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strangers, order, go_on = 24, list[str](), threading.Semaphore(0)
+    honest = issuer.token
+
+    def slow(form: Mapping[str, str], authorization: str) -> Any:
+        order.append(form["code"])
+        go_on.acquire(timeout=PATIENCE_SECONDS)
+        return honest(form, authorization)
+
+    monkeypatch.setattr(issuer, "token", slow)
+    begun = [(visitor, visitor.leave()) for visitor in [Visitor(campus.port)] * strangers]
+    visitor = Visitor(campus.port)
+    back = issuer.allow(visitor.leave(), email=ADA)
+
+    def stranger(number: int) -> int:
+        own, left = begun[number]
+        told = {"state": query(left)["state"], "code": f"x{number}", "iss": issuer.address}
+        answer = f"/sign-in/university/callback?{urllib.parse.urlencode(told)}"
+        return own.get(answer, X_Forwarded_For="192.0.2.66").status
+
+    def student() -> int:
+        return visitor.get(back, X_Forwarded_For="198.51.100.7").status
+
+    def connections() -> int:
+        there = psutil.Process(campus.pid).net_connections()
+        return sum(each.status == psutil.CONN_ESTABLISHED for each in there)
+
+    with ThreadPoolExecutor(strangers + 1) as threads:
+        try:
+            many = [threads.submit(stranger, number) for number in range(strangers)]
+            waited_for(lambda: len(order) >= 4 and connections() >= strangers)
+            mine = threads.submit(student)
+            waited_for(lambda: connections() > strangers)
+            go_on.release()
+            waited_for(lambda: len(order) > 4)
+        finally:
+            go_on.release(2 * strangers)
+        assert mine.result() == 200
+        assert {each.result() for each in many} == {502}
+    # Not the last one, although the others came before.
+    assert order.index(query(back)["code"]) < strangers // 2, order
 
 
 # --- stolen, repeated and confused answers ------------------------------------------------------------
