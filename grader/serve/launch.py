@@ -24,7 +24,14 @@ from grader.serve.fetching import IssuerKeys, is_safe
 from grader.serve.handshakes import Handshake
 from grader.serve.http import Refusal
 from grader.serve.sign_in_file import People, Person, same
-from grader.serve.university import ALGORITHMS, FAULTS, LEEWAY_SECONDS, LONGEST_TOKEN, faulty
+from grader.serve.university import (
+    ALGORITHMS,
+    FAULTS,
+    LEEWAY_SECONDS,
+    LONGEST_TOKEN,
+    faulty,
+    refuse_half_characters,
+)
 from grader.text import clean
 
 # Launches are posted to LAUNCH; SELECT is the target of those that select what a link opens.
@@ -176,6 +183,7 @@ class LaunchReader:
             leeway=LEEWAY_SECONDS,
             options={"require": ["iss", "sub", "aud", "exp", "iat", "nonce"]},
         )
+        refuse_half_characters(claims)
         expected = {"nonce": handshake.nonce, "client_id": platform.client_id}
         ImplicitIDToken(claims, header, params=expected).validate(leeway=LEEWAY_SECONDS)
         of_lti = msgspec.convert(claims, _Claims)

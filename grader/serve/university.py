@@ -9,6 +9,7 @@ as it checks those of GitHub's tokens.
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import urllib.parse
 from collections.abc import Iterable, Mapping
@@ -198,6 +199,7 @@ class University:
             leeway=LEEWAY_SECONDS,
             options={"require": _REQUIRED},
         )
+        refuse_half_characters(claims)
         expected = {
             "nonce": handshake.nonce,
             "client_id": self.sign_in.client_id,
@@ -236,6 +238,11 @@ class University:
                 f"column `{self._people.column}`: ask your instructor.",
             )
         return Person(Role.STUDENT, student)
+
+
+def refuse_half_characters(claims: Mapping[str, Any]) -> None:
+    """Raise ValueError for claims that no gradebook can keep: JSON can name half of a character."""
+    json.dumps(claims, ensure_ascii=False).encode()
 
 
 class _Session:

@@ -285,6 +285,26 @@ def test_a_forged_launch_signs_nobody_in(tool: Served, platform: Platform, forge
         assert "u-forged" not in platforms.users(book, platform.address, CLIENT)
 
 
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"sub": "\ud800"},
+        {LTI + "context": {"id": COURSE, "title": "half a smile: \ud83d"}},
+        {LTI + "resource_link": {"id": "\udfff"}},
+        {"email": "\ud800@example.org"},
+    ],
+    ids=["user", "title", "link", "address"],
+)
+def test_half_a_character_in_a_claim_is_no_fault_of_the_server(
+    tool: Served, platform: Platform, claims: dict[str, Any]
+) -> None:
+    platform.forge, platform.claims = platform.sign, claims
+    for roles in ("Learner", "Instructor"):
+        platform.roles = [MEMBERSHIP + roles]
+        refused(*launched(tool, platform), 502)
+    assert "Traceback" not in tool.log.read_text()
+
+
 def test_the_same_hand_signs_a_right_launch(tool: Served, platform: Platform) -> None:
     """What the forgeries above rest on."""
     platform.forge = platform.sign

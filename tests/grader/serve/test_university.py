@@ -326,6 +326,14 @@ def test_an_odd_answer_of_the_issuer_signs_nobody_in(
     assert "Traceback" not in campus.log.read_text()
 
 
+def test_half_a_character_in_a_claim_is_no_fault_of_the_server(
+    campus: Served, issuer: Issuer
+) -> None:
+    for address in ("ada\ud800@example.org", "\udfff"):
+        refused(*signed_in(campus, issuer, email=address, groups=["ml-staff"]), 502)
+    assert "Traceback" not in campus.log.read_text()
+
+
 def test_an_odd_access_token_is_not_in_the_log(
     campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
