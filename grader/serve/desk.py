@@ -109,6 +109,9 @@ class Desk:
         platforms.prepare(book)
         with book.transaction():
             for student in self._students:
+                # A row that was wrong may have let somebody else in.
+                if book.student(student.id) not in (None, student):
+                    sessions.end_sessions(book, Role.STUDENT, student.id, time.time())
                 book.keep_student(student)
         self._begin()
         # One that was killed may have kept a verdict and not written the result.

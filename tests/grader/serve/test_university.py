@@ -583,6 +583,19 @@ def test_a_session_ends_with_its_rules_its_time_or_a_word_of_staff(
     served.stop()
     start(served, issuer.address, staff=[])
     assert visitor.get("/api/standing").status == staff.get("/api/staff/queue").status == 401
+    # A row of the class list that was wrong, and let somebody else in.
+    visitor, _ = signed_in(served, issuer, email=ADA)
+    other, _ = signed_in(served, issuer, email="bob@example.org")
+    served.stop()
+    roster = served.folder / "class.csv"
+    text = roster.read_text(encoding="utf-8")
+    roster.write_text(text.replace(ADA, "ada@right.example.org"), encoding="utf-8")
+    start(served, issuer.address, staff=[])
+    assert visitor.get("/api/standing").status == 401
+    assert other.get("/api/standing").status == 200
+    served.stop()
+    roster.write_text(text, encoding="utf-8")
+    start(served, issuer.address, staff=[])
     visitor, _ = signed_in(served, issuer, email=ADA)
     revoke = ["tokens", str(served.results), "--revoke", "ada"]
     done = CliRunner().invoke(main, revoke)
