@@ -16,9 +16,9 @@ from starlette.routing import Route
 import grader
 from grader.serve.api import Api, DraftRequest, PracticeRequest, RegradeRequest
 from grader.serve.app import routes
-from grader.serve.door import Door
 from grader.serve.hand_in import Body
 from grader.serve.pages import Pages
+from grader.serve.sign_in.door import Door
 from grader.serve.staff import CorrectionRequest, PointsState, StaffInfo
 from grader.serve.staff_pages import StaffPages
 from grader.serve.views import (
