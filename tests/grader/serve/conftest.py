@@ -188,10 +188,18 @@ class Served:
             time.sleep(0.05)
 
     def pause(self) -> None:
-        assert self.ask("POST", "/api/staff/pause", "staff").status == 200
+        self._press("pause")
 
     def resume(self) -> None:
-        assert self.ask("POST", "/api/staff/resume", "staff").status == 200
+        self._press("resume")
+
+    def _press(self, button: str) -> None:
+        """Have staff pause or go on; a busy machine says 503 and to try again."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (answer := self.ask("POST", f"/api/staff/{button}", "staff")).status == 503:
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.1)
+        assert answer.status == 200, (answer, self.said)
 
 
 # Those that no test has ended.

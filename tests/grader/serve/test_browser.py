@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
@@ -76,7 +80,17 @@ def until(view: Chrome, holds: Callable[[Chrome], T]) -> T:
     """Wait for it, and return it; what the page replaces while it is read is read again."""
     replaced = (NoSuchElementException, StaleElementReferenceException)
     wait = WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced)
-    return wait.until(holds)
+
+    def holds_by_now(view: Chrome) -> T:
+        try:
+            return holds(view)
+        except WebDriverException as error:
+            # The same, as Chromium tells it in the middle of the replacement.
+            if "does not belong to the document" in str(error.msg):
+                raise StaleElementReferenceException from error
+            raise
+
+    return wait.until(holds_by_now)
 
 
 def press(view: Chrome, label: str) -> None:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -164,10 +165,10 @@ def test_a_server_that_comes_back_is_waited_for(
         served.start()
         served.resume()
 
-    thread = threading.Thread(target=restart)
-    thread.start()
-    done = grade("submit", "greeting")
-    thread.join()
+    with ThreadPoolExecutor() as threads:
+        restarted = threads.submit(restart)
+        done = grade("submit", "greeting")
+        restarted.result()
     assert done.exit_code == 0, done.output
 
 
