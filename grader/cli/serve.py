@@ -146,8 +146,8 @@ def serve(
         handout = zipped_release(release, course)
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
-    from grader.serve.door import CALLBACK
     from grader.serve.identity import GitHub
+    from grader.serve.sign_in.door import CALLBACK
 
     students = read_roster(roster_file).students
     refuse_other_roster(memory.students, students, str(results))
@@ -167,8 +167,8 @@ def serve(
             raise click.UsageError(
                 "--sign-in needs the address to which people come back: --address https://grade.example.org."
             )
-        from grader.serve.sign_in_file import read_sign_in
-        from grader.serve.university import University
+        from grader.serve.sign_in.sign_in_file import read_sign_in
+        from grader.serve.sign_in.university import University
 
         university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
     settings = Settings(

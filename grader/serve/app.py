@@ -22,11 +22,11 @@ from starlette.routing import Route
 
 from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
-from grader.serve.door import CALLBACK, Door
 from grader.serve.http import Refusal, answered, busy
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
+from grader.serve.sign_in.door import CALLBACK, Door
 from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")

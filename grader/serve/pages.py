@@ -27,13 +27,13 @@ from grader.gradebook.tool_key import jwks
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Outcome
 from grader.serve.api import Api
-from grader.serve.door import Door
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
+from grader.serve.sign_in.door import Door
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import HOUR, PIECE, Views
 from grader.student.blocks import FIRST_FINDINGS, summarized

@@ -30,7 +30,7 @@ from grader.serve.views import ClassSummaries, Views
 
 if TYPE_CHECKING:
     from grader.gradebook.cluster import ClusterJudges
-    from grader.serve.university import University
+    from grader.serve.sign_in.university import University
 
 # systemd and Docker wait longer than this before they kill.
 _STOP_SECONDS = 8.0

@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
-from grader.serve.handshakes import Handshakes, browser_value
 from grader.serve.http import Refusal
+from grader.serve.sign_in.handshakes import Handshakes, browser_value
 
 BROWSER, OTHER = browser_value(""), browser_value("")
 
@@ -66,7 +66,7 @@ def test_nobody_answers_for_another_browser_or_another_kind() -> None:
 
 def test_after_ten_minutes_one_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("grader.serve.handshakes.time.monotonic", lambda: now)
+    monkeypatch.setattr("grader.serve.sign_in.handshakes.time.monotonic", lambda: now)
     made = Handshakes("test")
     early, late = made.begin(BROWSER, "").state, made.begin(BROWSER, "").state
     now += 600

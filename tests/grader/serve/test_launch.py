@@ -18,7 +18,7 @@ from grader.cli import main
 from grader.exports.push.lti import work_of
 from grader.gradebook import Gradebook, platforms
 from grader.serve.identity import COOKIE
-from grader.serve.launch import page_of
+from grader.serve.sign_in.launch import page_of
 from tests.grader.serve.conftest import Answer, Served
 from tests.grader.serve.issuer import Visitor, free_port
 from tests.grader.serve.lti_platform import (

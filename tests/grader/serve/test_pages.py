@@ -17,8 +17,8 @@ from starlette.routing import Route
 from grader.gradebook.corrections import Kind
 from grader.serve.api import Api
 from grader.serve.app import routes
-from grader.serve.door import Door
 from grader.serve.pages import Pages
+from grader.serve.sign_in.door import Door
 from grader.serve.staff_pages import StaffPages
 from tests.grader.exports.platforms import LtiServer
 from tests.grader.exports.platforms import serving as serving_platform

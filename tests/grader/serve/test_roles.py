@@ -20,9 +20,9 @@ from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import Role
 from grader.serve.api import Api
 from grader.serve.app import routes
-from grader.serve.door import Door
 from grader.serve.pages import Pages
 from grader.serve.roles import Asker
+from grader.serve.sign_in.door import Door
 from grader.serve.staff_pages import StaffPages
 from grader.serve.views import Views
 from tests.grader.command import grade

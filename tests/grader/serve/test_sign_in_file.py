@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from grader.cli import main
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.serve.sign_in_file import SECRET, People, SignInError, read_sign_in
+from grader.serve.sign_in.sign_in_file import SECRET, People, SignInError, read_sign_in
 from tests.grader.serve.conftest import PLAIN, ROSTER
 
 RIGHT = """\

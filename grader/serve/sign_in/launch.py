@@ -21,10 +21,16 @@ from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.serve.fetching import IssuerKeys, is_safe
-from grader.serve.handshakes import Handshake
 from grader.serve.http import Refusal
-from grader.serve.sign_in_file import People, Person, same
-from grader.serve.university import ALGORITHMS, FAULTS, LEEWAY_SECONDS, LONGEST_TOKEN, faulty
+from grader.serve.sign_in.handshakes import Handshake
+from grader.serve.sign_in.sign_in_file import People, Person, same
+from grader.serve.sign_in.university import (
+    ALGORITHMS,
+    FAULTS,
+    LEEWAY_SECONDS,
+    LONGEST_TOKEN,
+    faulty,
+)
 from grader.text import clean
 
 # Launches are posted to LAUNCH; SELECT is the target of those that select what a link opens.

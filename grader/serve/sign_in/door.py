@@ -23,10 +23,11 @@ from grader.gradebook import sessions
 from grader.gradebook.platforms import Platform, platforms
 from grader.gradebook.queue import Role
 from grader.gradebook.tool_key import made_key
-from grader.serve.handshakes import Handshakes, browser_value
 from grader.serve.http import Refusal, form_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin
-from grader.serve.launch import (
+from grader.serve.server import OpenServer
+from grader.serve.sign_in.handshakes import Handshakes, browser_value
+from grader.serve.sign_in.launch import (
     HOURS,
     LOGIN,
     SELECT,
@@ -37,9 +38,8 @@ from grader.serve.launch import (
     page_of,
     person_of,
 )
-from grader.serve.selection import choices, policy_of
-from grader.serve.server import OpenServer
-from grader.serve.sign_in_file import Person
+from grader.serve.sign_in.selection import choices, policy_of
+from grader.serve.sign_in.sign_in_file import Person
 
 T = TypeVar("T")
 

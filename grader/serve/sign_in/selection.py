@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from grader.course.manifest import Course
 from grader.exports.push.lti import TAG
 from grader.gradebook.tool_key import ToolKey
-from grader.serve.launch import DEEP_LINKING, LAUNCH, LTI, VERSION, Launch, Selection
+from grader.serve.sign_in.launch import DEEP_LINKING, LAUNCH, LTI, VERSION, Launch, Selection
 
 
 class Choice(NamedTuple):

@@ -24,9 +24,9 @@ from joserfc.errors import JoseError
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.serve.fetching import Document, Fetched, IssuerKeys, fetch, is_safe
-from grader.serve.handshakes import Handshake
 from grader.serve.http import Refusal
-from grader.serve.sign_in_file import People, Person, Secrets, same
+from grader.serve.sign_in.handshakes import Handshake
+from grader.serve.sign_in.sign_in_file import People, Person, Secrets, same
 from grader.text import clean
 
 log = logging.getLogger("grader.serve")
