@@ -40,7 +40,8 @@ def zipped_release(folder: Path, course: Course) -> bytes:
     files, size = {}, 0
     for name, digest in listed(folder / names[0], folder).items():
         path = folder / name
-        if ".." in path.parts or folder not in path.parents or path.is_symlink():
+        # Only the name is checked for "..": the folder itself may well be `../students`.
+        if ".." in Path(name).parts or folder not in path.parents or path.is_symlink():
             raise UsageError(f"{folder / names[0]} names a file outside: {name!r}.")
         data = path.read_bytes() if path.is_file() else b""
         if hashlib.sha256(data).hexdigest() != digest:

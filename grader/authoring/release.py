@@ -197,7 +197,10 @@ def listed(listing: Path, folder: Path) -> dict[str, str]:
 def _remove(folder: Path, name: str, digest: str) -> bool:
     """Remove a file of an earlier release that this one lacks, unless it was edited."""
     path = folder / name
-    if ".." in path.parts or folder not in path.parents or path.is_symlink() or not path.is_file():
+    # Only the name is checked for "..": the folder itself may well be `../students`.
+    if ".." in Path(name).parts or folder not in path.parents:
+        return False
+    if path.is_symlink() or not path.is_file():
         return False
     if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         return False

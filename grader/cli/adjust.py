@@ -121,8 +121,8 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     if given:
         option = given[0].replace("for_all", "all").replace("listed", "list")
         raise click.UsageError(
-            f"--{option} does not go with --server: the author is that of your token, and changes of the class "
-            "are made while no server runs. The page of a student lists changes and takes them back."
+            f"--{option} does not go with --server: the author is that of your token, the page of a student "
+            "lists changes and takes them back, and changes of the whole class need the server stopped."
         )
     _refuse_mixtures(names, options)
     server = _signed_in(checked_address(address))

@@ -67,8 +67,9 @@ def erase(results: Path, student: str, yes: bool) -> None:
         click.confirm(f"Erase everything about {clean(found)} from {results}?", abort=True)
     with Gradebook.open_to_write(results) as book:
         counts = erase_student(book, found)
-    rows = ", ".join(f"{count} of {table}" for table, count in sorted(counts.items()))
-    click.echo(f"Erased {clean(found)}: {rows or 'nothing was left'}.")
+    rows = ", ".join(f"{table} {count}" for table, count in sorted(counts.items()))
+    told = f"rows of {rows}" if rows else "nothing was left"
+    click.echo(f"Erased {clean(found)}: {told}.")
     if others := beside(results):
         names = ", ".join(path.name for path in others)
         click.echo(

@@ -114,7 +114,9 @@ def _show(results: Path, address: str | None) -> None:
     from grader.gradebook.tool_key import made_key
 
     if address is None:
-        raise click.UsageError("Name the address of your server: --address https://....")
+        raise click.UsageError(
+            "Name the address of your server: --address https://grade.example.org."
+        )
     base = checked_address(address)
     platforms.refuse_unsafe(base, "the address of a server for a platform")
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -166,6 +168,10 @@ def _add(
         made_key(results)
         was_there = platforms.add_platform(book, known)
     click.echo(f"{clean(known.title)} is {'replaced' if was_there else 'registered'}.")
+    if not was_there:
+        click.echo(
+            "Next: launch this server from the platform once, which tells where its grades go."
+        )
 
 
 def _remove(results: Path, name: str) -> None:

@@ -74,7 +74,7 @@ def read_rubric(path: Path, worth: float) -> Rubric:
     except FileNotFoundError as error:
         raise UsageError(
             f'There is no rubric at {path}. Write a table [[item]] for each item there, with key = "d", '
-            'points = -1 and says = "...", or name a file with --rubric.'
+            'points = -1 and says = "...". (`grade mark` also takes a file with --rubric.)'
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from error

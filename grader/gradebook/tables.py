@@ -693,7 +693,9 @@ def only_writer(
         except sqlite3.OperationalError as error:
             if _code(error) != sqlite3.SQLITE_BUSY:
                 raise _unusable(folder / name, error) from error
-            raise GraderError(f"{busy} {folder}; wait until it has ended, or stop it.") from error
+            raise GraderError(
+                f"{busy} {folder}; wait until it has ended, or stop it. A running `grade serve` counts as one."
+            ) from error
         yield
     finally:
         connection.close()

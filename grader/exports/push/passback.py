@@ -6,7 +6,7 @@ for staff. Nothing is sent about students who handed in nothing: `grade push` do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,7 @@ from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
 from grader.gradebook.tables import FILE, explained
 from grader.gradebook.tool_key import made_key
+from grader.results import Entry
 from grader.text import number, utc
 
 
@@ -118,8 +119,21 @@ def _planned(book: Gradebook, column: Lti, before: dict[str, Pushed], made: Roun
     """Compare, and write what is found into the round."""
     # A column of another worth gets the points on its own scale.
     options = Options(title=book.work_title, out_of=column.worth, absent=False)
-    plan = planned(book.entries(), column, before, options)
+    course = 0.0
+
+    def entries() -> Iterator[Entry]:
+        nonlocal course
+        for entry in book.entries():
+            course = max(course, entry.result.max_score)
+            yield entry
+
+    plan = planned(entries(), column, before, options)
     made.notes = list(column.notes)
+    if course and column.worth is not None and column.worth != course:
+        made.notes.append(
+            f"The column is worth {number(column.worth)} points and the course {number(course)}: points are "
+            f"scaled to {number(column.worth)}."
+        )
     made.left = plan.left
     made.lines = [
         Line(

@@ -317,7 +317,7 @@ def person_of(launch: Launch, students: Sequence[StudentInfo]) -> Person:
     raise Refusal(
         403,
         f"{platform.title} says that you are {clean(launch.value, 100)}, which nobody in the class list of "
-        f"this course has in the column `{platform.column}`: ask your instructor.",
+        f"this course has as {platform.column}: ask your instructor.",
     )
 
 

@@ -234,8 +234,8 @@ class University:
         if (student := self._people.student(value)) is None:
             raise Refusal(
                 403,
-                f"You signed in as {clean(value)}, which nobody in the class list of this course has in the "
-                f"column `{self._people.column}`: ask your instructor.",
+                f"You signed in as {clean(value)}, which nobody in the class list of this course has as "
+                f"{self._people.column}: ask your instructor.",
             )
         return Person(Role.STUDENT, student)
 

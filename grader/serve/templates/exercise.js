@@ -141,16 +141,16 @@
 
   function listVersions(versions) {
     const items = versions.map(({ number, saved_at }) => {
-      const what = (number ? "" : "Handed in ") + clock(saved_at);
-      const load = buttonOf(what, "Go back to the version " + what, async () => {
+      const what = (number ? "the version of " : "the file handed in at ") + clock(saved_at);
+      const load = buttonOf("Go back", "Go back to " + what, async () => {
         const { source } = await read(address + "/versions/" + number);
         await put(source, "This is the version of " + clock(saved_at) + ".");
       });
-      const compare = buttonOf("Compare", "Compare with the version " + what, async () => {
+      const compare = buttonOf("Compare", "Compare with " + what, async () => {
         showChanges((await read(address + "/versions/" + number)).source, what);
       });
       const item = document.createElement("li");
-      item.append(load, " ", compare);
+      item.append(clock(saved_at) + (number ? " " : ", handed in "), load, " ", compare);
       return item;
     });
     document.getElementById("versions").replaceChildren(...items);
@@ -173,8 +173,8 @@
     const counted = (number) => (number === 1 ? "1 line" : number + " lines");
     document.getElementById("changes-said").textContent =
       added + removed
-        ? "Since the version " + what + ", " + counted(added) + " added and " + counted(removed) + " removed:"
-        : "The version " + what + " is the text in the editor.";
+        ? "Since " + what + ", " + counted(added) + " added and " + counted(removed) + " removed:"
+        : "The text in the editor is " + what + ".";
     const place = document.getElementById("changes");
     place.replaceChildren(...window.changes.shown(lines));
     document.getElementById("comparison").hidden = false;

@@ -17,6 +17,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.grader.exports.platforms import LtiServer
+from tests.grader.exports.platforms import serving as serving_platform
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize, severe
 from tests.grader.serve.conftest import (
     PATIENCE_SECONDS,
@@ -26,7 +27,9 @@ from tests.grader.serve.conftest import (
     Served,
     marked,
 )
-from tests.grader.serve.test_passback import launched
+from tests.grader.serve.test_passback import hand_in, launched, page, turned_on
+from tests.grader.serve.test_passback import press as press_at_platforms
+from tests.grader.serve.test_passback import until as until_it_holds
 from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
 
@@ -196,3 +199,26 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
             )
             assert found[0] > 10 and found[1] == [], (who, size, found)
         resize(view, DESK)
+
+
+def test_a_phone_shows_every_column_of_what_is_sent(
+    view: Chrome, serving: Callable[..., Served]
+) -> None:
+    own, platform = serving().start(), LtiServer(len(STUDENTS))
+    headers = (
+        "return [...document.querySelectorAll('th[scope=col]')]"
+        ".filter(e => e.checkVisibility()).map(e => e.innerText)"
+    )
+    with serving_platform(platform):
+        launched(own, platform)
+        hand_in(own, "ada")
+        sign_in(view, own, "staff")
+        resize(view, PHONE)
+        assert press_at_platforms(own, platform, "plan").status == 303
+        view.get(address(own, "/class/platforms"))
+        assert view.execute_script(headers) == ["Student", "There", "New", "Comment"]
+        turned_on(own, platform)
+        until_it_holds(lambda: "1 sent" in page(own))
+        view.get(address(own, "/class/platforms"))
+        assert view.execute_script(headers) == ["Student", "Points", "When"]
+    resize(view, DESK)

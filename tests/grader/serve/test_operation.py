@@ -490,6 +490,20 @@ def test_a_release_is_offered_to_all_who_sign_in_and_one_with_secrets_to_nobody(
         zipped_release(PLAIN, load_course(PLAIN))
 
 
+def test_a_release_may_be_named_from_the_folder_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(PLAIN, course, ignore=shutil.ignore_patterns("__pycache__"))
+    ignored = shutil.ignore_patterns("*.toml")
+    shutil.copytree(PLAIN / "exercises", course / "tests" / "stubs", ignore=ignored)
+    monkeypatch.chdir(course)
+    beside = Path("../students")
+    release(load_course(course), beside, requirement="lab-bench", judge=False)
+    with zipfile.ZipFile(io.BytesIO(zipped_release(beside, load_course(course)))) as archive:
+        assert "exercises/text/greeting.py" in archive.namelist()
+
+
 def test_without_a_release_there_is_no_link_to_one(served: Served) -> None:
     assert served.ask("GET", "/release", "ada").status == 404
     assert "/release" not in served.ask("GET", "/", "ada").body.decode()

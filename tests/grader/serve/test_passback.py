@@ -301,5 +301,9 @@ def test_a_column_of_another_worth_gets_the_points_on_its_scale(school: School) 
         assert [line.here for line in plan.lines] == [
             f"{10 * points:g}" for points in scores(3).values()
         ]
+        assert (
+            "The column is worth 100 points and the course 10: points are scaled to 100."
+            in plan.notes
+        )
         assert platform.written == 0
         thread.close()
