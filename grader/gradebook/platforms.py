@@ -59,6 +59,7 @@ CREATE TABLE IF NOT EXISTS platform_passback (
 ) WITHOUT ROWID;
 """
 _LONGEST = 2000
+_HERE = ("127.0.0.1", "::1", "localhost")
 
 
 class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -198,8 +199,7 @@ def refuse_unsafe(address: str, what: str) -> None:
         host, _ = url.hostname or "", url.port
     except ValueError:
         url, host = urllib.parse.urlsplit(""), ""
-    is_here = host in ("127.0.0.1", "::1", "localhost")
-    is_safe = url.scheme == "https" or (url.scheme == "http" and is_here)
+    is_safe = url.scheme == "https" or (url.scheme == "http" and host in _HERE)
     is_plain = address.isascii() and address.isprintable() and " " not in address
     if not (is_safe and host and is_plain) or "@" in url.netloc or len(address) > _LONGEST:
         raise SubmissionError(f"{clean(address) or 'Nothing'} is not {what}: write https://....")
@@ -211,13 +211,16 @@ def refuse_unsafe(address: str, what: str) -> None:
 def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") -> None:
     """Keep what a valid launch told: its link, and which student the platform's user is.
 
-    Without a `student`, as for staff, only the link is kept. Addresses that are not https are left out.
+    Without a `student`, as for staff, only the link is kept. Addresses that are not https are left out, and so
+    are those of this machine unless the platform runs here: nobody else makes the server ask its own services.
     """
+    known = [p for p in platforms(book) if (p.issuer, p.client_id) == (link.issuer, link.client_id)]
+    is_here = any(urllib.parse.urlsplit(each.token).hostname in _HERE for each in known)
     link = msgspec.structs.replace(
         link,
-        lineitem=_safe(link.lineitem),
-        lineitems=_safe(link.lineitems),
-        memberships=_safe(link.memberships),
+        lineitem=_safe(link.lineitem, is_here),
+        lineitems=_safe(link.lineitems, is_here),
+        memberships=_safe(link.memberships, is_here),
     )
     platform = link.issuer, link.client_id
     book.tables.connection.execute(
@@ -347,12 +350,13 @@ def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
     ]
 
 
-def _safe(address: str) -> str:
+def _safe(address: str, may_be_here: bool) -> str:
+    """Return an address that a launch told; empty if others could listen, or if it must not be here and is."""
     try:
         refuse_unsafe(address, "")
     except SubmissionError:
         return ""
-    return address
+    return address if may_be_here or urllib.parse.urlsplit(address).hostname not in _HERE else ""
 
 
 def _rows(book: Gradebook, query: str, *values: str) -> list[Any]:

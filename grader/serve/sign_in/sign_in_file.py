@@ -111,7 +111,8 @@ def _complaints(sign_in: SignIn) -> Iterable[str]:
 def _secret_of(sign_in: SignIn, path: Path) -> str:
     """Return the client's secret, without the line break at its end."""
     if not sign_in.client_secret_file:
-        secret, where = os.environ.get(SECRET, ""), f"the environment variable {SECRET}"
+        # No process that the server starts needs it.
+        secret, where = os.environ.pop(SECRET, ""), f"the environment variable {SECRET}"
     else:
         file = path.parent / sign_in.client_secret_file
         secret, where = _text_of(file, f"The client's secret {file}"), str(file)

@@ -119,6 +119,16 @@ def test_an_unsafe_address_of_a_launch_is_not_kept(book: Gradebook) -> None:
     assert (kept.lineitem, kept.lineitems) == (LINK.lineitem, "")
 
 
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9200/_all", "https://localhost/column"])
+def test_a_platform_elsewhere_has_no_column_on_this_machine(book: Gradebook, address: str) -> None:
+    """Else whoever runs it could make the server send signed requests to services that listen here only."""
+    platforms.add_platform(book, CANVAS)
+    told = msgspec.structs.replace(LINK, lineitem=address, lineitems=address, memberships=address)
+    platforms.keep_launch(book, told)
+    (kept,) = platforms.links(book)
+    assert (kept.lineitem, kept.lineitems, kept.memberships) == ("", "", "")
+
+
 def test_a_platform_on_this_machine_needs_no_tls(book: Gradebook) -> None:
     here = msgspec.structs.replace(CANVAS, token="http://127.0.0.1:8000/token")
     platforms.add_platform(book, here)
