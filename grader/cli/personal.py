@@ -63,9 +63,10 @@ def erase(results: Path, student: str, yes: bool) -> None:
         found = student if student in known else find_student(book.students(), student).id
     if found != student:
         raise click.UsageError(f"Name the whole id: {clean(found)}.")
-    if not yes:
-        click.confirm(f"Erase everything about {clean(found)} from {results}?", abort=True)
     with Gradebook.open_to_write(results) as book:
+        # Within the lock: who answers is not refused afterwards, because a server writes.
+        if not yes:
+            click.confirm(f"Erase everything about {clean(found)} from {results}?", abort=True)
         counts = erase_student(book, found)
     rows = ", ".join(f"{table} {count}" for table, count in sorted(counts.items()))
     told = f"rows of {rows}" if rows else "nothing was left"
