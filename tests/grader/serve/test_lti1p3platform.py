@@ -76,6 +76,7 @@ def test_what_counts_arrives_by_command_and_a_second_push_sends_nothing(
         assert len(store.items) == 1
 
 
+@pytest.mark.thorough
 def test_a_server_passes_back_what_changes(serving: Callable[..., Served]) -> None:
     served = serving().start()
     made_key(served.results)

@@ -137,6 +137,7 @@ def test_a_killed_server_goes_on_and_sends_no_state_twice(
     assert [len(platform.comments[user]) for user in platform.users] == [1] * len(STUDENTS)
 
 
+@pytest.mark.thorough
 def test_what_a_platform_refuses_is_shown_with_its_words_and_delays_no_other(
     serving: Callable[..., Served], platform: LtiServer
 ) -> None:
@@ -180,6 +181,7 @@ def asked_for_a_plan(served: Served, platform: LtiServer) -> None:
         press(served, platform, "plan")
 
 
+@pytest.mark.thorough
 def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
     serving: Callable[..., Served], platform: LtiServer
 ) -> None:
@@ -213,6 +215,7 @@ def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
     assert platform.writes == dict.fromkeys(platform.users, 1)
 
 
+@pytest.mark.thorough
 def test_a_platform_out_of_reach_is_told_and_tried_again(
     serving: Callable[..., Served], platform: LtiServer
 ) -> None:
