@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from grader.exports.push.passback import passed_back
 from grader.gradebook import platforms
 from grader.gradebook.platforms import TurnedOn, changing_platforms, turn_on
 from grader.gradebook.tool_key import jwks, made_key
@@ -88,6 +89,8 @@ def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
     assert press(served, platform, "on").status == 409
     assert press(served, platform, "on", plan="2026-01-01T00:00:00Z").status == 409
     assert press(served, platform, "plan").status == 303
+    # Another plan than the one that is shown now, as in a page that was opened before.
+    assert press(served, platform, "on", plan="2026-01-01T00:00:00Z").status == 409
     shown = page(served)
     assert "What would be sent" in shown
     assert "Ada Test" in shown
@@ -310,3 +313,42 @@ def test_a_column_of_another_worth_gets_the_points_on_its_scale(school: School) 
         )
         assert platform.written == 0
         thread.close()
+        # What is sent is what was shown.
+        done = passed_back(school.results, platform.registered, platform.link)
+        assert done.lines == plan.lines and done.arrived == len(plan.lines)
+        assert [f"{platform.grades[user]:g}" for user in scores(3)] == [
+            line.here for line in plan.lines
+        ]
+
+
+def test_a_link_that_is_not_on_gets_nothing_even_if_it_is_its_turn(school: School) -> None:
+    """As where its platform was removed, and registered again, between two rounds."""
+    school.grade(scores(1))
+    platform = LtiServer(1)
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        thread = PassBack(school.results)
+        thread.wake(platform.link.key)
+        thread.start()
+        try:
+            until(lambda: not thread._due_at or thread.rounds)
+        finally:
+            thread.close()
+        assert thread.rounds == {} and platform.requests == []
+
+
+def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: School) -> None:
+    school.grade(scores(2))
+    platform = LtiServer(2)
+
+    def enter() -> bool:
+        platform.grades.setdefault(ADA, 1.0)
+        return True
+
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        done = passed_back(school.results, platform.registered, platform.link, enter)
+    assert [line.student for line in done.lines] == [f"s{ADA}", f"s{BOB}"]
+    (failure,) = done.failures
+    assert failure.startswith(f"s{ADA}: ") and "have just changed" in failure
+    assert (platform.grades[ADA], platform.writes, done.arrived) == (1.0, {BOB: 1}, 1)
