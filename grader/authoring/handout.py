@@ -52,9 +52,7 @@ def zipped_release(folder: Path, course: Course) -> bytes:
         if size > _MOST_BYTES:
             raise UsageError(f"The release in {folder} is larger than {_MOST_BYTES >> 20} MiB.")
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w") as archive:
         for name in sorted(files):
-            entry = zipfile.ZipInfo(name, _TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name])
+            archive.writestr(zipfile.ZipInfo(name, _TIME), files[name], zipfile.ZIP_DEFLATED)
     return out.getvalue()
