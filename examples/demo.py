@@ -41,7 +41,7 @@ def main() -> None:
     print("\n".join(lines[:20]))
     print(f"\nThe gradebook and a JSON file a student:   {results}")
     print(f"A table for a spreadsheet:                 {OUTPUT}/scores.csv")
-    print(f"The report, to open in a browser:     {report}/staff/index.html")
+    print(f"The report, to open in a browser:          {report}/staff/index.html")
 
 
 if __name__ == "__main__":

@@ -289,6 +289,11 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
         """The `ids` that belong only to this person: no section and no team."""
         return {kind: id_ for kind, id_ in self.ids.items() if kind not in ("section", "team")}
 
+    def cell(self, column: str) -> str:
+        """Return the student's cell in a column of the class list, empty if there is none."""
+        own = {"id": self.id, "email": self.email, "name": self.name}
+        return own.get(column, self.ids.get(column, ""))
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one student that counts; exports and reports are written from these.

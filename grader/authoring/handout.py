@@ -46,15 +46,13 @@ def zipped_release(folder: Path, course: Course) -> bytes:
         data = path.read_bytes() if path.is_file() else b""
         if hashlib.sha256(data).hexdigest() != digest:
             raise UsageError(
-                f"{path} is not as it was released. Write the release anew with `grade release --force`."
+                f"{path} is not as it was released. Write the release anew: `grade release {folder} --force`."
             )
         files[name], size = data, size + len(data)
         if size > _MOST_BYTES:
             raise UsageError(f"The release in {folder} is larger than {_MOST_BYTES >> 20} MiB.")
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w") as archive:
         for name in sorted(files):
-            entry = zipfile.ZipInfo(name, _TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, files[name])
+            archive.writestr(zipfile.ZipInfo(name, _TIME), files[name], zipfile.ZIP_DEFLATED)
     return out.getvalue()

@@ -116,7 +116,7 @@ def submit(
     else:
         files = _files(workspace, server, chosen)
         sources = {exercise.file: source for exercise, source in files}
-        handed = remote.hand_in(server, sources)
+        handed = remote.hand_in(server, sources, lambda said: tell(f"grade: {said}"))
         digests = {exercise.id: digest_of(source) for exercise, source in files}
         for problem in handed.problems.values():
             tell(f"grade: {problem}")

@@ -287,11 +287,6 @@ def _names(platform: Platform, link: Link) -> tuple[str, ...]:
     )
 
 
-def student_of(book: Gradebook, issuer: str, client_id: str, user: str) -> str:
-    """Return the id of the student who launched as this user of a platform; empty if nobody did."""
-    return users(book, issuer, client_id).get(user, "")
-
-
 def users(book: Gradebook, issuer: str, client_id: str) -> dict[str, str]:
     """Map the users of a platform who launched to the ids of students."""
     query = "SELECT user, student FROM platform_users WHERE issuer = ? AND client_id = ?"

@@ -7,7 +7,6 @@ the extra `serve`, and are imported where a key is used.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import functools
 import hashlib
@@ -91,13 +90,14 @@ def _read(pem: bytes) -> ToolKey:
     _refuse_without_packages()
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from jwt.utils import base64url_encode
 
     private = load_pem_private_key(pem, None)
     if not isinstance(private, RSAPrivateKey):
         raise ValueError("it is no RSA key")
     # The thumbprint of RFC 7638: other keys have other names.
     digest = hashlib.sha256(msgspec.json.encode(_public(private), order="sorted")).digest()
-    return ToolKey(private, _base64(digest))
+    return ToolKey(private, base64url_encode(digest).decode())
 
 
 def _make(file: Path) -> None:
@@ -130,16 +130,10 @@ def _make(file: Path) -> None:
 
 
 def _public(private: RSAPrivateKey) -> dict[str, str]:
-    numbers = private.public_key().public_numbers()
-    return {"kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)}
+    from jwt.algorithms import RSAAlgorithm
 
-
-def _number(value: int) -> str:
-    return _base64(value.to_bytes((value.bit_length() + 7) // 8, "big"))
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    public = RSAAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    return {name: public[name] for name in ("kty", "n", "e")}
 
 
 def _refuse_without_packages() -> None:

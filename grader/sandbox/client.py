@@ -67,6 +67,10 @@ class Output:
             self._kept = bytearray(output)
         return stack
 
+    def forget_stacks(self) -> None:
+        """Look for a stack only in what arrives from now on; what has arrived stays in the output."""
+        self._end = b""
+
     @property
     def last_stack(self) -> bytes:
         """The lines of the last stack that have arrived."""
@@ -275,6 +279,8 @@ class Sandbox:
     def show_stack(self) -> None:
         """Have the process print its stack, and read its output."""
         self._drain()
+        # A stack that was printed before anyone asked may be made up.
+        self.output.forget_stacks()
         if not self._source.show_stack(self._number):
             return
         end = time.monotonic() + STACK_SECONDS

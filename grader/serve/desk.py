@@ -479,7 +479,7 @@ class Desk:
         """Turn pass-back on or off for a link of a platform."""
         with self._book.transaction():
             if on:
-                platforms.turn_on(self._book, key, TurnedOn(author, utc(time.time())))
+                platforms.turn_on(self._book, key, TurnedOn(author, utc()))
             else:
                 platforms.turn_off(self._book, key)
 

@@ -103,6 +103,14 @@ class PassBack:
         threading.Thread(target=planned, name="plan", daemon=True).start()
         return future
 
+    def turned_off(self, key: LinkKey) -> None:
+        """End a round of this link after the student it is at."""
+        with self._changed:
+            self._due_at.pop(key, None)
+            self._failed.pop(key, None)
+            self.plans.pop(key, None)
+            self._changed.notify_all()
+
     # --- the thread -----------------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -126,7 +134,7 @@ class PassBack:
                     is_dry=False,
                     error="This is a fault of the grader; its log has more.",
                 )
-            self._plan_next(key)
+            self._again_later(key)
 
     def _next(self) -> LinkKey | None:
         """Wait for the next round that is due; None if the server ends."""
@@ -174,21 +182,13 @@ class PassBack:
     def _goes_on(self, key: LinkKey) -> bool:
         return not self._closing and key in self._due_at
 
-    def _plan_next(self, key: LinkKey) -> None:
+    def _again_later(self, key: LinkKey) -> None:
         """After a failure, try again after a pause that grows."""
         with self._changed:
             failed = self._failed.get(key, 0)
             if failed and key in self._due_at:
                 pause = _PAUSES_SECONDS[min(failed, len(_PAUSES_SECONDS)) - 1]
                 self._due_at[key] = min(self._due_at[key], time.monotonic() + pause)
-
-    def turned_off(self, key: LinkKey) -> None:
-        """End a round of this link after the student it is at."""
-        with self._changed:
-            self._due_at.pop(key, None)
-            self._failed.pop(key, None)
-            self.plans.pop(key, None)
-            self._changed.notify_all()
 
 
 # --- what the page shows ------------------------------------------------------------------------------

@@ -190,15 +190,18 @@ def _staff_points(answer: bytes) -> StaffPoints:
         raise ServerError(f"The server's answer cannot be read: {error}.") from error
 
 
-def hand_in(server: Server, files: Mapping[str, bytes]) -> ServerAnswer:
-    """Hand files in; if an answer is lost, try again as the same submission.
+def hand_in(
+    server: Server, files: Mapping[str, bytes], tell: Callable[[str], None] = lambda _: None
+) -> ServerAnswer:
+    """Hand files in; if an answer is lost, `tell` so once, and try again as the same submission.
 
     Raises SubmissionError for problems of the files, ServerError for anything else.
     """
     body = json.dumps(
         {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
     )
-    answer = _asked(server, "POST", "/api/submissions", body.encode(), secrets.token_hex(16))
+    key = secrets.token_hex(16)
+    answer = _asked(server, "POST", "/api/submissions", body.encode(), key, tell)
     return _decoded(answer)
 
 
@@ -269,9 +272,15 @@ def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _asked(
-    server: Server, method: str, path: str, body: bytes | None = None, retry_key: str = ""
+    server: Server,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    retry_key: str = "",
+    tell: Callable[[str], None] = lambda _: None,
 ) -> bytes:
     """Return the body of an answer; temporary problems, such as a restarting server, are retried."""
+    is_told = False
     for pause in (*PAUSES_SECONDS, None):
         try:
             with _opened(server, method, path, body, retry_key) as answer:
@@ -285,6 +294,9 @@ def _asked(
                     f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: your files are "
                     "as they were; try again when there is a network."
                 ) from error
+        if not is_told:
+            is_told = True
+            tell(f"{server.address} does not answer yet; trying again for half a minute.")
         time.sleep(pause)
     raise AssertionError("the last try returns or raises")
 

@@ -35,7 +35,7 @@ from grader.exports.texts import one_line, shortened
 from grader.gradebook import Gradebook
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.tool_key import ToolKey
-from grader.results import Entry, StudentInfo
+from grader.results import Entry
 from grader.student.server import PAUSES_SECONDS
 from grader.text import clean
 
@@ -244,7 +244,7 @@ class Lti:
     def person(self, entry: Entry) -> Mapping[str, str]:
         """Return the names and ids by which a student is matched."""
         person = person_of(entry.student)
-        return {**person, "column": _folded(_cell(entry.student, self._platform.column))}
+        return {**person, "column": _folded(entry.student.cell(self._platform.column))}
 
     def worded(self, entry: Entry, title: str) -> str:
         """Return the comment as plain text, as the service wants it."""
@@ -479,12 +479,6 @@ def _is_student(member: Mapping[str, Any]) -> bool:
         role == "Learner" or role.endswith("membership#Learner") or "membership/Learner#" in role
         for role in roles
     )
-
-
-def _cell(student: StudentInfo, column: str) -> str:
-    if column in ("id", "name", "email"):
-        return str(getattr(student, column))
-    return student.ids.get(column, "")
 
 
 def _folded(text: str) -> str:

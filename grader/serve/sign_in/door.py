@@ -71,6 +71,9 @@ class Door:
         self._server, self._write = server, write
         self._university = server.university
         self._is_secure = server.address.startswith("https:")
+        # The cookies of handshakes; with TLS, no other host of the domain can set them.
+        prefix = "__Host-" if self._is_secure else ""
+        self._cookie, self._launch_cookie = prefix + _BROWSER_COOKIE, prefix + _LAUNCH_COOKIE
         self._handshakes, self._launches = Handshakes("university"), Handshakes("launch")
         self._reader = LaunchReader(server.address)
         self._threads = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="sign-in")
@@ -240,10 +243,6 @@ class Door:
             )
         return await self._server.views.answer(lambda views: platforms(views.book))
 
-    @property
-    def _launch_cookie(self) -> str:
-        return f"__Host-{_LAUNCH_COOKIE}" if self._is_secure else _LAUNCH_COOKIE
-
     # --- what all ways share --------------------------------------------------------------------
 
     def _not_signed_in(self, refusal: Refusal) -> Response:
@@ -281,11 +280,6 @@ class Door:
             self._waiting[who] -= 1
             if not self._waiting[who]:
                 del self._waiting[who]
-
-    @property
-    def _cookie(self) -> str:
-        """The name of the cookie of handshakes; with TLS, no other host of the domain can set it."""
-        return f"__Host-{_BROWSER_COOKIE}" if self._is_secure else _BROWSER_COOKIE
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         return HTMLResponse(self._write(template, **values), status)

@@ -153,7 +153,7 @@ class People:
         self._ids: dict[str, str] = {}
         self.column = column
         for student in students:
-            if not (value := same(_cell(student, column))):
+            if not (value := same(student.cell(column))):
                 continue
             if self._ids.setdefault(value, student.id) != student.id:
                 raise SubmissionError(
@@ -177,8 +177,3 @@ def same(value: str) -> str:
     """
     value = value.strip()
     return value.lower() if value.isascii() else value
-
-
-def _cell(student: StudentInfo, column: str) -> str:
-    own = {"id": student.id, "email": student.email, "name": student.name}
-    return own.get(column, student.ids.get(column, ""))

@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -34,6 +33,7 @@ from lti1p3platform.service_connector import AssignmentsGradesService, NamesRole
 
 from grader.exports.push.lti import LINE_ITEM, RESULT, SCORE
 from grader.gradebook.platforms import Link, Platform
+from tests.grader.exports.platforms import on_loopback
 
 ISSUER, CLIENT = "https://lms.example.edu", "client-1"
 _PAGE = 2
@@ -268,14 +268,5 @@ def serving(store: Store, tool_keys: str) -> Iterator[None]:
     """Serve the platform, which reads the keys of the tool at an address."""
     store.tool_keys = tool_keys
     handler = type("OfThis", (_Handler,), {"store": store, "conf": _Conf(store=store)})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    store.address = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with on_loopback(handler) as store.address:
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -523,20 +523,25 @@ class LtiServer(Platform):
 
 
 @contextlib.contextmanager
-def serving(platform: Platform) -> Iterator[None]:
-    """Serve a platform on loopback."""
-    handler = type("OfThis", (Handler,), {"platform": platform})
+def on_loopback(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve with this handler, at the address that is yielded."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    platform.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def serving(platform: Platform) -> Iterator[None]:
+    """Serve a platform on loopback."""
+    with on_loopback(type("OfThis", (Handler,), {"platform": platform})) as platform.address:
+        yield
 
 
 def same(one: float, other: float) -> bool:

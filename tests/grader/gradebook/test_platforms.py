@@ -67,7 +67,7 @@ def test_a_gradebook_without_platforms_is_read_as_one_without(results: Path) -> 
     with Gradebook.open(results) as book:
         assert not platforms.platforms(book)
         assert not platforms.links(book)
-        assert platforms.student_of(book, CANVAS.issuer, CANVAS.client_id, "u1") == ""
+        assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {}
 
 
 def test_a_launch_tells_the_link_and_the_student_behind_a_user(book: Gradebook) -> None:
@@ -76,11 +76,11 @@ def test_a_launch_tells_the_link_and_the_student_behind_a_user(book: Gradebook) 
     platforms.keep_launch(book, LINK, "teacher")
     assert platforms.links(book) == [LINK]
     assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {"u1": "ada"}
-    assert platforms.student_of(book, CANVAS.issuer, "another client", "u1") == ""
+    assert platforms.users(book, CANVAS.issuer, "another client") == {}
     newer = msgspec.structs.replace(LINK, lineitem="https://canvas.example.edu/line_items/35")
     platforms.keep_launch(book, newer, "u1", "bob")
     assert platforms.links(book) == [newer]
-    assert platforms.student_of(book, CANVAS.issuer, CANVAS.client_id, "u1") == "bob"
+    assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {"u1": "bob"}
 
 
 def test_with_a_platform_goes_all_that_its_launches_told(book: Gradebook) -> None:

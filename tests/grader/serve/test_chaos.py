@@ -88,17 +88,29 @@ def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
         done()
 
 
-def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
-    memory_path: Path,
-) -> None:
-    """Every statement that writes is the last one of some child; its clients try again."""
-    course, results = load_course(PLAIN), memory_path / "results"
-    accepted_before = set()
+def with_a_verdict(desk: Desk, course: Course) -> None:
+    """Open the desk, and judge a file of Ada's."""
+    desk.open()
+    accept(desk, course, FIRST[0])
+    judge_all(desk)
+
+
+def said_before_deaths(
+    course: Course,
+    results: Path,
+    act: Callable[[Desk, Gradebook, Callable[[str], object]], None],
+    before: Callable[[Desk, Course], object] = lambda *_: None,
+) -> Iterator[list[str]]:
+    """Yield the lines that children said before they died, each at another statement that writes.
+
+    Each child begins with a new folder. It dies within `act`, which gets a function to say a line, and never in
+    `before`. The last child lives.
+    """
     for number in itertools.count(1):
         shutil.rmtree(results, ignore_errors=True)
         reader, writer = os.pipe()
 
-        def act(deadly: int = number, writer: int = writer) -> None:
+        def child(deadly: int = number, writer: int = writer) -> None:
             left = deadly
 
             def count(statement: str) -> None:
@@ -108,25 +120,41 @@ def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
                     os.kill(os.getpid(), signal.SIGKILL)
 
             with a_desk(course, results) as (desk, book):
+                before(desk, course)
                 book.tables.connection.set_trace_callback(count)
-                desk.open()
-                for part in (FIRST, SECOND):
-                    for sent in part:
-                        line = json.dumps([sent.key, accept(desk, course, sent)]) + "\n"
-                        os.write(writer, line.encode())
-                    judge_all(desk)
+                act(desk, book, lambda line: os.write(writer, f"{line}\n".encode()))
 
-        status = in_a_child(act)
+        status = in_a_child(child)
         os.close(writer)
-        with os.fdopen(reader) as lines:
-            answered = dict(json.loads(line) for line in lines)
+        with os.fdopen(reader, encoding="utf-8") as lines:
+            said = lines.read().splitlines()
         if status == 0:
-            break
+            return
         assert status == -signal.SIGKILL
+        yield said
+
+
+def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
+    memory_path: Path,
+) -> None:
+    """Every statement that writes is the last one of some child; its clients try again."""
+    course, results = load_course(PLAIN), memory_path / "results"
+
+    def act(desk: Desk, _: Gradebook, say: Callable[[str], object]) -> None:
+        desk.open()
+        for part in (FIRST, SECOND):
+            for sent in part:
+                say(json.dumps([sent.key, accept(desk, course, sent)]))
+            judge_all(desk)
+
+    accepted_before, deaths = set(), 0
+    for said in said_before_deaths(course, results, act):
+        answered = dict(map(json.loads, said))
         accepted_before.add(len(answered))
         check_after_a_restart(course, results, answered)
+        deaths += 1
     assert accepted_before == set(range(len(FIRST) + len(SECOND) + 1))
-    assert number > 60
+    assert deaths >= 60
 
 
 def check_after_a_restart(course: Course, results: Path, answered: dict[str, str]) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +11,11 @@ from typing import Any
 import pytest
 
 from grader.course.manifest import load_course
-from grader.gradebook import drafts
+from grader.gradebook import Gradebook, drafts
+from grader.serve.desk import Desk
 from grader.serve.http import Refusal
-from tests.grader.gradebook.test_durability import in_a_child
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import WRITES, a_desk
+from tests.grader.serve.test_chaos import a_desk, said_before_deaths
 
 ADDRESS = "/api/exercises/greeting"
 STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8")
@@ -106,34 +103,15 @@ def test_what_is_no_draft_is_refused_and_a_foreign_page_saves_nothing(served: Se
 def test_killed_at_any_statement_a_confirmed_draft_is_there(memory_path: Path) -> None:
     course, results = load_course(PLAIN), memory_path / "results"
     texts = [f"text {number}\n" for number in range(4)]
+
+    def act(desk: Desk, _: Gradebook, say: Callable[[str], object]) -> None:
+        for revision, text in enumerate(texts):
+            desk.save_draft("ada", "greeting", text.encode(), revision, keep=True)
+            say("+")
+
     confirmed_before = set()
-    for number in itertools.count(1):
-        shutil.rmtree(results, ignore_errors=True)
-        reader, writer = os.pipe()
-
-        def act(deadly: int = number, writer: int = writer) -> None:
-            left = deadly
-
-            def count(statement: str) -> None:
-                nonlocal left
-                left -= statement.startswith(WRITES)
-                if not left:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            with a_desk(course, results) as (desk, book):
-                desk.open()
-                book.tables.connection.set_trace_callback(count)
-                for revision, text in enumerate(texts):
-                    desk.save_draft("ada", "greeting", text.encode(), revision, keep=True)
-                    os.write(writer, b"%d\n" % revision)
-
-        status = in_a_child(act)
-        os.close(writer)
-        with os.fdopen(reader) as lines:
-            confirmed = len(lines.readlines())
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
+    for said in said_before_deaths(course, results, act, lambda desk, _: desk.open()):
+        confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
-import shutil
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +20,12 @@ from grader.gradebook.corrections_file import corrections_text, read_corrections
 from grader.gradebook.facts import Draft
 from grader.gradebook.queue import Role
 from grader.serve.claims import CLAIM_SECONDS, Claimed, Claims
+from grader.serve.desk import Desk
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
-from tests.grader.gradebook.test_durability import in_a_child
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
 from tests.grader.serve.test_browser import address, sign_in, text_of, until
-from tests.grader.serve.test_chaos import FIRST, WRITES, a_desk, accept, judge_all
+from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
 from tests.grader.serve.test_exercise import keys, tab_to, view
 from tests.grader.serve.test_pages import console
 from tests.grader.serve.test_requests import form
@@ -319,47 +316,26 @@ def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_pa
     )
     prof = Asker(Role.INSTRUCTOR, name="prof")
     steps = [Draft(("d",)), Draft(("d",), ("Line 1: x",)), Draft(("d", "e")), Draft(("e",))]
+
+    def act(desk: Desk, book: Gradebook, say: Callable[[str], object]) -> None:
+        name = pseudonyms_of(book)("ada")
+        for place, answers in enumerate(steps):
+            student = book.student("ada")
+            assert student is not None
+            file = marking.answer_of(book, student, "greeting")
+            assert file is not None
+            state = marking.state_of(book, file)
+            if place < 2:
+                desk.keep_answers(prof, "greeting", name, state, answers)
+            else:
+                desk.mark(prof, rubric, "greeting", name, state, answers)
+            say("+")
+        with pytest.raises(Refusal):
+            desk.mark(prof, rubric, "greeting", name, "an older state", answers)
+
     confirmed_before = set()
-    for number in itertools.count(1):
-        shutil.rmtree(results, ignore_errors=True)
-        reader, writer = os.pipe()
-
-        def act(deadly: int = number, writer: int = writer) -> None:
-            left = deadly
-
-            def count(statement: str) -> None:
-                nonlocal left
-                left -= statement.startswith(WRITES)
-                if not left:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            with a_desk(course, results) as (desk, book):
-                desk.open()
-                accept(desk, course, FIRST[0])
-                judge_all(desk)
-                name = pseudonyms_of(book)("ada")
-                book.tables.connection.set_trace_callback(count)
-                for place, answers in enumerate(steps):
-                    student = book.student("ada")
-                    assert student is not None
-                    file = marking.answer_of(book, student, "greeting")
-                    assert file is not None
-                    state = marking.state_of(book, file)
-                    if place < 2:
-                        desk.keep_answers(prof, "greeting", name, state, answers)
-                    else:
-                        desk.mark(prof, rubric, "greeting", name, state, answers)
-                    os.write(writer, b"+\n")
-                with pytest.raises(Refusal):
-                    desk.mark(prof, rubric, "greeting", name, "an older state", answers)
-
-        status = in_a_child(act)
-        os.close(writer)
-        with os.fdopen(reader) as lines:
-            confirmed = len(lines.readlines())
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
+    for said in said_before_deaths(course, results, act, with_a_verdict):
+        confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()

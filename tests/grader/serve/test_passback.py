@@ -78,6 +78,23 @@ def hand_in(served: Served, who: str, source: bytes = SOLUTION) -> None:
     served.judged(who, served.hand_in(who, {"greeting.py": source}).json["id"])
 
 
+@pytest.fixture
+def linked(serving: Callable[..., Served], platform: LtiServer) -> Served:
+    """A server that was launched from the platform."""
+    served = serving().start()
+    launched(served, platform)
+    return served
+
+
+@pytest.fixture
+def passing(linked: Served, platform: LtiServer) -> Served:
+    """The server, which passes points back, and has passed Ada's."""
+    hand_in(linked, "ada")
+    turned_on(linked, platform)
+    until(lambda: platform.written == 1)
+    return linked
+
+
 def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
     serving: Callable[..., Served], platform: LtiServer
 ) -> None:
@@ -115,66 +132,58 @@ def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
 
 
 def test_a_killed_server_goes_on_and_sends_no_state_twice(
-    serving: Callable[..., Served], platform: LtiServer
+    linked: Served, platform: LtiServer
 ) -> None:
-    served = serving().start()
-    launched(served, platform)
     platform.shows_comments = False
     for who in STUDENTS:
-        hand_in(served, who)
+        hand_in(linked, who)
     killed = threading.Event()
 
     def kill(written: int) -> None:
         if written == 2:
-            served.kill()
+            linked.kill()
             killed.set()
 
     platform.at_write = kill
-    turned_on(served, platform)
+    turned_on(linked, platform)
     assert killed.wait(PATIENCE_SECONDS)
     platform.at_write = lambda _: None
-    served.start()
+    linked.start()
     until(lambda: platform.written >= len(STUDENTS))
-    until(lambda: "1 sent" in page(served))
+    until(lambda: "1 sent" in page(linked))
     assert platform.writes == dict.fromkeys(platform.users, 1)
     assert [len(platform.comments[user]) for user in platform.users] == [1] * len(STUDENTS)
 
 
 @pytest.mark.thorough
 def test_what_a_platform_refuses_is_shown_with_its_words_and_delays_no_other(
-    serving: Callable[..., Served], platform: LtiServer
+    linked: Served, platform: LtiServer
 ) -> None:
-    served = serving().start()
-    launched(served, platform)
     platform.refused[ADA] = "The grade is <b>locked</b>\x1b[2J"
     for who in STUDENTS[:2]:
-        hand_in(served, who)
-    turned_on(served, platform)
-    until(lambda: "Refused: 1" in page(served))
-    raw = served.ask("GET", "/class/platforms", "staff").body.decode()
+        hand_in(linked, who)
+    turned_on(linked, platform)
+    until(lambda: "Refused: 1" in page(linked))
+    raw = linked.ask("GET", "/class/platforms", "staff").body.decode()
     assert "ada: " in raw and "&lt;b&gt;locked" in raw and "\x1b" not in raw
     assert platform.grades.keys() == {BOB}
-    hand_in(served, "eve")
+    hand_in(linked, "eve")
     until(lambda: EVE in platform.grades)
     platform.refused.clear()
-    press(served, platform, "again")
+    press(linked, platform, "again")
     until(lambda: ADA in platform.grades)
     assert platform.writes == dict.fromkeys(platform.users, 1)
-    log = served.log.read_text()
+    log = linked.log.read_text()
     assert "ada" not in log and "locked" not in log
 
 
-def test_points_that_a_person_entered_there_stay(
-    serving: Callable[..., Served], platform: LtiServer
-) -> None:
-    served = serving().start()
-    launched(served, platform)
+def test_points_that_a_person_entered_there_stay(linked: Served, platform: LtiServer) -> None:
     platform.grades[ADA] = 2.5
     for who in STUDENTS[:2]:
-        hand_in(served, who)
-    turned_on(served, platform)
+        hand_in(linked, who)
+    turned_on(linked, platform)
     until(lambda: BOB in platform.grades)
-    until(lambda: "has 2.5 points in Our LMS, which no push sent" in page(served))
+    until(lambda: "has 2.5 points in Our LMS, which no push sent" in page(linked))
     assert platform.grades[ADA] == 2.5
 
 
@@ -186,13 +195,8 @@ def asked_for_a_plan(served: Served, platform: LtiServer) -> None:
 
 @pytest.mark.thorough
 def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
-    serving: Callable[..., Served], platform: LtiServer
+    passing: Served, platform: LtiServer
 ) -> None:
-    served = serving().start()
-    launched(served, platform)
-    hand_in(served, "ada")
-    turned_on(served, platform)
-    until(lambda: platform.written == 1)
     goes_on, is_met = threading.Event(), threading.Event()
 
     def hang(_: str) -> None:
@@ -201,73 +205,59 @@ def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
 
     platform.override = hang
     try:
-        hand_in(served, "bob")
+        hand_in(passing, "bob")
         assert is_met.wait(PATIENCE_SECONDS)
         # Nor does a plan, for which a browser waits.
-        planning = threading.Thread(target=asked_for_a_plan, args=(served, platform), daemon=True)
+        planning = threading.Thread(target=asked_for_a_plan, args=(passing, platform), daemon=True)
         planning.start()
         for number in range(3):
-            hand_in(served, "eve", marked(number))
-        assert "Pass-back is on" in page(served)
-        assert served.stop() == 0
+            hand_in(passing, "eve", marked(number))
+        assert "Pass-back is on" in page(passing)
+        assert passing.stop() == 0
     finally:
         platform.override = lambda _: None
         goes_on.set()
-    served.start()
+    passing.start()
     until(lambda: platform.grades.keys() == {ADA, BOB, EVE})
     assert platform.writes == dict.fromkeys(platform.users, 1)
 
 
 @pytest.mark.thorough
 def test_a_platform_out_of_reach_is_told_and_tried_again(
-    serving: Callable[..., Served], platform: LtiServer
+    passing: Served, platform: LtiServer
 ) -> None:
-    served = serving().start()
-    launched(served, platform)
-    hand_in(served, "ada")
-    turned_on(served, platform)
-    until(lambda: platform.written == 1)
     platform.override = lambda _: (403, {}, {"error": "This tool is switched off."})
-    hand_in(served, "bob")
-    until(lambda: "switched off" in page(served))
-    assert "It could not be ended" in page(served)
+    hand_in(passing, "bob")
+    until(lambda: "switched off" in page(passing))
+    assert "It could not be ended" in page(passing)
     platform.override = lambda _: None
     until(lambda: platform.written == 2)
 
 
 def test_the_page_and_its_buttons_are_for_staff_and_our_own_pages(
-    serving: Callable[..., Served], platform: LtiServer
+    linked: Served, platform: LtiServer
 ) -> None:
-    served = serving().start()
-    launched(served, platform)
     for who, status in (("ada", 403), ("", 401)):
-        assert served.ask("GET", "/class/platforms", who).status == status
+        assert linked.ask("GET", "/class/platforms", who).status == status
         for do in ("plan", "on", "off", "again"):
-            assert press(served, platform, do, who).status == status
-    assert press(served, platform, "jump").status == 400
-    assert form(served, "/class/platforms", "staff", link="l0", do="plan").status == 422
-    headers = {"Cookie": f"lab_bench_token={served.staff}", "Origin": "http://evil.example"}
+            assert press(linked, platform, do, who).status == status
+    assert press(linked, platform, "jump").status == 400
+    assert form(linked, "/class/platforms", "staff", link="l0", do="plan").status == 422
+    headers = {"Cookie": f"lab_bench_token={linked.staff}", "Origin": "http://evil.example"}
     body = f"link={id_of(platform.link)}&do=plan".encode()
-    assert served.ask("POST", "/class/platforms", "", body, headers).status == 403
+    assert linked.ask("POST", "/class/platforms", "", body, headers).status == 403
     assert platform.requests == []
 
 
-def test_a_removed_platform_gets_nothing_more(
-    serving: Callable[..., Served], platform: LtiServer
-) -> None:
-    served = serving().start()
-    launched(served, platform)
-    hand_in(served, "ada")
-    turned_on(served, platform)
-    until(lambda: platform.written == 1)
+def test_a_removed_platform_gets_nothing_more(passing: Served, platform: LtiServer) -> None:
     known = platform.registered
-    with changing_platforms(served.results) as book:
+    with changing_platforms(passing.results) as book:
         platforms.remove_platform(book, known.issuer, known.client_id)
-    hand_in(served, "bob")
-    assert "No link yet" in page(served)
-    assert press(served, platform, "again").status == 422
-    launched(served, platform)
-    assert "Pass-back is off." in page(served)
+    hand_in(passing, "bob")
+    assert "No link yet" in page(passing)
+    assert press(passing, platform, "again").status == 422
+    launched(passing, platform)
+    assert "Pass-back is off." in page(passing)
     assert platform.written == 1
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import os
 import re
-import shutil
-import signal
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,15 +17,16 @@ from click.testing import CliRunner, Result
 from grader.cli import main
 from grader.course.manifest import load_course
 from grader.errors import GraderError
+from grader.gradebook import Gradebook
 from grader.gradebook.adjusting import state_of
 from grader.gradebook.corrections import Kind
 from grader.gradebook.corrections_file import corrections_text, read_corrections
 from grader.gradebook.queue import Role
 from grader.serve.app import _refusal
+from grader.serve.desk import Desk
 from grader.serve.roles import Asker
-from tests.grader.gradebook.test_durability import in_a_child
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import FIRST, WRITES, a_desk, accept, judge_all
+from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
 from tests.grader.serve.test_requests import form
 
 HELD = b"import ctypes\n\n\n" + SOLUTION
@@ -238,9 +236,7 @@ def test_without_room_nothing_is_changed_and_the_page_says_so(memory_path: Path)
     course, results = load_course(PLAIN), memory_path / "results"
     prof = Asker(Role.INSTRUCTOR, name="prof")
     with a_desk(course, results) as (desk, book):
-        desk.open()
-        accept(desk, course, FIRST[0])
-        judge_all(desk)
+        with_a_verdict(desk, course)
         state = state_of(book, "ada", "greeting")
         # As where there is no room for the file: nothing can be written there.
         with (
@@ -344,37 +340,16 @@ def test_killed_at_any_statement_a_confirmed_change_of_points_is_there(memory_pa
     course, results = load_course(PLAIN), memory_path / "results"
     prof = Asker(Role.INSTRUCTOR, name="prof")
     reasons = [f"reason {number}" for number in range(3)]
+
+    def act(desk: Desk, book: Gradebook, say: Callable[[str], object]) -> None:
+        for reason in reasons:
+            state = state_of(book, "ada", "greeting")
+            desk.adjust(prof, "ada", "greeting", state, add=0.1, reason=reason)
+            say("+")
+
     confirmed_before = set()
-    for number in itertools.count(1):
-        shutil.rmtree(results, ignore_errors=True)
-        reader, writer = os.pipe()
-
-        def act(deadly: int = number, writer: int = writer) -> None:
-            left = deadly
-
-            def count(statement: str) -> None:
-                nonlocal left
-                left -= statement.startswith(WRITES)
-                if not left:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-            with a_desk(course, results) as (desk, book):
-                desk.open()
-                accept(desk, course, FIRST[0])
-                judge_all(desk)
-                book.tables.connection.set_trace_callback(count)
-                for reason in reasons:
-                    state = state_of(book, "ada", "greeting")
-                    desk.adjust(prof, "ada", "greeting", state, add=0.1, reason=reason)
-                    os.write(writer, b"+\n")
-
-        status = in_a_child(act)
-        os.close(writer)
-        with os.fdopen(reader) as lines:
-            confirmed = len(lines.readlines())
-        if status == 0:
-            break
-        assert status == -signal.SIGKILL
+    for said in said_before_deaths(course, results, act, with_a_verdict):
+        confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()

@@ -119,6 +119,7 @@ def test_without_a_network_nothing_is_lost(
     file.write_bytes(SOLUTION)
     done = grade("submit", "greeting")
     assert done.exit_code == 3
+    assert done.output.count("does not answer yet; trying again") == 1
     assert "cannot be reached" in done.output and "Nothing is lost" in done.output
     assert "Traceback" not in done.output and file.read_bytes() == SOLUTION
     served.start()
