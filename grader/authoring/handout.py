@@ -6,6 +6,7 @@ import hashlib
 import io
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 from grader.authoring.release import LISTING, listed, listing_of
 from grader.course.manifest import Course, load_course
@@ -16,13 +17,25 @@ _MOST_BYTES = 64 << 20
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def zipped_release(folder: Path, course: Course) -> bytes:
+class Handout(NamedTuple):
+    """A release as a zip, and the ids of the exercises in it."""
+
+    archive: bytes
+    exercises: frozenset[str]
+
+
+def zipped_release(folder: Path, course: Course) -> Handout:
     """Return the release of a course that `grade release` wrote to a folder, as a zip.
+
+    It is one of the whole course, or those of its assignments that are in the folder so far.
 
     Raises UsageError if the folder has no release of this course, or one with hidden suites or solutions; if a
     file was changed since; and for more than 64 MiB.
     """
-    names = [name for name in (listing_of(course), LISTING) if (folder / name).is_file()]
+    names = [name for name in (listing_of(course), LISTING) if (folder / name).is_file()][:1]
+    if not names and course.assignment is None:
+        parts = (listing_of(course.assigned(part.id)) for part in course.assignments)
+        names = [name for name in parts if (folder / name).is_file()]
     if not names:
         raise UsageError(f"{folder} has no release of this course: write one with `grade release`.")
     released = load_course(folder)
@@ -37,14 +50,19 @@ def zipped_release(folder: Path, course: Course) -> bytes:
             f"{folder} holds hidden suites or solutions, which everybody could download. Write a release with "
             "public suites only."
         )
+    # A file of several assignments is as the last release wrote it.
+    digests: dict[str, set[str]] = {}
+    for listing in names:
+        for name, digest in listed(folder / listing, folder).items():
+            digests.setdefault(name, set()).add(digest)
     files, size = {}, 0
-    for name, digest in listed(folder / names[0], folder).items():
+    for name, known in digests.items():
         path = folder / name
         # Only the name is checked for "..": the folder itself may well be `../students`.
         if ".." in Path(name).parts or folder not in path.parents or path.is_symlink():
             raise UsageError(f"{folder / names[0]} names a file outside: {name!r}.")
         data = path.read_bytes() if path.is_file() else b""
-        if hashlib.sha256(data).hexdigest() != digest:
+        if hashlib.sha256(data).hexdigest() not in known:
             raise UsageError(
                 f"{path} is not as it was released. Write the release anew: `grade release {folder} --force`."
             )
@@ -55,4 +73,4 @@ def zipped_release(folder: Path, course: Course) -> bytes:
     with zipfile.ZipFile(out, "w") as archive:
         for name in sorted(files):
             archive.writestr(zipfile.ZipInfo(name, _TIME), files[name], zipfile.ZIP_DEFLATED)
-    return out.getvalue()
+    return Handout(out.getvalue(), frozenset(exercise.id for exercise in released.exercises))

@@ -134,12 +134,7 @@ def serve(
         )
     memory = remembered(results)
     course = assigned_course(shared.open_course(course_path), memory, (), assignment)
-    if course.assignment is not None and course.assignment.teams:
-        raise click.UsageError(
-            f"{course.assignment.id} is for teams, but a submission to a server counts for one student: "
-            "collect the files, and grade them with `grade batch`."
-        )
-    handout = b""
+    handout = None
     if release is not None:
         from grader.authoring.handout import zipped_release
 

@@ -118,6 +118,8 @@ def submit(
         sources = {exercise.file: source for exercise, source in files}
         handed = remote.hand_in(server, sources, lambda said: tell(f"grade: {said}"))
         digests = {exercise.id: digest_of(source) for exercise, source in files}
+        for name, about in handed.about.items():
+            tell(f"grade: {name}: {about}.")
         for problem in handed.problems.values():
             tell(f"grade: {problem}")
     with _status_line() as show:

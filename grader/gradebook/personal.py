@@ -41,6 +41,7 @@ _BY_COLUMN = {
 _BY_TABLE = {
     "students": "id = :student",
     "answers": "request IN (SELECT number FROM requests WHERE student = :student)",
+    "shared": "EXISTS (SELECT 1 FROM attempts WHERE student = :student AND id IN (attempt, handed_in))",
     "pushed": "json_extract(pushed, '$.student') = :student",
 }
 # About nobody; from `facts` and `sources` what is about a student is taken apart from this.

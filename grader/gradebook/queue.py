@@ -46,6 +46,11 @@ CREATE TABLE IF NOT EXISTS jobs (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS jobs_open ON jobs (state) WHERE state IN ('waiting', 'running');
 CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended_at);
+CREATE TABLE IF NOT EXISTS shared (            -- attempts that another member of the team handed in
+    attempt INTEGER PRIMARY KEY REFERENCES attempts (id),
+    handed_in INTEGER NOT NULL REFERENCES attempts (id) -- that member's own
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS shared_by_hand_in ON shared (handed_in);
 CREATE TABLE IF NOT EXISTS turns (             -- whose turn was when: the longest ago is next
     student TEXT PRIMARY KEY, turn INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -62,17 +67,25 @@ CREATE TABLE IF NOT EXISTS token_sections (    -- the sections of the class list
     PRIMARY KEY (digest, section)
 ) WITHOUT ROWID;
 """
+# A shared file is judged once, with that of the member who handed it in.
+_NOT_SHARED = """
+NOT EXISTS (
+    SELECT 1 FROM shared JOIN jobs AS first ON first.attempt = shared.handed_in
+    WHERE shared.attempt = jobs.attempt AND first.exercise = jobs.exercise
+    AND first.state IN ('waiting', 'running')
+)
+"""
 # A student's jobs stay in order. Among students, the one served longest ago is next.
-_IN_ORDER = """
+_IN_ORDER = f"""
 SELECT attempt, exercise, student, priority, faults FROM (
     SELECT jobs.attempt, exercise, attempts.student, priority, faults, coalesce(turn, 0) AS turn,
         row_number() OVER (PARTITION BY priority, attempts.student ORDER BY jobs.attempt, exercise)
             AS round
     FROM jobs JOIN attempts ON attempts.id = jobs.attempt
     LEFT JOIN turns ON turns.student = attempts.student
-    WHERE state = 'waiting'
+    WHERE state = 'waiting' AND {_NOT_SHARED}
 ) AS waiting
-"""
+"""  # noqa: S608 (ours)
 _FREE = """
 WHERE NOT EXISTS (
     SELECT 1 FROM jobs AS other JOIN attempts ON attempts.id = other.attempt
@@ -183,6 +196,27 @@ def add_submission(
     return Submission(int(cursor.lastrowid or 0), id_, student, attempt, accepted_at)
 
 
+def share(book: Gradebook, attempt: int, handed_in: int) -> None:
+    """Note that an attempt is that of another member of the team, unless its student handed it in, too.
+
+    Call this before `add_submission`.
+    """
+    book.tables.connection.execute(
+        "INSERT INTO shared SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM submissions WHERE attempt = ?)",
+        (attempt, handed_in, attempt),
+    )
+
+
+def handed_in_by(book: Gradebook, student: str) -> dict[int, str]:
+    """Map each attempt of a student that another member of a team handed in to this member."""
+    query = (
+        "SELECT shared.attempt, first.student FROM attempts AS own"
+        " JOIN shared ON shared.attempt = own.id JOIN attempts AS first ON first.id = handed_in"
+        " WHERE own.student = ?"
+    )
+    return dict(book.tables.connection.execute(query, (student,)).fetchall())
+
+
 def submission(book: Gradebook, id_: str) -> Submission | None:
     """Return the submission with this id, if there is one."""
     return next(iter(_handed(book, "WHERE id = ?", id_)), None)
@@ -200,9 +234,13 @@ def submissions_of(book: Gradebook, student: str, most: int) -> list[Submission]
 
 
 def newest(book: Gradebook, most: int, students: Collection[str] | None = None) -> list[Submission]:
-    """Return the newest submissions of these students, by default of the class, the last one first."""
+    """Return the newest submissions of these students, by default of the class, the last one first.
+
+    Of the class, a team's are those of the member who handed in.
+    """
     if students is None:
-        return _handed(book, "ORDER BY number DESC LIMIT ?", most)
+        own = "WHERE attempt NOT IN (SELECT attempt FROM shared)"
+        return _handed(book, f"{own} ORDER BY number DESC LIMIT ?", most)
     among = "WHERE student IN (SELECT value FROM json_each(?)) ORDER BY number DESC LIMIT ?"
     return _handed(book, among, msgspec.json.encode(sorted(students)).decode(), most)
 
@@ -234,7 +272,7 @@ def accepted_between(book: Gradebook, since: float, until: float) -> list[float]
     """Return the times of the class's submissions between two moments, oldest first."""
     query = (
         "SELECT accepted_at FROM submissions WHERE accepted_at > ? AND accepted_at <= ?"
-        " ORDER BY accepted_at"
+        " AND attempt NOT IN (SELECT attempt FROM shared) ORDER BY accepted_at"
     )
     return _column(book, query, since, until)
 
@@ -319,6 +357,21 @@ def give_back(book: Gradebook, job: Job, *, fault: bool) -> None:
     )
 
 
+def shared_jobs(book: Gradebook, attempt: int | None = None) -> list[tuple[Job, int]]:
+    """Return the jobs that wait for the verdict on another member's attempt, each with that attempt.
+
+    By default, that may be any attempt.
+    """
+    rows = book.tables.connection.execute(
+        "SELECT jobs.attempt, jobs.exercise, attempts.student, jobs.priority, jobs.faults, handed_in"
+        " FROM jobs JOIN shared ON shared.attempt = jobs.attempt"
+        " JOIN attempts ON attempts.id = jobs.attempt"
+        " WHERE jobs.state = 'waiting' AND (? IS NULL OR handed_in = ?)",
+        (attempt, attempt),
+    )
+    return [(Job(*row[:5]), row[5]) for row in rows]
+
+
 def in_order(book: Gradebook) -> list[Job]:
     """Return the jobs that wait, the next one first."""
     return [Job(*row) for row in book.tables.connection.execute(f"{_IN_ORDER} {_BY_TURN}")]
@@ -336,10 +389,10 @@ def running(book: Gradebook) -> list[tuple[Job, float]]:
 def counts(book: Gradebook) -> Counts:
     """Count the jobs in the queue."""
     row = book.tables.connection.execute(
-        "SELECT count(*) FILTER (WHERE state = 'waiting'),"
+        "SELECT count(*) FILTER (WHERE state = 'waiting'),"  # noqa: S608 (ours)
         " count(*) FILTER (WHERE state = 'waiting' AND priority > 0),"
         " count(*) FILTER (WHERE state = 'running')"
-        " FROM jobs WHERE state IN ('waiting', 'running')"
+        f" FROM jobs WHERE state IN ('waiting', 'running') AND {_NOT_SHARED}"
     )
     return Counts(*row.fetchone())
 

@@ -10,9 +10,10 @@ verdicts, `judging` has it judged, and `views` are what the gradebook answers, e
 `threads`, and so are the streams of events. The queue of hand-ins stands in `grader.gradebook.queue`.
 
 The page to write in: `exercise` is what it shows, `practice` has its runs, with a queue of their own, from
-which `stuck` counts where the class is, `drawing` draws plots, and `exam` is the door to an exam. The pages for
-staff: `staff` is what they show, and `claims` say with whom a file to mark is. `passback` sends points to
-platforms; `observing` has metrics and the log.
+which `stuck` counts where the class is, and `drawing` draws plots. The `gate` says what of a term students have
+now, and has the rules of exams; `teams` are those of the class list. The pages for staff: `staff` is what they
+show, and `claims` say with whom a file to mark is. `passback` sends points to platforms; `observing` has
+metrics and the log.
 """
 
 from grader.serve.app import serve

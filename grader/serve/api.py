@@ -24,8 +24,8 @@ from grader.course.manifest import Exercise
 from grader.gradebook import queue
 from grader.gradebook.queue import JobState
 from grader.results import ExerciseResult, StudentInfo
-from grader.serve.desk import Desk
-from grader.serve.hand_in import HandIn
+from grader.serve.desk import Accepted, Desk
+from grader.serve.hand_in import HandIn, not_taken
 from grader.serve.http import (
     NO_SUBMISSION,
     Refusal,
@@ -97,7 +97,6 @@ class Api:
     async def hand_in(self, request: Request) -> Response:
         """Take files in; the answer is sent when they and the attempt are on the disk."""
         student = await self._server.identity.student(request)
-        self._server.exam.hand_in(request)
         key = request.headers.get("idempotency-key") or secrets.token_hex(16)
         if not _RETRY_KEY.fullmatch(key):
             raise Refusal(400, "An Idempotency-Key has 8 to 100 visible characters.")
@@ -115,21 +114,41 @@ class Api:
                 except Refusal:
                     self._refused.add(student.id)
                     raise
+        read = self._allowed(request, read)
         # Once it is asked for it is done, also where the client hangs up in the middle.
-        handed = await asyncio.shield(self._accept(student, read, key))
-        answer = await self._submission(handed)
-        answer = msgspec.structs.replace(answer, problems=read.problems)
-        return answered(answer, 202, Location=f"/api/submissions/{handed.id}")
+        accepted = await asyncio.shield(self._accept(student, read, key))
+        answer = await self._submission(accepted.submission)
+        problems = read.problems | not_taken(accepted.refused)
+        about = await self._server.views.answer(
+            lambda views: views.about(student, answer.exercises)
+        )
+        answer = msgspec.structs.replace(answer, problems=problems, about=about)
+        return answered(answer, 202, Location=f"/api/submissions/{answer.id}")
 
-    async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> queue.Submission:
+    def _allowed(self, request: Request, read: HandIn) -> HandIn:
+        """Return the part of a hand-in that may come in this request; raises Refusal if there is none."""
+        refused = {}
+        for question in read.questions:
+            try:
+                self._server.gate.hand_in(request, question.exercise.id)
+            except Refusal as refusal:
+                refused[question.exercise.id] = refusal.detail
+        read = read.without(refused)
+        if not read.questions:
+            raise Refusal(
+                403, f"Nothing was taken. {' '.join(dict.fromkeys(read.refused.values()))}"
+            )
+        return read
+
+    async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> Accepted:
         """Keep what was handed in, then tell the queue, the class and the judges."""
-        handed, places, urgent = await self._server.desk.answer(
+        accepted, places, urgent = await self._server.desk.answer(
             lambda desk: (desk.accept(student, read, key), desk.places(), desk.urgent())
         )
         self._server.hub.tell_places(places)
         self._server.hub.tell(CLASS, CHANGED)
         self._server.judging.make_room(urgent)
-        return handed
+        return accepted
 
     @contextlib.contextmanager
     def _one_of_few(self, student: StudentInfo) -> Any:
@@ -283,9 +302,9 @@ class Api:
     async def writer_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
         """The student or staff who asks, and the exercise of the address; raises Refusal if there is none."""
         writer = await self._server.identity.writer(request)
-        if not writer.id.startswith(TRIAL):
-            self._server.exam.enter(request)
         name = request.path_params["exercise"]
+        if not writer.id.startswith(TRIAL):
+            self._server.gate.enter(request, name)
         for exercise in self._server.course.exercises:
             if exercise.id == name:
                 return writer, exercise

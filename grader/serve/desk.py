@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -48,9 +50,11 @@ from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import StudentInfo
+from grader.serve.gate import Gate
 from grader.serve.hand_in import HandIn
 from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal
 from grader.serve.roles import Asker
+from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
 from grader.text import counted, utc
 
@@ -73,6 +77,13 @@ class Taken(msgspec.Struct, frozen=True):
     question: Question
 
 
+class Accepted(NamedTuple):
+    """A submission that was kept, and why files of some of its exercises were not taken."""
+
+    submission: queue.Submission
+    refused: Mapping[str, str] = MappingProxyType({})
+
+
 class Desk:
     """Writes submissions and verdicts to the gradebook; `open` it before anything else."""
 
@@ -86,6 +97,7 @@ class Desk:
     ) -> None:
         self._book, self._course, self._options = book, course, options
         self._questions, self._students = questions, students
+        self._gate, self._teams = Gate(course), Teams(course, students)
         self._verdicts = Verdicts(book, course, options)
         self._policy = Policy()
         self._unwritten: set[str] = set()
@@ -131,54 +143,92 @@ class Desk:
 
     # --- what is handed in ----------------------------------------------------------------------
 
-    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> queue.Submission:
+    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
-        With the key of an earlier one it is that one. Raises Refusal for one too many.
+        With the key of an earlier one it is that one. Raises Refusal for one too many, and if all is about
+        exams that have ended.
         """
-        book, questions = self._book, read.questions
-        handed_in = {question.exercise.id: question.file for question in questions}
+        book = self._book
         with book.transaction():
-            if (earlier := queue.tried_before(book, student.id, retry_key)) is not None:
-                self._refuse_other_files(earlier, handed_in)
-                return earlier
             now = self._clock()
-            self._refuse_after_exam(student, handed_in, now)
+            ended = self._after_exam(student, [each.exercise.id for each in read.questions], now)
+            questions = [each for each in read.questions if each.exercise.id not in ended]
+            handed_in = {question.exercise.id: question.file for question in questions}
+            if (earlier := queue.tried_before(book, student.id, retry_key)) is not None:
+                whole = {question.exercise.id: question.file for question in read.questions}
+                kept = self._refuse_other_files(earlier, whole, handed_in)
+                return Accepted(earlier, {n: why for n, why in ended.items() if n not in kept})
+            if not questions:
+                raise Refusal(403, f"Nothing was taken. {' '.join(dict.fromkeys(ended.values()))}")
             self._refuse_too_often(student, handed_in, now)
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
             )
             attempt = book.register(found, Submission(student.id, handed_in), whole=False)
             handed = queue.add_submission(book, student.id, attempt.id, retry_key, now)
-            waiting = {}
-            for question in questions:
-                name, state = question.exercise.id, JobState.DONE
-                kept = self._verdicts.without_judge(attempt, question)
-                if kept is None:
-                    state = JobState.WAITING
-                    waiting[attempt.id, name] = question.key, question.held
-                else:
-                    self._look_at(attempt, question, kept)
-                queue.queue_job(book, attempt.id, name, state, now)
-            self._replace_older(student, attempt.id, handed_in, now)
+            waiting = self._queue(student, attempt, questions, now)
             for name, file in read.odd.items():
                 if file.source is None:
                     has_earlier = bool(book.work(student).sources(name))
                     about = student.id, self._course.exercise(name), file
                     book.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
-            work = book.work(student)
-            for question in questions:
-                exercise = question.exercise
-                if question.settled is not None and is_stub_after_work(
-                    self._course, exercise, question.file, work, book.rules()
-                ):
-                    entry = stub_after_work(student.id, exercise)
-                    book.look_at(student.id, exercise.id, [entry])
+            self._look_at_stubs(student, questions)
+            shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
+            mates = self._teams.mates(student.id) if shared else []
+            for mate in mates:
+                self._share(attempt, msgspec.structs.replace(found, student=mate), shared, now)
         # Only in memory, and not before all of it is on the disk.
         self._found |= waiting
         if len(waiting) < len(questions):
-            self._write_result(student.id)
-        return handed
+            for member in (student, *mates):
+                self._write_result(member.id)
+        return Accepted(handed, ended)
+
+    def _queue(
+        self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
+    ) -> dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]]:
+        """Queue the files of an attempt in place of older ones; return the keys of those that wait."""
+        waiting = {}
+        for question in questions:
+            name, state = question.exercise.id, JobState.DONE
+            kept = self._verdicts.without_judge(attempt, question)
+            if kept is None:
+                state = JobState.WAITING
+                waiting[attempt.id, name] = question.key, question.held
+            else:
+                self._look_at(attempt, question, kept)
+            queue.queue_job(self._book, attempt.id, name, state, now)
+        names = [question.exercise.id for question in questions]
+        self._replace_older(student, attempt.id, names, now)
+        return waiting
+
+    def _share(
+        self,
+        handed_in: Attempt,
+        found: submissions.Attempt,
+        questions: Sequence[Question],
+        now: float,
+    ) -> None:
+        """Keep an attempt of a student's team as one of another member, who waits for the same verdicts."""
+        book, student = self._book, found.student
+        files = {question.exercise.id: question.file for question in questions}
+        attempt = book.register(found, Submission(student.id, files), whole=False)
+        queue.share(book, attempt.id, handed_in.id)
+        queue.add_submission(book, student.id, attempt.id, secrets.token_hex(16), now)
+        self._queue(student, attempt, questions, now)
+        self._look_at_stubs(student, questions)
+
+    def _look_at_stubs(self, student: StudentInfo, questions: Sequence[Question]) -> None:
+        """Note for staff where a stub came after work."""
+        work = self._book.work(student)
+        for question in questions:
+            exercise = question.exercise
+            if question.settled is not None and is_stub_after_work(
+                self._course, exercise, question.file, work, self._book.rules()
+            ):
+                entry = stub_after_work(student.id, exercise)
+                self._book.look_at(student.id, exercise.id, [entry])
 
     def _clock(self) -> float:
         """Read the clock; if it was set meanwhile, that is kept for staff. Within a transaction."""
@@ -196,37 +246,49 @@ class Desk:
         return now
 
     def _refuse_other_files(
-        self, known: queue.Submission, files: Mapping[str, ExerciseFile]
-    ) -> None:
+        self, known: queue.Submission, *possible: Mapping[str, ExerciseFile]
+    ) -> Collection[str]:
+        """Return the exercises of a submission; raises Refusal if its files are none of the `possible` ones."""
         kept = self._book.files_of(known.attempt)
         before = {
             name: source_digest(file) for name, file in kept.items() if file.source is not None
         }
-        if before != {name: source_digest(file) for name, file in files.items()}:
+        digests = (
+            {name: source_digest(file) for name, file in files.items()} for files in possible
+        )
+        if before not in digests:
             raise Refusal(
                 422, "Other files were handed in with this Idempotency-Key: take a new one."
             )
+        return before
 
-    def _refuse_after_exam(
+    def _after_exam(
         self, student: StudentInfo, exercises: Iterable[str], now: float
-    ) -> None:
-        """Raise Refusal after the end of an exam, which an extension of the student moves."""
-        assignment = self._course.assignment
-        if assignment is None or assignment.exam is None:
-            return
-        for exercise in exercises:
+    ) -> dict[str, str]:
+        """Return why files of exams that have ended are not taken; an extension moves the end."""
+        ended = {}
+        for exercise in filter(self._gate.is_exam, exercises):
             deadline = self._policy.deadline(student, exercise)
             if deadline is not None and now > deadline.until.timestamp():
                 end = moment(utc(deadline.until), self._policy.rules.timezone)
-                raise Refusal(403, f"The exam ended at {end}. Nothing of this was taken.")
+                ended[exercise] = f"The exam ended at {end}."
+        return ended
 
     def _refuse_too_often(self, student: StudentInfo, exercises: Iterable[str], now: float) -> None:
-        """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours."""
+        """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours.
+
+        For an exercise of teams, this is about each member.
+        """
         rules = self._policy.rules
         most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
-        for exercise in exercises:
+        mates = [mate.id for mate in self._teams.mates(student.id)]
+        for member, exercise in (
+            (member, name)
+            for name in exercises
+            for member in (student.id, *(mates if self._teams.hands_in(name) else ()))
+        ):
             # One from the future was accepted before the clock was set back, and does not count.
-            times = queue.times_of(self._book, student.id, exercise, now - _DAY_SECONDS, now)
+            times = queue.times_of(self._book, member, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
                 sentence = f"{exercise} was handed in a moment ago; wait {counted(wait, 'second')}."
@@ -418,9 +480,9 @@ class Desk:
                 kept = self._verdicts.without_judge(attempt, question)
                 if kept is None:
                     return Taken(job, question)
-                self._look_at(attempt, question, kept)
-                queue.end_job(book, job, time.time())
-            self._write_result(job.student)
+                ended = self._end(job, question)
+            for each in ended:
+                self._write_result(each.student)
 
     def _question(self, job: Job) -> Question:
         """Ask about the file of a job, as it was handed in to this server or an earlier one."""
@@ -428,18 +490,41 @@ class Desk:
         found = self._found.pop((job.attempt, job.exercise), None)
         return self._questions.about(self._course.exercise(job.exercise), file, found)
 
-    def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> bool:
-        """Keep a verdict; returns whether the job ended. Without a verdict it waits again, a few times."""
-        job, question, attempt = taken.job, taken.question, _attempt_of(taken.job)
+    def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> list[int]:
+        """Keep a verdict, for all members of a team; returns the attempts whose job ended.
+
+        Without a verdict it waits again, a few times.
+        """
+        job, question = taken.job, taken.question
         with self._book.transaction():
             if isinstance(judged, JudgeFault) and job.faults + 1 < _TRIES:
                 queue.give_back(self._book, job, fault=True)
-                return False
-            kept = self._verdicts.judged(attempt, question, judged)
-            self._look_at(attempt, question, kept)
-            queue.end_job(self._book, job, time.time())
-        self._write_result(job.student)
-        return True
+                return []
+            ended = self._end(job, question, judged)
+        for each in ended:
+            self._write_result(each.student)
+        return [each.attempt for each in ended]
+
+    def _end(
+        self, job: Job, question: Question, judged: Judgment | JudgeFault | None = None
+    ) -> list[Job]:
+        """Keep a verdict for a job and for those that wait for it, without `judged` the known one.
+
+        Returns the jobs that ended.
+        """
+        waiting = queue.shared_jobs(self._book, job.attempt)
+        ended = []
+        for each in (job, *(other for other, _ in waiting if other.exercise == job.exercise)):
+            attempt = _attempt_of(each)
+            if judged is None:
+                kept = self._verdicts.without_judge(attempt, question)
+            else:
+                kept = self._verdicts.judged(attempt, question, judged)
+            if kept is not None:
+                self._look_at(attempt, question, kept)
+                queue.end_job(self._book, each, time.time())
+                ended.append(each)
+        return ended
 
     def _write_result(self, student: str) -> None:
         """Write a student's result as a file; if there is no room, later, for the gradebook has it."""
@@ -464,10 +549,14 @@ class Desk:
 
     def places(self) -> dict[tuple[int, str], int]:
         """Return the place in the queue, from 1, of each exercise of an attempt that waits."""
-        return {
+        places = {
             (job.attempt, job.exercise): place
             for place, job in enumerate(queue.in_order(self._book), 1)
         }
+        for job, handed_in in queue.shared_jobs(self._book):
+            if (place := places.get((handed_in, job.exercise))) is not None:
+                places[job.attempt, job.exercise] = place
+        return places
 
     # --- what staff asks for --------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import functools
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from grader.course.manifest import Course
 from grader.gradebook.intake import Question, Questions
 from grader.gradebook.work import SERVER
 from grader.results import StudentInfo
+from grader.serve.gate import Gate
 from grader.serve.http import Refusal, decoded
 from grader.submissions import Attempt, ExerciseFile, read_attempt
 from grader.submissions.attempt import MAX_NESTED_BYTES
@@ -39,16 +41,29 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HandIn(NamedTuple):
     """Questions about the files of a request that can be taken, and the `odd` files, to be commented on.
 
-    Some files are both: something else was handed in beside them.
+    Some files are both: something else was handed in beside them. `refused` says, by exercise, why a file is
+    not taken now.
     """
 
     questions: tuple[Question, ...]
     odd: dict[str, ExerciseFile]
+    refused: Mapping[str, str] = MappingProxyType({})
 
     @property
     def problems(self) -> dict[str, str]:
         """A sentence for each exercise of whose file something has to be said."""
-        return {name: file.problem for name, file in self.odd.items()}
+        return {name: file.problem for name, file in self.odd.items()} | not_taken(self.refused)
+
+    def without(self, refused: Mapping[str, str]) -> HandIn:
+        """Return the rest, without files that are refused for these reasons."""
+        questions = tuple(q for q in self.questions if q.exercise.id not in refused)
+        odd = {name: file for name, file in self.odd.items() if name not in refused}
+        return HandIn(questions, odd, {**self.refused, **refused})
+
+
+def not_taken(refused: Mapping[str, str]) -> dict[str, str]:
+    """Return a sentence for each exercise whose file was not taken, from the reasons."""
+    return {name: f"{name} was not taken: {why}" for name, why in refused.items()}
 
 
 class HandInReader:
@@ -56,6 +71,7 @@ class HandInReader:
 
     def __init__(self, course: Course, questions: Questions) -> None:
         self._course, self._questions = course, questions
+        self._gate = Gate(course)
 
     @property
     def most_bytes(self) -> int:
@@ -67,6 +83,13 @@ class HandInReader:
         """The exercise files in a body; raises Refusal where it holds none that can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
+        # Found among all exercises, so that a file that comes too early is told from one with a wrong name.
+        refused = {
+            name: why
+            for name, file in handed.items()
+            if (why := self._gate.why_closed(name)) and file.path is not None
+        }
+        handed = {name: file for name, file in handed.items() if self._gate.exists(name)}
         questions = tuple(
             self._questions.about(self._course.exercise(name), file)
             for name, file in handed.items()
@@ -77,12 +100,12 @@ class HandInReader:
             for name, file in handed.items()
             if file.seems_misnamed or (file.source is None and file.path is not None)
         }
-        if not questions:
+        if not questions and not refused:
             raise Refusal(422, f"Nothing was taken. {self._why_nothing(handed, odd)}")
         for question in questions:
             # Found out here, so that the one thread that writes need not.
             _ = question.settled
-        return HandIn(questions, odd)
+        return HandIn(questions, odd, refused)
 
     def _why_nothing(
         self, handed: Mapping[str, ExerciseFile], odd: Mapping[str, ExerciseFile]
@@ -90,7 +113,9 @@ class HandInReader:
         """Say what is wrong with files of which none can be judged, and every name that a file may have."""
         if odd:
             return " ".join(dict.fromkeys(file.problem for file in odd.values()))
-        first, *others = self._course.exercises
+        if not handed:
+            return "No exercise is open now."
+        first, *others = (self._course.exercise(name) for name in handed)
         problem = handed[first.id].problem
         if not others:
             return problem

@@ -257,8 +257,9 @@ class Judging:
             if self._closing.is_set():
                 self._give_back(taken)
                 return
-        if self._kept_trying(lambda desk: desk.finish(taken, judged)):
-            self._hub.tell(job.attempt, CHANGED)
+        if ended := self._kept_trying(lambda desk: desk.finish(taken, judged)):
+            for attempt in ended:
+                self._hub.tell(attempt, CHANGED)
             self._hub.tell(CLASS, CHANGED)
         self._ended(job.exercise, time.monotonic() - began)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -24,8 +25,7 @@ from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
 from grader.gradebook.times import span_words
 from grader.gradebook.tool_key import jwks
-from grader.judge.scoring import sum_of
-from grader.results import Entry, ExerciseResult, Outcome
+from grader.results import ExerciseResult, Outcome, Status
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
@@ -35,7 +35,15 @@ from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.sign_in.door import Door
 from grader.serve.threads import CHANGED, CLASS
-from grader.serve.views import HOUR, PIECE, Views
+from grader.serve.views import (
+    HOUR,
+    PIECE,
+    AssignmentStanding,
+    ExerciseStanding,
+    OwnStanding,
+    Views,
+    with_exercises,
+)
 from grader.student.blocks import FIRST_FINDINGS, summarized
 from grader.submissions import safe_name
 from grader.submissions.submission import MOST_CHARACTERS
@@ -100,22 +108,25 @@ class Pages:
             return self._door.page(request)
         if person.student is None:
             return RedirectResponse("/class", 303)
-        student, places = person.student, self._server.hub.places
+        student, places, gate = person.student, self._server.hub.places, self._server.gate
         standing, entry = await self._server.views.answer(
             lambda views: (views.standing(student, places), views.entry(student))
         )
         if entry is None:
             raise Refusal(503, "The course has no exercise that is judged here.")
         waiting = {exercise.name for exercise in standing.exercises if exercise.open}
-        shown = _without(entry, waiting)
+        shown = with_exercises(entry, [e for e in entry.result.exercises if e.name not in waiting])
         return self._page(
             "home.html",
             entry=shown,
             standing=standing,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
-            has_release=bool(self._server.handout) and self._server.exam.has_release,
-            is_exam=self._server.exam.is_exam,
+            is_term=gate.is_term,
+            groups=_groups(standing),
+            has_release=self._has_release(),
+            is_exam=bool(standing.exercises)
+            and all(gate.is_exam(exercise.name) for exercise in standing.exercises),
             most_bytes=self._server.reader.most_bytes * 3 // 4,
         )
 
@@ -133,15 +144,23 @@ class Pages:
             if route is None:
                 raise Refusal(400, "There is no such button.")
             await route(request)
-            return RedirectResponse("/class", 303)
+            return RedirectResponse(_class_page(form.get("assignment", "")), 303)
         summary = await self._server.summaries.current(asker)
+        chosen = request.query_params.get("assignment", "")
+        if chosen and chosen not in summary.parts:
+            raise Refusal(404, "There is no such assignment.")
+        exercises = self._server.course.exercises
+        if chosen:
+            given = {view.name for view in summary.parts[chosen].exercises}
+            exercises = tuple(exercise for exercise in exercises if exercise.id in given)
+        names = {exercise.id for exercise in exercises}
         alive, fault = self._server.judging.alive, self._server.judging.fault
         queue, newest, pieces, attention, reach = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
                 views.last_hour(),
-                views.attention(asker),
+                views.attention(asker, names if chosen else None),
                 asker.reach(views.book.students()),
             )
         )
@@ -157,9 +176,11 @@ class Pages:
             may_run=asker.may(Right.RUN),
             rubrics=self._rubrics() if asker.may(Right.MARK) else [],
             summary=summary,
+            chosen=chosen,
+            part=summary.parts.get(chosen),
             queue=queue,
-            newest=newest,
-            stuck=self._server.practice.stuck.rows(self._server.course.exercises, reach),
+            newest=[each for each in newest if not chosen or names & each.exercises.keys()],
+            stuck=self._server.practice.stuck.rows(exercises, reach),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             attention=attention[:_MOST_STUDENTS],
@@ -181,13 +202,24 @@ class Pages:
             if refusal.status_code != 401:
                 raise
             return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
-        course = self._server.course
+        course, gate = self._server.course, self._server.gate
+        given, (mate, at) = await self._server.views.answer(
+            lambda views: (
+                views.assignment(writer, exercise.id),
+                views.by_mate(writer, exercise.id),
+            )
+        )
         stub = course.stub(exercise).source
         return self._page(
             "exercise.html",
             exercise=exercise,
-            has_release=bool(self._server.handout) and self._server.exam.has_release,
-            exam=self._server.exam,
+            assignment=given,
+            is_extra=exercise.id in course.extra_credit,
+            handed_in_by=mate,
+            handed_in_at=at,
+            has_release=self._has_release(),
+            has_hints=gate.has_hints(exercise.id),
+            has_downloads=gate.has_downloads(exercise.id),
             has_plot=self._server.drawing.has_plot(exercise),
             is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
@@ -201,23 +233,28 @@ class Pages:
     async def file(self, request: Request) -> Response:
         """A student's own file, as a download."""
         student, exercise = await self._api.writer_at(request)
-        self._server.exam.download()
+        self._server.gate.download(exercise.id)
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
 
+    def _has_release(self) -> bool:
+        """Whether students may have the release now, if there is one."""
+        handout = self._server.handout
+        return handout is not None and self._server.gate.has_release(handout.exercises)
+
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""
         writer = await self._server.identity.writer(request)
+        handout, gate = self._server.handout, self._server.gate
         if not writer.id.startswith(TRIAL):
-            # It has the tasks.
-            self._server.exam.enter(request)
-        self._server.exam.release()
-        if not self._server.handout:
+            whole = [exercise.id for exercise in gate.exercises()]
+            gate.release(request, whole if handout is None else sorted(handout.exercises))
+        if handout is None:
             raise Refusal(404, "This server offers no copy of the course.")
         name = safe_name(self._server.course.info().name)
         headers = {"Content-Disposition": f'attachment; filename="{name}.zip"'}
-        return Response(self._server.handout, headers=headers, media_type="application/zip")
+        return Response(handout.archive, headers=headers, media_type="application/zip")
 
     # --- regrade requests: the form on a student's page, and the queue of staff -------------------
 
@@ -226,7 +263,7 @@ class Pages:
         student = await self._server.identity.student(request)
         form = await form_of(request, _REQUEST_BYTES)
         exercise, message = form.get("exercise", ""), form.get("message", "")
-        if all(there.id != exercise for there in self._server.course.exercises):
+        if all(there.id != exercise for there in self._server.gate.exercises()):
             raise Refusal(422, "There is no such exercise.")
         await self._server.desk.answer(lambda desk: desk.ask(student.id, exercise, message))
         self._server.hub.tell(CLASS, CHANGED)
@@ -311,14 +348,37 @@ class Pages:
         return HTMLResponse(self._writer.page(template, **values), status)
 
 
-def _without(entry: Entry, waiting: set[str]) -> Entry:
-    """The entry without exercises that wait for a verdict, which are shown as a queue."""
-    exercises = tuple(e for e in entry.result.exercises if e.name not in waiting)
-    score, max_score = sum_of(exercises)
-    result = msgspec.structs.replace(
-        entry.result, exercises=exercises, score=score, max_score=max_score
-    )
-    return msgspec.structs.replace(entry, result=result)
+def _class_page(assignment: str) -> str:
+    """Return the address of the page of the class, in an assignment if one is named."""
+    return f"/class?{urlencode({'assignment': assignment})}" if assignment else "/class"
+
+
+class Group(NamedTuple):
+    """The exercises of an assignment, or of none, with the state of the assignment in words."""
+
+    assignment: AssignmentStanding | None
+    state: str
+    exercises: list[ExerciseStanding]
+
+
+def _groups(standing: OwnStanding) -> list[Group]:
+    """The exercises that a student has by assignment: the open ones, the next one due first, then past ones."""
+    open_ones = [given for given in standing.assignments if given.state == "open"]
+    open_ones.sort(key=lambda given: (not given.until, given.until))
+    past = [given for given in standing.assignments if given.state == "past"]
+    groups = []
+    for given in (*open_ones, None, *reversed(past)):
+        id_ = "" if given is None else given.id
+        exercises = [each for each in standing.exercises if each.assignment == id_]
+        is_judged = all(
+            each.status != Status.UNJUDGED.value and not each.open for each in exercises
+        )
+        state = "open" if given in open_ones else "closed"
+        if given in past:
+            state += ", graded" if is_judged else ", not all judged yet"
+        if exercises:
+            groups.append(Group(given, state, exercises))
+    return groups
 
 
 class RequestRow(msgspec.Struct, frozen=True):

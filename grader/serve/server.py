@@ -18,7 +18,7 @@ from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.drawing import Drawing
-from grader.serve.exam import ExamDoor
+from grader.serve.gate import Gate
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
@@ -29,6 +29,7 @@ from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
 
 if TYPE_CHECKING:
+    from grader.authoring.handout import Handout
     from grader.gradebook.cluster import ClusterJudges
     from grader.serve.sign_in.university import University
 
@@ -41,7 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
     `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
-    is a zip to work with at home, if there is one.
+    is a release to work with at home, if there is one.
     """
 
     course: Course
@@ -53,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     github: GitHub | None = None
     university: University | None = None
     address: str = ""
-    handout: bytes = b""
+    handout: Handout | None = None
 
 
 class OpenServer(NamedTuple):
@@ -80,8 +81,8 @@ class OpenServer(NamedTuple):
     address: str
     students: tuple[StudentInfo, ...]
     passback: PassBack
-    handout: bytes
-    exam: ExamDoor
+    handout: Handout | None
+    gate: Gate
 
 
 @contextlib.contextmanager
@@ -128,7 +129,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             settings.students,
             passback,
             settings.handout,
-            ExamDoor(course),
+            Gate(course),
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
@@ -152,7 +153,7 @@ def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
 @contextlib.contextmanager
 def _views(settings: Settings) -> Iterator[Views]:
     with Gradebook.open_beside_writer(settings.results) as book:
-        yield Views(book, settings.course)
+        yield Views(book, settings.course, settings.students)
 
 
 def _judges(settings: Settings) -> LocalPool | ClusterJudges:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from grader.gradebook import Gradebook, marking
+from grader.gradebook import Gradebook, marking, queue
 from grader.gradebook.adjusting import corrections_about, state_of
 from grader.gradebook.anonymous import pseudonyms_of, student_of
 from grader.gradebook.corrections import Correction, correction_words
@@ -18,13 +18,17 @@ from grader.text import number
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
-    """A file for an exercise: when it came, the judge's points, and a note on whether it counts."""
+    """A file for an exercise: when it came, the judge's points, and a note on whether it counts.
+
+    If another member of the team handed it in, it was `by` this student.
+    """
 
     number: int
     submitted_at: str
     judged: float | None
     counts: bool
     note: str
+    by: str = ""
 
 
 class CorrectionRow(msgspec.Struct, frozen=True):
@@ -83,6 +87,8 @@ def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
     }
     choice = choices(work, rules).get(exercise)
     counting = choice.attempt.number if choice is not None else 0
+    by_mates = queue.handed_in_by(book, work.student.id)
+    by = {attempt.number: by_mates.get(attempt.id, "") for attempt in work.attempts}
     return [
         AttemptRow(
             file.attempt,
@@ -90,6 +96,7 @@ def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
             file.judged,
             file.attempt == counting,
             _note(weighed.get(file.attempt), untouched=file.untouched),
+            by[file.attempt],
         )
         for file in reversed(files)
     ]

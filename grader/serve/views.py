@@ -7,17 +7,19 @@ students passes `disclosed`; what is for staff does not.
 from __future__ import annotations
 
 import asyncio
+import datetime
 import math
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course, Exercise
 from grader.exports.disclosure import disclosed, disclosed_result
 from grader.exports.report.overview import ExerciseView, Figures, figures
-from grader.exports.report.tally import Tally
+from grader.exports.report.tally import Row, Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, drafts, queue
 from grader.gradebook.facts import ClockChange
@@ -25,13 +27,16 @@ from grader.gradebook.policy import attempts_at
 from grader.gradebook.queue import JobState, Role
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import handed_in, result_of
-from grader.judge.scoring import with_extra_credit
-from grader.results import Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
+from grader.gradebook.times import moment
+from grader.judge.scoring import sum_of, with_extra_credit
+from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS
 from grader.serve.exercise import text_of
+from grader.serve.gate import Gate
 from grader.serve.roles import Asker
+from grader.serve.teams import Teams
 from grader.serve.threads import BookThread
-from grader.text import utc
+from grader.text import listed, utc
 
 Places = Mapping[tuple[int, str], int]
 _MOST_LISTED = 50
@@ -49,20 +54,25 @@ class ExerciseState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SubmissionAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A submission; `result` has the exercises that are judged so far, as students may read them."""
+    """A submission; `result` has the exercises that are judged so far, as students may read them.
+
+    `about` says, by exercise, to which assignment it belongs and until when it is due.
+    """
 
     id: str
     handed_in_at: str
     state: JobState
     exercises: dict[str, ExerciseState]
     problems: dict[str, str] = {}
+    about: dict[str, str] = {}
     result: Result | None = None
 
 
 class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of an exercise now; `file` is the SHA-256 of the newest file, empty where there is none.
 
-    Times are ISO 8601 in UTC, empty where there is none; `until` is later than `due` by an extension.
+    Times are ISO 8601 in UTC, empty where there is none; `until` is later than `due` by an extension. If
+    another member of the student's team handed the newest file in, `handed_in_by` is this member.
     """
 
     name: str
@@ -78,6 +88,32 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     until: str
     open: bool
     file: str
+    assignment: str = ""
+    handed_in_by: str = ""
+    handed_in_at: str = ""
+
+
+class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """An assignment as a student has it; its `state` is `upcoming`, `open`, or `past` its due time.
+
+    Times are those of an exercise; `seconds_left` are until the end, None if there is none or it has passed.
+    In an assignment for `teams`, `mates` are the others in the student's team. `counts` says how it counts in
+    the term.
+    """
+
+    id: str
+    title: str
+    state: str
+    opens: str
+    due: str
+    until: str
+    seconds_left: int | None
+    exam: bool
+    teams: bool
+    mates: tuple[str, ...]
+    score: float
+    max_score: float
+    counts: str = ""
 
 
 class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +130,8 @@ class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
     cool_down_seconds: float
     exercises: tuple[ExerciseStanding, ...]
     submissions: tuple[SubmissionAnswer, ...]
+    assignments: tuple[AssignmentStanding, ...] = ()
+    term: str = ""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -136,10 +174,14 @@ class ClassSubmission(msgspec.Struct, frozen=True):
 
 
 class DraftVersion(msgspec.Struct, frozen=True):
-    """A version of a draft by its number, and when it was saved; number 0 is the newest file handed in."""
+    """A version of a draft by its number, and when it was saved; number 0 is the newest file handed in.
+
+    If another member of the team handed it in, it was `by` this member.
+    """
 
     number: int
     saved_at: str
+    by: str = ""
 
 
 class DraftAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,9 +222,12 @@ class PracticeAnswer(msgspec.Struct, frozen=True):
 class Views:
     """Answers from an open gradebook; each of them is called in the thread of that gradebook."""
 
-    def __init__(self, book: Gradebook, course: Course) -> None:
+    def __init__(
+        self, book: Gradebook, course: Course, students: Iterable[StudentInfo] = ()
+    ) -> None:
         self.book = book
         self._course, self._info = course, course.info()
+        self._gate, self._teams = Gate(course), Teams(course, students)
 
     def own(self, student: StudentInfo, id_: str) -> queue.Submission | None:
         """The submission of this id, if it is of this student."""
@@ -224,25 +269,28 @@ class Views:
         return disclosed_result(result_of(self._info, submission, exercises, judged))
 
     def entry(self, student: StudentInfo) -> Entry | None:
-        """What counts of a student, as the student may read it."""
+        """What counts of a student, as the student may read it, without assignments that are not open yet."""
         entry = self.book.entry_of(student.id)
-        return None if entry is None else disclosed(entry)
+        if entry is None:
+            return None
+        exercises = [e for e in entry.result.exercises if self._gate.exists(e.name)]
+        return disclosed(with_exercises(entry, exercises))
 
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
         entry, policy, work = self.entry(student), self.book.policy, self.book.work(student)
         open_ones = queue.open_exercises(self.book, student.id)
+        by_mates = queue.handed_in_by(self.book, student.id)
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
         exercises = []
         for exercise in self._course.exercises:
             if (result := results.get(exercise.id)) is None:
                 continue
-            sources = [source for _, source in work.sources(exercise.id)]
+            given, sources = self._gate.assignment(exercise.id), work.sources(exercise.id)
             tried = {f.source for f in attempts_at(handed_in(work, self.book.rules(), exercise.id))}
-            deadline = policy.deadline(student, exercise.id)
-            times = ("", "") if deadline is None else (deadline.due, deadline.until)
-            due, until = (str(msgspec.to_builtins(time)) for time in times)
+            due, until = self._times(student, exercise.id)
+            newest = sources[-1][0] if sources else None
             exercises.append(
                 ExerciseStanding(
                     name=exercise.id,
@@ -257,7 +305,10 @@ class Views:
                     due=due,
                     until=until,
                     open=exercise.id in open_ones,
-                    file=sources[-1] if sources else "",
+                    file=sources[-1][1] if sources else "",
+                    assignment="" if given is None else given.id,
+                    handed_in_by="" if newest is None else self._name(by_mates.get(newest.id, "")),
+                    handed_in_at="" if newest is None else newest.submitted_at,
                 )
             )
         handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
@@ -273,16 +324,95 @@ class Views:
             cool_down_seconds=rules.cool_down.total_seconds(),
             exercises=tuple(exercises),
             submissions=tuple(self.submission(h, places, brief=True) for h in handed),
+            assignments=tuple(
+                self._assignment(student, given, results)
+                for given in self._course.assignments
+                if any(exercise.id in given.exercises for exercise in self._course.exercises)
+            ),
         )
+
+    def assignment(self, student: StudentInfo, exercise: str) -> AssignmentStanding | None:
+        """The assignment of an exercise, without points; None for an exercise of none."""
+        given = self._gate.assignment(exercise)
+        return None if given is None else self._assignment(student, given, {}, exercise)
+
+    def _assignment(
+        self,
+        student: StudentInfo,
+        given: CourseAssignment,
+        results: Mapping[str, ExerciseResult],
+        exercise: str = "",
+    ) -> AssignmentStanding:
+        """An assignment with the points of these results; with the times of one `exercise`, or the latest."""
+        names = [exercise] if exercise else given.exercises
+        due, until = (
+            max(times) for times in zip(*(self._times(student, n) for n in names), strict=True)
+        )
+        left = (datetime.datetime.fromisoformat(until).timestamp() - time.time()) if until else None
+        score, max_score = sum_of([results[n] for n in given.exercises if n in results])
+        state = "past" if left is not None and left < 0 else "open"
+        mates = self._teams.mates(student.id) if given.teams else []
+        return AssignmentStanding(
+            id=given.id,
+            title=given.title,
+            state=state if self._gate.is_open(given) else "upcoming",
+            opens="" if given.opens is None else utc(given.opens_at),
+            due=due,
+            until=until,
+            seconds_left=None if left is None or left < 0 else math.floor(left),
+            exam=given.exam is not None,
+            teams=given.teams,
+            mates=tuple(mate.name or mate.id for mate in mates),
+            score=score,
+            max_score=max_score,
+        )
+
+    def _times(self, student: StudentInfo, exercise: str) -> tuple[str, str]:
+        """When an exercise is due for a student, and until when by an extension; empty if it never is."""
+        if (deadline := self.book.policy.deadline(student, exercise)) is None:
+            return "", ""
+        return utc(deadline.due), utc(deadline.until)
+
+    def by_mate(self, student: StudentInfo, exercise: str) -> tuple[str, str]:
+        """Who of the student's team handed the newest file in, and when; empty if it was the student."""
+        sources = self.book.work(student).sources(exercise)
+        by_mates = queue.handed_in_by(self.book, student.id)
+        if not sources or (mate := by_mates.get(sources[-1][0].id)) is None:
+            return "", ""
+        return self._name(mate), sources[-1][0].submitted_at
+
+    def about(self, student: StudentInfo, exercises: Iterable[str]) -> dict[str, str]:
+        """Say of each exercise to which assignment it belongs, until when, and for whom a file counts."""
+        said = {}
+        for exercise in exercises:
+            if (given := self.assignment(student, exercise)) is None:
+                continue
+            until = moment(given.until, self.book.policy.rules.timezone)
+            extended = " (extended)" if given.until != given.due else ""
+            words = [given.title, f"due {until}{extended}" if until else ""]
+            words.append(EXTRA_CREDIT if exercise in self._course.extra_credit else "")
+            words.append(f"also for {listed(given.mates)}" if given.mates else "")
+            words.append("for you alone: you are in no team" * (given.teams and not given.mates))
+            said[exercise] = ", ".join(filter(None, words))
+        return said
+
+    def _name(self, student: str) -> str:
+        """The name of a student, empty for nobody."""
+        info = self.book.student(student) if student else None
+        return student if info is None else info.name or student
 
     def draft(self, student: StudentInfo, exercise: Exercise) -> DraftAnswer:
         """A student's file for an exercise: the draft, else the newest file handed in, else the stub."""
         draft = drafts.draft_of(self.book, student.id, exercise.id)
-        versions = drafts.versions_of(self.book, student.id, exercise.id)
-        listed = [DraftVersion(each.number, utc(each.saved_at)) for each in versions]
         stub, handed = self._course.stub(exercise).source, self._handed_in(student, exercise)
+        listed = []
+        for each in drafts.versions_of(self.book, student.id, exercise.id):
+            kept = drafts.version_of(self.book, student.id, exercise.id, each.number)
+            # The page keeps the draft before it hands in, but that is one text.
+            if handed is None or text_of(kept or b"") != text_of(handed[1]):
+                listed.append(DraftVersion(each.number, utc(each.saved_at)))
         if handed is not None:
-            listed.append(DraftVersion(0, handed[0]))
+            listed.append(DraftVersion(0, handed[0], self.by_mate(student, exercise.id)[0]))
         source = stub if handed is None else handed[1]
         return DraftAnswer(
             exercise=exercise.id,
@@ -354,10 +484,20 @@ class Views:
             for handed in queue.newest(self.book, _MOST_LISTED, reach)
         ]
 
-    def attention(self, asker: Asker) -> list[StudentAttention]:
-        """What a person should look at, student by student, of those that staff reaches."""
+    def attention(
+        self, asker: Asker, exercises: Collection[str] | None = None
+    ) -> list[StudentAttention]:
+        """What a person should look at, student by student, of those that staff reaches.
+
+        With `exercises`, it is about these.
+        """
         reach = asker.reach(self.book.students())
-        entries = [e for e in self.book.attention() if reach is None or e.student in reach]
+        entries = [
+            entry
+            for entry in self.book.attention()
+            if (reach is None or entry.student in reach)
+            and (exercises is None or {*entry.exercise.split(", ")} & {*exercises})
+        ]
         return by_student(entries, _MOST_LISTED)
 
     def last_hour(self) -> list[int]:
@@ -367,6 +507,15 @@ class Views:
             ago = math.floor((now - accepted) / PIECE)
             pieces[len(pieces) - 1 - min(ago, len(pieces) - 1)] += 1
         return pieces
+
+
+def with_exercises(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
+    """Return an entry with only these exercises, and the points of these."""
+    score, max_score = sum_of(exercises)
+    result = msgspec.structs.replace(
+        entry.result, exercises=tuple(exercises), score=score, max_score=max_score
+    )
+    return msgspec.structs.replace(entry, result=result)
 
 
 def _state_of(states: Iterable[JobState]) -> JobState:
@@ -385,8 +534,20 @@ def _median(values: Sequence[float]) -> float | None:
 # --- the class at a glance -------------------------------------------------------------------------
 
 
+class PartPoints(msgspec.Struct, frozen=True):
+    """A student's points for an assignment; `unjudged` exercises are missing in the score."""
+
+    score: float
+    max_score: float
+    unjudged: int
+    absent: bool
+
+
 class StudentRow(msgspec.Struct, frozen=True):
-    """A student of the class with the points that count; `unjudged` exercises are missing in the score."""
+    """A student of the class with the points that count; `unjudged` exercises are missing in the score.
+
+    Of a whole course, `assignments` has the points for each assignment.
+    """
 
     id: str
     name: str
@@ -397,16 +558,28 @@ class StudentRow(msgspec.Struct, frozen=True):
     absent: bool
     attempts: int
     submitted_at: str
+    assignments: dict[str, PartPoints] = {}
+
+
+class PartSummary(msgspec.Struct, frozen=True):
+    """The class in one assignment; a student who attempted nothing of it is absent."""
+
+    title: str
+    figures: Figures
+    exercises: list[ExerciseView]
+    mistakes: list[ClassMistake]
+    students: list[Row]
 
 
 class ClassSummary(msgspec.Struct, frozen=True):
-    """The class as of a moment."""
+    """The class as of a moment, and in each assignment of a whole course."""
 
     made_at: str
     figures: Figures
     exercises: list[ExerciseView]
     mistakes: list[ClassMistake]
     students: list[StudentRow]
+    parts: dict[str, PartSummary]
 
 
 class ClassSummaries:
@@ -463,14 +636,46 @@ class _Summaries:
 
 def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
     """The students that staff reaches, as the gradebook has them now."""
-    tally, counts = Tally(), book.attempt_counts()
+    tally, counts, facts = Tally(), book.attempt_counts(), book.facts
+    # In the gradebook of one assignment, the whole is the part.
+    given = {} if facts.assignment else facts.assignments
+    parts = {id_: Tally() for id_ in given}
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))
     for entry in book.entries() if reach is None else filter(None, of_some):
-        tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
-    views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
-    rows = [
-        StudentRow(*(getattr(row, name) for name in StudentRow.__struct_fields__))
-        for row in tally.rows
-    ]
-    return ClassSummary(utc(time.time()), figures(tally), views, class_mistakes(views), rows)
+        attempts = counts.get(entry.student.id, 0)
+        tally.add(entry, attempts=attempts, alike=0)
+        for id_, part in given.items():
+            parts[id_].add(_in_part(entry, part.exercises), attempts=attempts, alike=0)
+    rows = []
+    for number, row in enumerate(tally.rows):
+        own = {id_: _points_of(part.rows[number]) for id_, part in parts.items()}
+        fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-1]}
+        rows.append(StudentRow(**fields, assignments=own))
+    views = _exercise_views(tally)
+    made = {id_: _exercise_views(part) for id_, part in parts.items()}
+    return ClassSummary(
+        *(utc(time.time()), figures(tally), views, class_mistakes(views), rows),
+        parts={
+            id_: PartSummary(
+                given[id_].title, figures(part), made[id_], class_mistakes(made[id_]), part.rows
+            )
+            for id_, part in parts.items()
+        },
+    )
+
+
+def _exercise_views(tally: Tally) -> list[ExerciseView]:
+    return [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
+
+
+def _in_part(entry: Entry, names: Collection[str]) -> Entry:
+    """Return an entry with only these exercises; without work in them, that of an absent student."""
+    exercises = [result for result in entry.result.exercises if result.name in names]
+    part = with_exercises(entry, exercises)
+    is_begun = any(result.attempted or result.score for result in exercises)
+    return part if is_begun else msgspec.structs.replace(part, attempt=0)
+
+
+def _points_of(row: Row) -> PartPoints:
+    return PartPoints(row.score, row.max_score, row.unjudged, row.absent)

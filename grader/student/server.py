@@ -52,6 +52,7 @@ class ServerAnswer(msgspec.Struct, frozen=True):
     state: str
     exercises: dict[str, dict[str, Any]]
     problems: dict[str, str] = {}
+    about: dict[str, str] = {}
     result: Result | None = None
 
     @property

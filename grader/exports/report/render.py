@@ -9,6 +9,7 @@ markup, it still could not run or fetch anything.
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from grader.gradebook.times import moment
+from grader.gradebook.times import moment, span_words
 from grader.judge.scoring import shares
 from grader.results import ExerciseResult
 from grader.student.blocks import OUTCOME, STATUS, every_test, fault, remarks, summarized
@@ -78,6 +79,7 @@ class Renderer:
             seconds=seconds,
             correlation=correlation,
             spans=spans,
+            duration=lambda seconds: span_words(datetime.timedelta(seconds=seconds)),
             page=page_name,
             short=lambda text: shown(text, _LONGEST_NAME),
             sentence=lambda text: shown(text, _LONGEST_SENTENCE),

@@ -140,7 +140,7 @@
   }
 
   function listVersions(versions) {
-    const items = versions.map(({ number, saved_at }) => {
+    const items = versions.map(({ number, saved_at, by }) => {
       const what = (number ? "the version of " : "the file handed in at ") + clock(saved_at);
       const load = buttonOf("Go back", "Go back to " + what, async () => {
         const { source } = await read(address + "/versions/" + number);
@@ -150,7 +150,8 @@
         showChanges((await read(address + "/versions/" + number)).source, what);
       });
       const item = document.createElement("li");
-      item.append(clock(saved_at) + (number ? " " : ", handed in "), load, " ", compare);
+      const handedIn = by ? ", handed in by " + by + " " : ", handed in ";
+      item.append(clock(saved_at) + (number ? " " : handedIn), load, " ", compare);
       return item;
     });
     document.getElementById("versions").replaceChildren(...items);

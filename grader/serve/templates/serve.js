@@ -91,6 +91,18 @@
     }
   }
 
+  // The time that is left in an exam, which the server decides: counted from when the page came.
+  for (const place of document.querySelectorAll("[data-seconds]")) {
+    const since = Date.now();
+    const show = () => {
+      const left = Math.max(0, Math.floor(Number(place.dataset.seconds) - (Date.now() - since) / 1000));
+      const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
+      place.textContent = parts.map((part) => String(part).padStart(2, "0")).join(":") + " left";
+    };
+    show();
+    setInterval(show, 1000);
+  }
+
   // The page of the class: its parts are fetched anew when something happened.
   if (document.querySelector("[data-live=class]")) {
     const source = new EventSource("/api/staff/events");
@@ -98,7 +110,7 @@
     let [asked, shown] = [0, 0];
     source.addEventListener("state", async () => {
       const number = ++asked;
-      const answer = await fetch("/class");
+      const answer = await fetch("/class" + location.search);
       // Signed out elsewhere, or the token was replaced: the page for signing in says so, once.
       if (answer.status === 401) {
         source.close();

@@ -69,7 +69,7 @@ def a_desk(course: Course, results: Path) -> Iterator[tuple[Desk, Gradebook]]:
 def accept(desk: Desk, course: Course, sent: Sent) -> str:
     student = StudentInfo(id=sent.who)
     reader = HandInReader(course, Questions(course, GradingOptions()))
-    return desk.accept(student, reader.read(student, in_json(sent.files)), sent.key).id
+    return desk.accept(student, reader.read(student, in_json(sent.files)), sent.key).submission.id
 
 
 def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:

@@ -500,7 +500,9 @@ def test_a_release_may_be_named_from_the_folder_beside_it(
     monkeypatch.chdir(course)
     beside = Path("../students")
     release(load_course(course), beside, requirement="lab-bench", judge=False)
-    with zipfile.ZipFile(io.BytesIO(zipped_release(beside, load_course(course)))) as archive:
+    with zipfile.ZipFile(
+        io.BytesIO(zipped_release(beside, load_course(course)).archive)
+    ) as archive:
         assert "exercises/text/greeting.py" in archive.namelist()
 
 

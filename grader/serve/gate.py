@@ -1,0 +1,127 @@
+"""The gate: what a student may see, write and hand in now, exercise by exercise, as the assignments say.
+
+In a course with assignments, an exercise does not exist for students before its assignment opens, by the clock
+of this machine. Exercises of no assignment are always there. An exam is an assignment with further rules: from
+where, and how students may write and hand in. The desk decides about the end of an exam, at the moment in which
+a submission would be kept. What none of this prevents is in docs/serve.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Callable, Collection
+
+from starlette.requests import Request
+
+from grader.course.assignments import CourseAssignment, Exam
+from grader.course.manifest import Course, Exercise
+from grader.gradebook.times import moment
+from grader.serve.http import Refusal, client_address
+from grader.text import utc
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+class Gate:
+    """Answers for the exercises of a course; `now` is the clock."""
+
+    def __init__(self, course: Course, now: Callable[[], datetime.datetime] = _now) -> None:
+        self._course, self._now = course, now
+        # A server of one assignment has opened it, unless it is an exam.
+        self.is_term = course.assignment is None and bool(course.assignments)
+        self._of = {name: a for a in course.assignments for name in a.exercises}
+        self._networks = {
+            a.id: tuple(map(ipaddress.ip_network, a.exam.networks))
+            for a in course.assignments
+            if a.exam is not None
+        }
+
+    def assignment(self, exercise: str) -> CourseAssignment | None:
+        """Return the assignment of an exercise, None for one that is always open."""
+        return self._of.get(exercise)
+
+    def is_exam(self, exercise: str) -> bool:
+        """Whether the exercise is one of an exam."""
+        return self._exam(exercise) is not None
+
+    def is_open(self, assignment: CourseAssignment) -> bool:
+        """Whether students have an assignment."""
+        is_kept_closed = self.is_term or assignment.exam is not None
+        return not is_kept_closed or self._now() >= assignment.opens_at
+
+    def exists(self, exercise: str) -> bool:
+        """Whether there is this exercise for students now."""
+        given = self._of.get(exercise)
+        return not self.is_term or given is None or self.is_open(given)
+
+    def exercises(self) -> list[Exercise]:
+        """Return the exercises that there are for students now, in the order of the course."""
+        return [exercise for exercise in self._course.exercises if self.exists(exercise.id)]
+
+    def enter(self, request: Request, exercise: str) -> None:
+        """Raise Refusal for a student who may not open the page of an exercise now, or from there."""
+        given = self._of.get(exercise)
+        if given is None:
+            return
+        if not self.is_open(given):
+            # Alone on its server, an exam is on the students' pages from the start.
+            raise Refusal(404 if self.is_term else 403, self._opens(given))
+        networks = self._networks.get(given.id, ())
+        address = client_address(request)
+        if networks and not any(address in network for network in networks if address is not None):
+            raise Refusal(403, "The exam can be written only in its own network.")
+
+    def hand_in(self, request: Request, exercise: str) -> None:
+        """Raise Refusal for a hand-in of an exam that does not come from the page, or may not enter."""
+        self.enter(request, exercise)
+        if self.is_exam(exercise) and "authorization" in request.headers:
+            title = self._of[exercise].title
+            raise Refusal(403, f"{title} is an exam: hand in on the page of the exercise.")
+
+    def why_closed(self, exercise: str) -> str:
+        """Say when the assignment of an exercise opens; empty if there is the exercise now."""
+        return "" if self.exists(exercise) else self._opens(self._of[exercise])
+
+    def has_hints(self, exercise: str) -> bool:
+        """Whether the page of an exercise has its hints."""
+        return (self._exam(exercise) or Exam()).hints
+
+    def download(self, exercise: str) -> None:
+        """Raise Refusal if the student's file of an exercise may not be downloaded."""
+        if not self.has_downloads(exercise):
+            raise Refusal(403, "In this exam nothing is downloaded.")
+
+    def has_downloads(self, exercise: str) -> bool:
+        """Whether a student's file of an exercise may be downloaded."""
+        return (self._exam(exercise) or Exam()).downloads
+
+    def has_release(self, exercises: Collection[str]) -> bool:
+        """Whether students may have a release of these exercises now, which has the tasks and the hints."""
+        return all(
+            self.exists(name) and self.has_downloads(name) and self.has_hints(name)
+            for name in exercises
+        )
+
+    def release(self, request: Request, exercises: Collection[str]) -> None:
+        """Raise Refusal if a student may not download a release of these exercises now, or from there."""
+        for name in exercises:
+            if not self.exists(name):
+                raise Refusal(404, "The copy of the course is offered once all of it has opened.")
+            self.enter(request, name)
+            self.download(name)
+            if not self.has_hints(name):
+                raise Refusal(
+                    403, "In this exam the course is not downloaded, since it has the hints."
+                )
+
+    def _exam(self, exercise: str) -> Exam | None:
+        given = self._of.get(exercise)
+        return None if given is None else given.exam
+
+    @staticmethod
+    def _opens(assignment: CourseAssignment) -> str:
+        when = moment(utc(assignment.opens_at), assignment.timezone)
+        return f"{assignment.title} opens at {when}, by the clock of the server."

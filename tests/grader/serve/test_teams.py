@@ -1,0 +1,240 @@
+"""Teams on the server: a file of one member is an attempt of all, and is judged once."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import Course, load_course
+from grader.gradebook import Gradebook, queue
+from grader.gradebook.intake import Questions
+from grader.gradebook.personal import erase, kept_about
+from grader.gradebook.queue import Role
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.results import Outcome, StudentInfo
+from grader.serve.desk import Desk
+from grader.serve.hand_in import HandInReader
+from grader.serve.http import Refusal
+from grader.serve.roles import Asker
+from grader.serve.staff import student_view
+from grader.serve.views import Views
+from tests.grader.builders import checked, exercise
+from tests.grader.serve.conftest import SOLUTION, Served, in_json, marked
+from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term, term_course
+
+TEAMS = {"ada": "red", "bob": "red", "eve": ""}
+PROJECT = assignment("project", ["greeting"], due=NOW + DAY, more="teams = true")
+ALONE = assignment("week1", ["word_count"])
+STAFF = Asker(Role.INSTRUCTOR, name="prof")
+
+
+class Class:
+    """A desk for a class in teams, and the views of the same gradebook."""
+
+    def __init__(self, book: Gradebook, course: Course, teams: dict[str, str]) -> None:
+        self.book, self.course = book, course
+        self.students = {
+            name: StudentInfo(id=name, name=name.title(), ids={"team": team} if team else {})
+            for name, team in teams.items()
+        }
+        options, people = GradingOptions(), [*self.students.values()]
+        self.desk = Desk(book, course, options, Questions(course, options), people)
+        self.desk.open()
+        self.views = Views(book, course, people)
+
+    def hand_in(self, who: str, **files: bytes) -> queue.Submission:
+        reader = HandInReader(self.course, Questions(self.course, GradingOptions()))
+        body = in_json({f"{name}.py": source for name, source in files.items()})
+        student = self.students[who]
+        return self.desk.accept(
+            student, reader.read(student, body), secrets.token_hex(8)
+        ).submission
+
+    def judge(self, **outcome: Outcome) -> list[tuple[str, str]]:
+        """Judge what waits; return the student and the exercise of each file that a judge got."""
+        judged = []
+        while (taken := self.desk.take()) is not None:
+            judged.append((taken.job.student, taken.job.exercise))
+            result = exercise(checked(**outcome), name=taken.job.exercise)
+            assert self.desk.finish(taken, Judgment(result, ()))
+        return judged
+
+    def attempts(self, who: str, name: str = "greeting") -> int:
+        standing = self.views.standing(self.students[who], {})
+        return next(each.attempts for each in standing.exercises if each.name == name)
+
+    def status(self, who: str, name: str = "greeting") -> str:
+        standing = self.views.standing(self.students[who], {})
+        return next(each.status for each in standing.exercises if each.name == name)
+
+
+@pytest.fixture
+def class_of(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[Class]]:
+    """Opens the class of a gradebook, again with other teams."""
+
+    @contextlib.contextmanager
+    def opened(teams: dict[str, str] = TEAMS, policy: str = "") -> Iterator[Class]:
+        folder = tmp_path / "course"
+        if not folder.exists():
+            term_course(folder, PROJECT, ALONE, policy=policy)
+        with Gradebook.open_to_write(tmp_path / "results") as book:
+            yield Class(book, load_course(folder), teams)
+
+    return opened
+
+
+ClassOf = Callable[..., contextlib.AbstractContextManager[Class]]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.TIMEOUT])
+def test_a_file_of_one_member_is_an_attempt_of_all_and_is_judged_once(
+    class_of: ClassOf, outcome: Outcome
+) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
+        assert there.desk.urgent() == 2
+        assert "greeting" in queue.open_exercises(there.book, "bob")
+        # A verdict with a time-out holds for no other file, but for the team's it does.
+        assert there.judge(outcome=outcome) == [("ada", "greeting"), ("ada", "word_count")]
+        assert there.status("ada") == there.status("bob") != "not_attempted"
+        assert there.attempts("bob", "word_count") == 0
+        assert there.attempts("eve") == 0
+        # One line for staff, and the verdict is in both files of results.
+        assert [each.student for each in there.views.newest(STAFF)] == ["ada"]
+        assert all((there.book.folder / f"results/{n}.json").is_file() for n in ("ada", "bob"))
+
+
+def test_the_pages_say_with_whom_and_by_whom(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        own, mate, alone = (there.views.standing(there.students[n], {}) for n in TEAMS)
+        assert [given.mates for given in mate.assignments] == [("Ada",), ()]
+        assert (alone.assignments[0].teams, alone.assignments[0].mates) == (True, ())
+        by = {each.name: each.handed_in_by for each in mate.exercises}
+        assert by == {"greeting": "Ada", "word_count": "", "running_mean": ""}
+        assert not any(each.handed_in_by for each in own.exercises)
+        draft = there.views.draft(there.students["bob"], there.course.exercise("greeting"))
+        assert [(each.number, each.by) for each in draft.versions] == [(0, "Ada")]
+        about = there.views.about(there.students["bob"], ["greeting"])
+        assert about["greeting"].endswith("also for Ada")
+        view = student_view(there.book, STAFF, "bob")
+        assert view is not None
+        rows = {part.result.name: part.attempts for part in view.exercises}
+        assert [row.by for row in rows["greeting"]] == ["ada"]
+
+
+def test_limits_are_those_of_the_team(class_of: ClassOf) -> None:
+    with class_of(policy='cool_down = "1 hour"\n') as there:
+        there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
+        with pytest.raises(Refusal, match="a moment ago"):
+            there.hand_in("bob", greeting=marked(2))
+        there.hand_in("bob", word_count=COUNTING)
+        there.hand_in("eve", greeting=marked(3))
+
+
+def test_a_newer_file_of_a_member_replaces_one_that_waits(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        there.hand_in("bob", greeting=marked(2))
+        there.hand_in("ada", greeting=marked(3))
+        assert len(there.judge()) == 1
+        assert [there.attempts(name) for name in TEAMS] == [3, 3, 0]
+
+
+def test_two_members_with_the_same_file_in_one_second_wait_for_each_other_not_for_ever(
+    class_of: ClassOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with class_of() as there:
+        monkeypatch.setattr(there.desk, "_clock", lambda: 1_800_000_000.0)
+        first = there.hand_in("ada", greeting=marked(1))
+        second = there.hand_in("bob", greeting=marked(1))
+        assert len(there.judge()) == 1
+        for handed in (first, second):
+            answer = there.views.submission(handed, there.desk.places())
+            assert answer.state.value == "done" and answer.result is not None
+
+
+def test_a_fault_of_the_grader_is_one_for_all(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        ended: list[int] = []
+        while (taken := there.desk.take()) is not None:
+            ended = there.desk.finish(taken, JudgeFault("no sandbox"))
+        assert len(ended) == 2
+        assert there.status("ada") == there.status("bob") == "unjudged"
+
+
+def test_the_place_of_a_mate_is_that_of_the_file(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("eve", greeting=marked(1))
+        there.hand_in("ada", greeting=marked(2))
+        places = there.desk.places()
+        assert sorted(places.values()) == [1, 2, 2]
+        assert queue.counts(there.book).waiting == 2
+
+
+def test_who_joins_later_gets_later_files_and_who_left_keeps_the_earlier_ones(
+    class_of: ClassOf,
+) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+    with class_of({"ada": "red", "bob": "", "eve": "red"}) as there:
+        assert [there.attempts(name) for name in TEAMS] == [1, 1, 0]
+        there.hand_in("ada", greeting=marked(2))
+        there.hand_in("bob", greeting=marked(3))
+        assert len(there.judge()) == 2
+        assert [there.attempts(name) for name in TEAMS] == [2, 2, 1]
+
+
+def test_a_regrade_asks_once_about_a_file_of_a_team(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        there.judge(outcome=Outcome.FAILED)
+        connection = there.book.tables.connection
+        connection.execute("UPDATE grades SET key = 'of another suite' WHERE key != ''")
+        exercises = there.course.select(["greeting"])
+        assert sum(there.desk.regrade(name, exercises) for name in ("ada", "bob")) == 2
+        assert len(there.judge()) == 1
+        assert there.status("ada") == there.status("bob") == "passed"
+
+
+@pytest.mark.parametrize("who", ["ada", "bob"])
+def test_the_data_of_one_member_are_handed_over_and_erased(class_of: ClassOf, who: str) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        assert "shared" in kept_about(there.book, who).rows
+        erase(there.book, who)
+        assert kept_about(there.book, who).rows == {}
+        (other,) = {"ada", "bob"} - {who}
+        assert there.attempts(other) == 1 and there.status(other) == "passed"
+
+
+def test_a_team_hands_in_once_on_a_running_server(
+    serving: Callable[..., Served],
+) -> None:
+    roster = "id,name,email,team\n" + "".join(
+        f"{name},{name.title()},{name}@example.org,{team}\n" for name, team in TEAMS.items()
+    )
+    served = term(serving, PROJECT, ALONE, roster=roster)
+    home = served.ask("GET", "/", "bob").body.decode()
+    assert "You hand in together with <bdi>Ada</bdi>" in home
+    assert "You are in none, so you hand in alone" in served.ask("GET", "/", "eve").body.decode()
+    taken = served.hand_in("ada", {"greeting.py": SOLUTION})
+    assert taken.json["about"]["greeting"].endswith("also for Bob")
+    served.judged("ada", taken.json["id"])
+    (own,) = served.ask("GET", "/api/standing", "bob").json["submissions"]
+    assert served.judged("bob", own["id"])["result"]["score"] == 2.5
+    home = served.ask("GET", "/", "bob").body.decode()
+    assert "handed in by <bdi>Ada</bdi>" in home
+    assert (
+        "Handed in last by <bdi>Ada</bdi>"
+        in served.ask("GET", "/exercise/greeting", "bob").body.decode()
+    )
+    assert "by <bdi>ada</bdi>" in served.ask("GET", "/class/students/bob", "staff").body.decode()

@@ -1,0 +1,241 @@
+"""A term in one server: nothing of an assignment is there before it opens, an exam is one among others."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.requests import Request
+
+from grader.authoring.handout import zipped_release
+from grader.authoring.release import release
+from grader.course.manifest import load_course
+from grader.serve.gate import Gate
+from grader.serve.http import Refusal
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json
+from tests.grader.serve.test_requests import form
+
+Serving = Callable[..., Served]
+NOW = datetime.datetime.now(datetime.UTC)
+HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
+COUNTING = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
+MEAN = (PLAIN / "solutions" / "arrays" / "running_mean.py").read_bytes()
+EARLY = NOW - 8 * DAY
+
+
+def assignment(
+    id_: str,
+    exercises: list[str],
+    opens: datetime.datetime | None = EARLY,
+    due: datetime.datetime | None = None,
+    more: str = "",
+) -> str:
+    """An entry of assignments.toml."""
+    times = [f"opens = {opens.isoformat()}"] if opens else []
+    times += [f"due = {due.isoformat()}"] if due else []
+    head = f'[[assignment]]\nid = "{id_}"\ntitle = "{id_.title()}"\nexercises = {json.dumps(exercises)}\n'
+    return "\n".join([head, *times, more, ""])
+
+
+def term_course(folder: Path, *assignments: str, policy: str = "") -> Path:
+    """A copy of the plain course with these assignments."""
+    shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = 'timezone = "Europe/Berlin"\n' + "".join(assignments)
+    (folder / "exercises" / "assignments.toml").write_text(text, encoding="utf-8")
+    if policy:
+        (folder / "exercises" / "policy.toml").write_text(policy, encoding="utf-8")
+    return folder
+
+
+def term(
+    serving: Serving,
+    *assignments: str,
+    policy: str = "",
+    roster: str = "",
+    options: tuple[str, ...] = (),
+) -> Served:
+    """A server of a term with these assignments."""
+    server = serving()
+    server.course = term_course(server.folder / "course", *assignments, policy=policy)
+    if roster:
+        (server.folder / "class.csv").write_text(roster, encoding="utf-8")
+    return server.start(*options)
+
+
+WEEKS = (
+    assignment("week1", ["greeting"], due=NOW + 2 * DAY, more="extra_credit = []"),
+    assignment("week2", ["running_mean"], NOW + DAY, NOW + 9 * DAY),
+)
+
+
+def by_page(served: Served, who: str, files: dict[str, bytes]) -> Answer:
+    """Hand in as the page does."""
+    told = {
+        "Cookie": f"lab_bench_token={served.tokens[who]}",
+        "Origin": f"http://127.0.0.1:{served.port}",
+    }
+    return served.ask("POST", "/api/submissions", "", in_json(files), told)
+
+
+def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving: Serving) -> None:
+    served = term(serving, *WEEKS)
+    practice = json.dumps({"source": MEAN.decode()}).encode()
+    for method, path, body in (
+        ("GET", "/exercise/running_mean", None),
+        ("GET", "/exercise/running_mean/file", None),
+        ("GET", "/api/exercises/running_mean/draft", None),
+        ("GET", "/api/exercises/running_mean/versions/0", None),
+        ("PUT", "/api/exercises/running_mean/draft", b'{"source": "", "revision": 0}'),
+        ("POST", "/api/exercises/running_mean/practice", practice),
+        ("POST", "/api/exercises/running_mean/plot", practice),
+    ):
+        answer = served.ask(method, path, "ada", body)
+        assert answer.status == 404 and b"Week2 opens at" in answer.body, (path, answer)
+        if method == "GET":
+            assert served.ask(method, path, "staff").status in (200, 404), path
+    assert served.ask("GET", "/exercise/running_mean", "staff").status == 200
+    refused = served.hand_in("ada", {"running_mean.py": MEAN})
+    assert refused.status == 403 and "Week2 opens at" in refused.json["error"]
+    # What is misnamed is told of what is open, and of nothing else.
+    wrong = served.hand_in("ada", {"x.py": b"x = 1\n"})
+    assert wrong.status == 422 and "greeting.py" in wrong.json["error"]
+    asked = form(served, "/requests", "ada", exercise="running_mean", message="Why?")
+    assert asked.status == 422
+    home = served.ask("GET", "/", "ada")
+    assert b"Week2" in home.body and b"opens 20" in home.body
+    standing = served.ask("GET", "/api/standing", "ada")
+    assert [e["name"] for e in standing.json["exercises"]] == ["word_count", "greeting"]
+    assert standing.json["max_score"] == 12.5
+    assert [(a["id"], a["state"]) for a in standing.json["assignments"]] == [
+        ("week1", "open"),
+        ("week2", "upcoming"),
+    ]
+    secrets = [b"running_mean", b"A running mean", b"arrays", b"neighbors"]
+    for answer in (
+        home,
+        standing,
+        wrong,
+        served.ask("GET", "/exercise/greeting", "ada"),
+        served.ask("GET", "/release", "ada"),
+        *(
+            served.ask("GET", f"/static/{name}")
+            for name in ("serve.js", "exercise.js", "serve.css")
+        ),
+    ):
+        assert not [secret for secret in secrets if secret in answer.body], answer
+
+
+def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
+    serving: Serving,
+) -> None:
+    served = term(serving, *WEEKS)
+    taken = served.hand_in(
+        "ada", {"greeting.py": SOLUTION, "running_mean.py": MEAN}, key="one-two-3"
+    )
+    assert taken.status == 202
+    assert [*taken.json["exercises"]] == ["greeting"]
+    assert taken.json["problems"]["running_mean"].startswith(
+        "running_mean was not taken: Week2 opens"
+    )
+    assert taken.json["about"]["greeting"].startswith("Week1, due 20")
+    again = served.hand_in(
+        "ada", {"greeting.py": SOLUTION, "running_mean.py": MEAN}, key="one-two-3"
+    )
+    assert again.json["id"] == taken.json["id"] and "running_mean" in again.json["problems"]
+    assert [e["name"] for e in served.judged("ada", taken.json["id"])["result"]["exercises"]] == [
+        "greeting"
+    ]
+
+
+def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
+    more = 'exam = {hints = false, downloads = false, networks = ["10.1.0.0/16"]}'
+    inside = {"X-Forwarded-For": "10.1.2.3"}
+    served = term(
+        serving, WEEKS[0], assignment("midterm", ["word_count"], NOW - HOUR, NOW + HOUR, more)
+    )
+    # The week is as ever: by a program, from everywhere, with hints and downloads.
+    both = {"greeting.py": SOLUTION, "word_count.py": COUNTING}
+    taken = served.hand_in("bob", both)
+    assert taken.status == 202 and [*taken.json["exercises"]] == ["greeting"]
+    assert "own network" in taken.json["problems"]["word_count"]
+    page = served.ask("GET", "/exercise/greeting", "bob").body
+    assert b"Hint 1 of" in page and b'id="download"' in page
+    # The exam has its own rules.
+    assert served.ask("GET", "/exercise/word_count", "bob").status == 403
+    exam = served.ask("GET", "/exercise/word_count", "bob", headers=inside).body
+    assert b"Hint 1 of" not in exam and b'id="download"' not in exam
+    assert b"data-seconds=" in exam and b"This is an exam" in exam
+    token = served.ask(
+        "POST", "/api/submissions", "bob", in_json({"word_count.py": COUNTING}), inside
+    )
+    assert token.status == 403 and "on the page" in token.json["error"]
+    assert served.ask("GET", "/exercise/word_count/file", "bob", headers=inside).status == 403
+    assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
+    assert b"hand-in-form" in served.ask("GET", "/", "bob").body
+
+
+def test_after_the_end_of_an_exam_the_other_files_are_taken(serving: Serving) -> None:
+    policy = '[[extension]]\nstudent = "ada"\nexercises = ["word_count"]\nby = "2 days"\n'
+    ended = assignment("midterm", ["word_count"], NOW - DAY, NOW - HOUR, "exam = {}")
+    served = term(serving, WEEKS[0], ended, policy=policy)
+    both = {"greeting.py": SOLUTION, "word_count.py": COUNTING}
+    taken = by_page(served, "bob", both)
+    assert taken.status == 202 and [*taken.json["exercises"]] == ["greeting"]
+    assert "word_count was not taken: The exam ended" in taken.json["problems"]["word_count"]
+    alone = by_page(served, "bob", {"word_count.py": COUNTING})
+    assert alone.status == 403 and "The exam ended at" in alone.json["error"]
+    own = by_page(served, "ada", both)
+    assert [*own.json["exercises"]] == ["greeting", "word_count"]
+    assert b"This exam ended" in served.ask("GET", "/", "bob").body
+
+
+# --- the gate by itself ---------------------------------------------------------------------------
+
+
+def test_the_gate_opens_at_the_second_that_is_written(tmp_path: Path) -> None:
+    course = load_course(term_course(tmp_path / "course", *WEEKS))
+    now = course.assignments[1].opens_at
+    early, late = (
+        Gate(course, lambda: now - datetime.timedelta(seconds=1)),
+        Gate(course, lambda: now),
+    )
+    assert not early.exists("running_mean") and late.exists("running_mean")
+    assert [e.id for e in early.exercises()] == ["word_count", "greeting"]
+    request = Request({"type": "http", "headers": [], "client": ("192.0.2.1", 1)})
+    with pytest.raises(Refusal, match="Week2 opens at"):
+        early.enter(request, "running_mean")
+    late.enter(request, "running_mean")
+    assert early.why_closed("running_mean") and not late.why_closed("running_mean")
+    assert not early.has_release(["greeting", "running_mean"])
+    assert early.has_release(["greeting"]) and late.has_release(["greeting", "running_mean"])
+    # Served by itself an assignment is open, whatever it says, as its server was started for it.
+    alone = Gate(course.assigned("week2"), lambda: now - DAY)
+    assert alone.exists("running_mean") and not alone.is_term
+
+
+def test_a_release_is_offered_once_all_of_it_has_opened(serving: Serving, tmp_path: Path) -> None:
+    course = load_course(term_course(tmp_path / "course", *WEEKS))
+    stubs = course.root / "tests" / "stubs"
+    shutil.copytree(PLAIN / "exercises", stubs, ignore=shutil.ignore_patterns("*.toml"))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    release(course, whole, requirement="lab-bench")
+    served = term(serving, *WEEKS, options=("--release", str(whole)))
+    assert served.ask("GET", "/release", "ada").status == 404
+    assert b'href="/release"' not in served.ask("GET", "/", "ada").body
+    assert served.ask("GET", "/release", "staff").status == 200
+    served.stop()
+    # The folder that grows with the term has what was released so far.
+    release(course.assigned("week1"), parts, requirement="lab-bench")
+    assert zipped_release(parts, course).exercises == {"greeting"}
+    served.start("--release", str(parts))
+    assert served.ask("GET", "/release", "ada").status == 200
+    served.stop()
+    release(course.assigned("week2"), parts, requirement="lab-bench", force=True)
+    handout = zipped_release(parts, course)
+    assert handout.exercises == {"greeting", "running_mean"}
+    served.start("--release", str(parts))
+    assert served.ask("GET", "/release", "ada").status == 404
