@@ -279,14 +279,17 @@ class Desk:
 
         For an exercise of teams, this is about each member.
         """
-        rules = self._policy.rules
-        most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
         mates = [mate.id for mate in self._teams.mates(student.id)]
         for member, exercise in (
             (member, name)
             for name in exercises
             for member in (student.id, *(mates if self._teams.hands_in(name) else ()))
         ):
+            rules = self._policy.rules_of(exercise)
+            most, pause = (
+                rules.most_submissions or MOST_SUBMISSIONS,
+                rules.cool_down.total_seconds(),
+            )
             # One from the future was accepted before the clock was set back, and does not count.
             times = queue.times_of(self._book, member, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:

@@ -10,7 +10,7 @@ from grader.gradebook.anonymous import pseudonyms_of, student_of
 from grader.gradebook.corrections import Correction, correction_words
 from grader.gradebook.facts import Draft
 from grader.gradebook.policy import Weighed
-from grader.gradebook.standing import choices, handed_in
+from grader.gradebook.standing import choices, handed_in, with_late_days
 from grader.gradebook.work import Work
 from grader.results import Entry, ExerciseResult, StudentInfo
 from grader.serve.roles import Asker
@@ -79,7 +79,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
 
 def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
     """Return the files for an exercise, the newest first."""
-    rules = book.rules()
+    rules = with_late_days(work, book.rules())
     if not (files := handed_in(work, rules, exercise)):
         return []
     weighed = {

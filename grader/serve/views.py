@@ -23,10 +23,11 @@ from grader.exports.report.tally import Row, Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, drafts, queue
 from grader.gradebook.facts import ClockChange
-from grader.gradebook.policy import attempts_at
+from grader.gradebook.policy import Policy, attempts_at
 from grader.gradebook.queue import JobState, Role
 from grader.gradebook.review import StudentAttention, by_student
-from grader.gradebook.standing import handed_in, result_of
+from grader.gradebook.standing import handed_in, result_of, with_late_days
+from grader.gradebook.term import TermRow, term_of
 from grader.gradebook.times import moment
 from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
@@ -116,8 +117,19 @@ class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
     counts: str = ""
 
 
+class TermStanding(msgspec.Struct, frozen=True):
+    """The total of a term so far, in per cent, with its letter; None while it is open, and `why`."""
+
+    total: float | None
+    letter: str
+    why: str
+
+
 class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """A student's own standing."""
+    """A student's own standing.
+
+    In a term it has the assignments and the total so far; `late_days` is the budget of the term.
+    """
 
     student: str
     name: str
@@ -131,7 +143,9 @@ class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
     exercises: tuple[ExerciseStanding, ...]
     submissions: tuple[SubmissionAnswer, ...]
     assignments: tuple[AssignmentStanding, ...] = ()
-    term: str = ""
+    term: TermStanding | None = None
+    late_days: int = 0
+    late_days_left: int = 0
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -278,7 +292,8 @@ class Views:
 
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
-        entry, policy, work = self.entry(student), self.book.policy, self.book.work(student)
+        entry, work = self.entry(student), self.book.work(student)
+        policy = with_late_days(work, self.book.rules()).policy
         open_ones = queue.open_exercises(self.book, student.id)
         by_mates = queue.handed_in_by(self.book, student.id)
         rules = policy.rules
@@ -289,7 +304,7 @@ class Views:
                 continue
             given, sources = self._gate.assignment(exercise.id), work.sources(exercise.id)
             tried = {f.source for f in attempts_at(handed_in(work, self.book.rules(), exercise.id))}
-            due, until = self._times(student, exercise.id)
+            due, until = _times(policy, student, exercise.id)
             newest = sources[-1][0] if sources else None
             exercises.append(
                 ExerciseStanding(
@@ -301,7 +316,7 @@ class Views:
                     max_score=result.max_score,
                     extra_credit=result.extra_credit,
                     attempts=len(tried),
-                    most_attempts=rules.max_attempts,
+                    most_attempts=policy.rules_of(exercise.id).max_attempts,
                     due=due,
                     until=until,
                     open=exercise.id in open_ones,
@@ -312,6 +327,8 @@ class Views:
                 )
             )
         handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
+        row = self._term(student)
+        counts = {} if row is None else {part.assignment: part.words for part in row.parts}
         return OwnStanding(
             student=student.id,
             name=student.name,
@@ -325,28 +342,42 @@ class Views:
             exercises=tuple(exercises),
             submissions=tuple(self.submission(h, places, brief=True) for h in handed),
             assignments=tuple(
-                self._assignment(student, given, results)
+                self._assignment(student, policy, given, results, counts.get(given.id, ""))
                 for given in self._course.assignments
                 if any(exercise.id in given.exercises for exercise in self._course.exercises)
             ),
+            term=None if row is None else TermStanding(row.total, row.letter, row.why),
+            late_days=rules.late_days,
+            late_days_left=policy.late_days_left,
         )
 
     def assignment(self, student: StudentInfo, exercise: str) -> AssignmentStanding | None:
         """The assignment of an exercise, without points; None for an exercise of none."""
-        given = self._gate.assignment(exercise)
-        return None if given is None else self._assignment(student, given, {}, exercise)
+        if (given := self._gate.assignment(exercise)) is None:
+            return None
+        policy = with_late_days(self.book.work(student), self.book.rules()).policy
+        return self._assignment(student, policy, given, {}, exercise=exercise)
+
+    def _term(self, student: StudentInfo) -> TermRow | None:
+        """A student's term so far; None for a course without assignments, or for one of them."""
+        if not self._gate.is_term:
+            return None
+        now = datetime.datetime.now(datetime.UTC)
+        return term_of(self.book, self._course, student.id, now)
 
     def _assignment(
         self,
         student: StudentInfo,
+        policy: Policy,
         given: CourseAssignment,
         results: Mapping[str, ExerciseResult],
+        counts: str = "",
         exercise: str = "",
     ) -> AssignmentStanding:
-        """An assignment with the points of these results; with the times of one `exercise`, or the latest."""
+        """An assignment with the points of these results, and the times of one `exercise` or the latest."""
         names = [exercise] if exercise else given.exercises
         due, until = (
-            max(times) for times in zip(*(self._times(student, n) for n in names), strict=True)
+            max(times) for times in zip(*(_times(policy, student, n) for n in names), strict=True)
         )
         left = (datetime.datetime.fromisoformat(until).timestamp() - time.time()) if until else None
         score, max_score = sum_of([results[n] for n in given.exercises if n in results])
@@ -365,13 +396,8 @@ class Views:
             mates=tuple(mate.name or mate.id for mate in mates),
             score=score,
             max_score=max_score,
+            counts=counts,
         )
-
-    def _times(self, student: StudentInfo, exercise: str) -> tuple[str, str]:
-        """When an exercise is due for a student, and until when by an extension; empty if it never is."""
-        if (deadline := self.book.policy.deadline(student, exercise)) is None:
-            return "", ""
-        return utc(deadline.due), utc(deadline.until)
 
     def by_mate(self, student: StudentInfo, exercise: str) -> tuple[str, str]:
         """Who of the student's team handed the newest file in, and when; empty if it was the student."""
@@ -507,6 +533,13 @@ class Views:
             ago = math.floor((now - accepted) / PIECE)
             pieces[len(pieces) - 1 - min(ago, len(pieces) - 1)] += 1
         return pieces
+
+
+def _times(policy: Policy, student: StudentInfo, exercise: str) -> tuple[str, str]:
+    """Return when an exercise is due for a student, and until when in the end; empty if it never is."""
+    if (deadline := policy.deadline(student, exercise)) is None:
+        return "", ""
+    return utc(deadline.due), utc(deadline.until)
 
 
 def with_exercises(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
