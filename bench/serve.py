@@ -27,6 +27,7 @@ import click
 import psutil
 
 from bench.__main__ import Rows
+from bench.term import write_course, write_results
 from bench.watch import save_to_verdict
 from grader.course.manifest import Course, load_course
 from grader.course.mutants import wrong_answers
@@ -304,18 +305,33 @@ def large(course: Course, attempts: int) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
         server = BenchServer(Path(name), course, students, 1)
         _fill(server, course)
-        with server.running():
-            for path, token in (("/", server.tokens[server.names[0]]), ("/class", server.staff)):
-                taken = []
-                for _ in range(6):
-                    begin = time.perf_counter()
-                    status, _ = server.ask("GET", path, token)
-                    taken.append(time.perf_counter() - begin)
-                    assert status == 200
-                rest = statistics.median(taken[1:])
-                print(
-                    f"{attempts:,} attempts, {path}: first {taken[0]:.3f} s, then {rest:.3f} s (0.300)"
-                )
+        _pages(server, f"{attempts:,} attempts", "/class")
+
+
+def a_term(students: int, assignments: int = 10) -> None:
+    """The pages of a whole term in one gradebook."""
+    with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
+        course = write_course(Path(name) / "course", assignments)
+        server = BenchServer(Path(name), course, students, 1)
+        given = course.only(each for each in course.exercises if course.assignment_of(each))
+        write_results(server.results, given, students, 1, digits=5)
+        what = f"{assignments} assignments, {students} students"
+        _pages(server, what, "/class", "/class?assignment=a0")
+
+
+def _pages(server: BenchServer, what: str, *of_class: str) -> None:
+    """The time to a student's page and to those of the class, the first time and then in the median."""
+    own = server.tokens[server.names[0]]
+    with server.running():
+        for path, token in (("/", own), *((path, server.staff) for path in of_class)):
+            taken = []
+            for _ in range(6):
+                begin = time.perf_counter()
+                status, _ = server.ask("GET", path, token)
+                taken.append(time.perf_counter() - begin)
+                assert status == 200
+            rest = statistics.median(taken[1:])
+            print(f"{what}, {path}: first {taken[0]:.3f} s, then {rest:.3f} s (0.300)")
 
 
 def _fill(server: BenchServer, course: Course) -> None:
@@ -357,6 +373,7 @@ def main(students: int, seconds: float, jobs: int, runs: int, attempts: int) -> 
     deadline(rows, course, students, seconds, jobs)
     writing(course, students, seconds, jobs)
     large(course, attempts)
+    a_term(students)
     Console().print(rows.table)
 
 

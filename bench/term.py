@@ -94,13 +94,13 @@ def write_course(folder: Path, assignments: int) -> Course:
     return load_course(folder)
 
 
-def write_results(folder: Path, course: Course, students: int, seed: int) -> None:
-    """The gradebook of an assignment with a class of so many, of whom each handed in twice."""
+def write_results(folder: Path, course: Course, students: int, seed: int, digits: int = 3) -> None:
+    """The gradebook of an assignment, or of a course, with a class of so many, of whom each handed in twice."""
     draw = random.Random(seed)
     options = grading_options(seed, "all", "none")
     here = environment_of("2.13", ("seccomp",))
     blank = nothing_handed_in(course, course.exercises, options)
-    names = [f"student{number:03}" for number in range(students)]
+    names = [f"student{number:0{digits}}" for number in range(students)]
     with Gradebook.open_to_write(folder) as book:
         book.assign(course)
         book.begin(course, blank, policy_of(course))

@@ -293,7 +293,7 @@ class Views:
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
         entry, work = self.entry(student), self.book.work(student)
-        policy = with_late_days(work, self.book.rules()).policy
+        policy = self.book.policy
         open_ones = queue.open_exercises(self.book, student.id)
         by_mates = queue.handed_in_by(self.book, student.id)
         rules = policy.rules
@@ -348,15 +348,14 @@ class Views:
             ),
             term=None if row is None else TermStanding(row.total, row.letter, row.why),
             late_days=rules.late_days,
-            late_days_left=policy.late_days_left,
+            late_days_left=with_late_days(work, self.book.rules()).policy.late_days_left,
         )
 
     def assignment(self, student: StudentInfo, exercise: str) -> AssignmentStanding | None:
         """The assignment of an exercise, without points; None for an exercise of none."""
         if (given := self._gate.assignment(exercise)) is None:
             return None
-        policy = with_late_days(self.book.work(student), self.book.rules()).policy
-        return self._assignment(student, policy, given, {}, exercise=exercise)
+        return self._assignment(student, self.book.policy, given, {}, exercise=exercise)
 
     def _term(self, student: StudentInfo) -> TermRow | None:
         """A student's term so far; None for a course without assignments, or for one of them."""
@@ -536,7 +535,7 @@ class Views:
 
 
 def _times(policy: Policy, student: StudentInfo, exercise: str) -> tuple[str, str]:
-    """Return when an exercise is due for a student, and until when in the end; empty if it never is."""
+    """Return when an exercise is due for a student, and until when by an extension; empty if never."""
     if (deadline := policy.deadline(student, exercise)) is None:
         return "", ""
     return utc(deadline.due), utc(deadline.until)
@@ -595,7 +594,10 @@ class StudentRow(msgspec.Struct, frozen=True):
 
 
 class PartSummary(msgspec.Struct, frozen=True):
-    """The class in one assignment; a student who attempted nothing of it is absent."""
+    """The class in one assignment; a student who attempted nothing of it is absent.
+
+    The discrimination of its exercises is by all other points of the course.
+    """
 
     title: str
     figures: Figures
@@ -675,39 +677,38 @@ def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
     parts = {id_: Tally() for id_ in given}
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))
-    for entry in book.entries() if reach is None else filter(None, of_some):
-        attempts = counts.get(entry.student.id, 0)
-        tally.add(entry, attempts=attempts, alike=0)
-        for id_, part in given.items():
-            parts[id_].add(_in_part(entry, part.exercises), attempts=attempts, alike=0)
     rows = []
-    for number, row in enumerate(tally.rows):
-        own = {id_: _points_of(part.rows[number]) for id_, part in parts.items()}
+    for entry in book.entries() if reach is None else filter(None, of_some):
+        row = tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
+        own = {id_: _in_part(row, entry, part.exercises) for id_, part in given.items()}
+        for id_, part_row in own.items():
+            parts[id_].rows.append(part_row)
         fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-1]}
-        rows.append(StudentRow(**fields, assignments=own))
-    views = _exercise_views(tally)
-    made = {id_: _exercise_views(part) for id_, part in parts.items()}
+        points = {id_: _points_of(part_row) for id_, part_row in own.items()}
+        rows.append(StudentRow(**fields, assignments=points))
+    views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     return ClassSummary(
         *(utc(time.time()), figures(tally), views, class_mistakes(views), rows),
         parts={
-            id_: PartSummary(
-                given[id_].title, figures(part), made[id_], class_mistakes(made[id_]), part.rows
-            )
-            for id_, part in parts.items()
+            id_: _part(part.title, parts[id_], [v for v in views if v.name in part.exercises])
+            for id_, part in given.items()
         },
     )
 
 
-def _exercise_views(tally: Tally) -> list[ExerciseView]:
-    return [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
+def _part(title: str, tally: Tally, views: list[ExerciseView]) -> PartSummary:
+    return PartSummary(title, figures(tally), views, class_mistakes(views), tally.rows)
 
 
-def _in_part(entry: Entry, names: Collection[str]) -> Entry:
-    """Return an entry with only these exercises; without work in them, that of an absent student."""
+def _in_part(row: Row, entry: Entry, names: Collection[str]) -> Row:
+    """Return the row of a student with only these exercises; without work in them the student is absent."""
     exercises = [result for result in entry.result.exercises if result.name in names]
-    part = with_exercises(entry, exercises)
+    score, max_score = sum_of(exercises)
     is_begun = any(result.attempted or result.score for result in exercises)
-    return part if is_begun else msgspec.structs.replace(part, attempt=0)
+    cells = {result.name: row.cells[result.name] for result in exercises}
+    return msgspec.structs.replace(
+        row, score=score, max_score=max_score, cells=cells, absent=not is_begun
+    )
 
 
 def _points_of(row: Row) -> PartPoints:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from selenium.webdriver.common.by import By
 from starlette.requests import Request
 
 from grader.authoring.handout import zipped_release
@@ -16,8 +19,14 @@ from grader.authoring.release import release
 from grader.course.manifest import load_course
 from grader.serve.gate import Gate
 from grader.serve.http import Refusal
+from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json
+from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_pages import SIZES, console
 from tests.grader.serve.test_requests import form
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 Serving = Callable[..., Served]
 NOW = datetime.datetime.now(datetime.UTC)
@@ -239,3 +248,118 @@ def test_a_release_is_offered_once_all_of_it_has_opened(serving: Serving, tmp_pa
     assert handout.exercises == {"greeting", "running_mean"}
     served.start("--release", str(parts))
     assert served.ask("GET", "/release", "ada").status == 404
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+TERM = (
+    assignment("week1", ["greeting"], NOW - 9 * DAY, NOW - HOUR, "weight = 2"),
+    assignment("midterm", ["word_count"], NOW - HOUR, NOW + HOUR, "exam = {}"),
+    assignment("week3", ["running_mean"], NOW + DAY, NOW + 9 * DAY),
+    "[term]\ncuts = {A = 90, F = 0}\n",
+)
+LATE = """
+late_days = 5
+[late]
+per_day = 10
+[[extension]]
+student = "ada"
+exercises = ["word_count"]
+by = "30 minutes"
+"""
+
+
+@pytest.fixture(scope="module")
+def under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server in the middle of a term: one assignment is graded, an exam goes on, one opens tomorrow."""
+    server = Served(tmp_path_factory.mktemp("term"))
+    server.course = term_course(server.folder / "course", *TERM, policy=LATE)
+    server.start()
+    server.judged("ada", server.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+    server.judged("ada", by_page(server, "ada", {"word_count.py": COUNTING}).json["id"])
+    yield server
+    server.stop()
+
+
+def test_a_student_reads_what_is_open_due_and_graded_and_what_counts(under_way: Served) -> None:
+    home = under_way.ask("GET", "/", "ada").body.decode()
+    order = ["The term so far", "Midterm <span", "Week1 <span", "Upcoming", "Week3</strong> opens"]
+    places = [home.index(each) for each in order]
+    assert places == sorted(places)
+    assert "closed, graded" in home and "Late days left: 4 of 5." in home
+    # An hour late is a late day, which costs nothing.
+    assert "week1 2.5 / 2.5 = 100 %, weight 2: 100" in home
+    assert (
+        "midterm 10 / 10 = 100 %, may be handed in until" in home
+        and "100 %</strong></span>, A" in home
+    )
+    standing = under_way.ask("GET", "/api/standing", "ada").json
+    assert standing["term"] == {"total": 100, "letter": "A", "why": ""}
+    states = {each["id"]: each["state"] for each in standing["assignments"]}
+    assert states == {"week1": "past", "midterm": "open", "week3": "upcoming"}
+    exam = next(each for each in standing["assignments"] if each["id"] == "midterm")
+    assert exam["until"] > exam["due"] and 3600 < exam["seconds_left"] <= 5400
+    other = under_way.ask("GET", "/api/standing", "eve").json
+    assert other["term"]["total"] == 0 and other["late_days_left"] == 5
+
+
+def test_a_course_without_assignments_has_none_of_it(served: Served) -> None:
+    standing = served.ask("GET", "/api/standing", "eve").json
+    assert (standing["assignments"], standing["term"]) == ([], None)
+    home = served.ask("GET", "/", "eve").body.decode()
+    assert 'id="exercises"' in home and "term" not in home
+
+
+def test_staff_reads_the_whole_term_or_one_assignment(under_way: Served) -> None:
+    page = under_way.ask("GET", "/class", "staff").body.decode()
+    assert '<abbr title="Week1">week1</abbr>' in page
+    rows = {each["id"]: each for each in under_way.ask("GET", "/api/staff/students", "staff").json}
+    of_ada = rows["ada"]["assignments"]
+    assert {name: each["score"] for name, each in of_ada.items()} == {
+        "week1": 2.5,
+        "midterm": 10,
+        "week3": 0,
+    }
+    assert of_ada["week3"]["absent"] and rows["eve"]["assignments"]["week1"]["absent"]
+    part = under_way.ask("GET", "/class?assignment=week1", "staff").body.decode()
+    assert "<h1>Plain Python and NumPy: Week1</h1>" in part
+    # Without an instructor's other assignments, in its tables and in what comes in.
+    assert "running_mean" not in part and "word_count" not in part
+    assert ">1 of 3<" in part
+    assert under_way.ask("GET", "/class?assignment=week7", "staff").status == 404
+    assert under_way.ask("GET", "/class?assignment=week1", "ada").status == 403
+    pressed = form(under_way, "/class", "staff", do="resume", assignment="week1")
+    assert pressed.headers["Location"] == "/class?assignment=week1"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
+def test_the_pages_of_a_term_are_in_order_in_the_browser(
+    browser: Chrome, under_way: Served, axe: str, size: tuple[int, int]
+) -> None:
+    light(browser)
+    resize(browser, size)
+    find = (
+        "const done = arguments[0];"
+        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
+        ".then(r => done(r.violations.map(v => v.id + ': ' + v.nodes[0].html)))"
+    )
+    wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    for who, path in (
+        ("ada", "/"),
+        ("ada", "/exercise/word_count"),
+        ("staff", "/class"),
+        ("staff", "/class?assignment=week1"),
+    ):
+        sign_out(browser, under_way)
+        console(browser)
+        sign_in(browser, under_way, who)
+        browser.get(address(under_way, path))
+        browser.execute_script(axe)
+        assert browser.execute_async_script(find) == [], path
+        assert browser.execute_script(wide) <= 0, path
+        if who == "ada":
+            left = browser.find_element(By.CSS_SELECTOR, "[data-seconds]")
+            until(browser, lambda _, left=left: re.fullmatch(r"0\d:\d\d:\d\d left", left.text))  # type: ignore[misc]
+        assert console(browser) == [], path
+    browser.get("about:blank")
