@@ -101,6 +101,7 @@ class Desk:
         self._verdicts = Verdicts(book, course, options)
         self._policy = Policy()
         self._unwritten: set[str] = set()
+        self._ended: list[int] = []
         # The last time of the clock, and how long the machine had been running then.
         self._read_at = 0.0, 0.0
         # The key of each waiting file and what holds its points: they take longer to find than to keep.
@@ -486,6 +487,12 @@ class Desk:
                 ended = self._end(job, question)
             for each in ended:
                 self._write_result(each.student)
+            self._ended += [each.attempt for each in ended]
+
+    def ended(self) -> list[int]:
+        """Return the attempts of which `take` ended a job with a known verdict, since this was asked last."""
+        ended, self._ended = self._ended, []
+        return ended
 
     def _question(self, job: Job) -> Question:
         """Ask about the file of a job, as it was handed in to this server or an earlier one."""

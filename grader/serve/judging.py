@@ -163,7 +163,9 @@ class Judging:
             order = self._kept_trying(self._next)
             if order is None:
                 return
-            taken, places, may_practice = order
+            taken, places, may_practice, ended = order
+            for attempt in ended:
+                self._hub.tell(attempt, CHANGED)
             if self._closing.is_set():
                 if taken is not None:
                     self._give_back(taken)
@@ -176,13 +178,17 @@ class Judging:
             else:
                 self._rest(version)
 
-    def _next(self, desk: Desk) -> tuple[Taken | None, Mapping[tuple[int, str], int], bool]:
+    def _next(
+        self, desk: Desk
+    ) -> tuple[Taken | None, Mapping[tuple[int, str], int], bool, list[int]]:
         """Take the next job; returns also the places of those that wait, and whether to practice if it is None.
 
-        Regrades wait for practice runs, as those do for hand-ins.
+        The last part are attempts that got a known verdict meanwhile. Regrades wait for practice runs, as those
+        do for hand-ins.
         """
         there_is = bool(self._practice.waiting)
-        return desk.take(regrades=not there_is), desk.places(), there_is and not desk.is_paused
+        taken = desk.take(regrades=not there_is)
+        return taken, desk.places(), there_is and not desk.is_paused, desk.ended()
 
     def _practice_if(self, version: int) -> None:
         """Judge a practice run if nothing is newer than this version, which may be a hand-in."""

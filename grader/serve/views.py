@@ -280,7 +280,9 @@ class Views:
         results = (verdict.result for verdict in judged)
         exercises = with_extra_credit(results, self._course.extra_credit)
         submission = SubmissionInfo(handed.student, handed.id)
-        return disclosed_result(result_of(self._info, submission, exercises, judged))
+        result = disclosed_result(result_of(self._info, submission, exercises, judged))
+        # Of the seed of the hidden tests students get nothing.
+        return msgspec.structs.replace(result, seed=0)
 
     def entry(self, student: StudentInfo) -> Entry | None:
         """What counts of a student, as the student may read it, without assignments that are not open yet."""

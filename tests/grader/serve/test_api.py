@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -17,7 +18,15 @@ from grader.gradebook import Gradebook
 from grader.gradebook.review import Reason
 from grader.results import Result
 from grader.serve.turns import MOST_REFUSED
-from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, in_json, marked, sql
+from tests.grader.serve.conftest import (
+    PATIENCE_SECONDS,
+    PLAIN,
+    SOLUTION,
+    Served,
+    in_json,
+    marked,
+    sql,
+)
 
 GREETING = {"text/greeting.py": SOLUTION}
 COUNTING = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
@@ -200,6 +209,31 @@ def events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
             name = line[7:].decode().strip()
         elif line.startswith(b"data: "):
             yield name, json.loads(line[6:])
+
+
+def test_whoever_waits_with_the_same_file_is_told_the_verdict(
+    serving: Callable[..., Served],
+) -> None:
+    """The second one needs no judge then, and its stream must end all the same."""
+    served = serving().start("--seed", "823123")
+    served.pause()
+    ids = {who: served.hand_in(who, {"greeting.py": SOLUTION}).json["id"] for who in ("ada", "eve")}
+    with contextlib.ExitStack() as stack:
+        answers = {}
+        for who, id_ in ids.items():
+            connection = http.client.HTTPConnection(
+                "127.0.0.1", served.port, timeout=PATIENCE_SECONDS
+            )
+            stack.enter_context(contextlib.closing(connection))
+            headers = {"Authorization": f"Bearer {served.tokens[who]}"}
+            connection.request("GET", f"/api/submissions/{id_}/events", headers=headers)
+            answers[who] = connection.getresponse()
+        served.resume()
+        for answer in answers.values():
+            *_, (name, last) = events(answer)
+            assert name == "state" and last["state"] == "done"
+            # Of the seed of hidden tests a student gets nothing.
+            assert last["result"]["seed"] == 0
 
 
 # --- who may ask for what -------------------------------------------------------------------------
