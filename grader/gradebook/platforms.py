@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,8 @@ CREATE TABLE IF NOT EXISTS platform_passback (
 """
 _LONGEST = 2000
 _HERE = ("127.0.0.1", "::1", "localhost")
+# A host without a name or a password, and without signs that have a meaning in the policy of a page.
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*[A-Za-z0-9\]]")
 
 
 class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -192,16 +195,25 @@ def remove_platform(book: Gradebook, issuer: str, client_id: str) -> bool:
     return found
 
 
-def refuse_unsafe(address: str, what: str) -> None:
-    """Raise SubmissionError for an address that is not https; http is fine on this machine."""
+def is_safe(address: str) -> bool:
+    """Return whether nobody on the way can read or change messages: https, or http on this machine.
+
+    >>> is_safe("https://canvas.example.edu/x"), is_safe("http://canvas.example.edu/x")
+    (True, False)
+    """
     try:
         url = urllib.parse.urlsplit(address)
-        host, _ = url.hostname or "", url.port
+        host, _ = url.hostname, url.port
     except ValueError:
-        url, host = urllib.parse.urlsplit(""), ""
-    is_safe = url.scheme == "https" or (url.scheme == "http" and host in _HERE)
+        return False
+    is_protected = url.scheme == "https" or (url.scheme == "http" and host in _HERE)
     is_plain = address.isascii() and address.isprintable() and " " not in address
-    if not (is_safe and host and is_plain) or "@" in url.netloc or len(address) > _LONGEST:
+    return is_protected and is_plain and _HOST.fullmatch(url.netloc) is not None
+
+
+def refuse_unsafe(address: str, what: str) -> None:
+    """Raise SubmissionError for an address that is not `is_safe` or too long; `what` names it."""
+    if not is_safe(address) or len(address) > _LONGEST:
         raise SubmissionError(f"{clean(address) or 'Nothing'} is not {what}: write https://....")
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import subprocess
 import sys
 import threading
 import time
-import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,8 +20,8 @@ import jwt
 import msgspec
 
 from grader.errors import SubmissionError
+from grader.gradebook.platforms import is_safe
 from grader.serve.http import Refusal
-from grader.student.server import is_unprotected
 
 log = logging.getLogger("grader.serve")
 T = TypeVar("T")
@@ -41,8 +39,6 @@ body = None if asked["body"] is None else asked["body"].encode()
 with opener.open(request.Request(asked["address"], body, asked["headers"]), timeout=10) as answer:
     sys.stdout.buffer.write(b"%d\\n" % answer.status + answer.read(asked["most"]))
 """
-# Without a name or a password, and without signs that mean something elsewhere, as in a policy of a page.
-_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*[A-Za-z0-9\]]")
 _HEADERS = {"Accept": "application/json", "User-Agent": "lab-bench"}
 # The pause between two requests for a document, and after one without an answer.
 _PAUSE_SECONDS = 30.0
@@ -88,17 +84,6 @@ def fetch(
         raise OSError(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
     status, _, answer = done.stdout.partition(b"\n")
     return Fetched(int(status), answer)
-
-
-def is_safe(address: str) -> bool:
-    """Whether nobody on the way can read or change what this address answers: https, or this machine."""
-    try:
-        url = urllib.parse.urlsplit(address)
-    except ValueError:
-        return False
-    is_plain = address.isascii() and address.isprintable() and " " not in address
-    is_own = url.scheme in ("http", "https") and not is_unprotected(address)
-    return is_plain and is_own and _HOST.fullmatch(url.netloc) is not None
 
 
 def safe_issuer(issuer: str) -> str:

@@ -37,6 +37,7 @@ from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.tool_key import ToolKey
 from grader.results import Entry
 from grader.student.server import PAUSES_SECONDS
+from grader.submissions.class_list import value_key
 from grader.text import clean
 
 T = TypeVar("T")
@@ -243,8 +244,12 @@ class Lti:
 
     def person(self, entry: Entry) -> Mapping[str, str]:
         """Return the names and ids by which a student is matched."""
-        person = person_of(entry.student)
-        return {**person, "column": _folded(entry.student.cell(self._platform.column))}
+        student = entry.student
+        return {
+            **person_of(student),
+            "column": value_key(student.cell(self._platform.column)),
+            "email": value_key(student.email),
+        }
 
     def worded(self, entry: Entry, title: str) -> str:
         """Return the comment as plain text, as the service wants it."""
@@ -339,8 +344,8 @@ class Lti:
         )
         cells = {
             "student": self._users.get(user, ""),
-            "claim": _folded(_text(member, self._platform.claim)),
-            "email": _folded(_text(member, "email")),
+            "claim": value_key(_text(member, self._platform.claim)),
+            "email": value_key(_text(member, "email")),
             "name": name_key(name),
         }
         shown = name or self._users.get(user, "")
@@ -479,7 +484,3 @@ def _is_student(member: Mapping[str, Any]) -> bool:
         role == "Learner" or role.endswith("membership#Learner") or "membership/Learner#" in role
         for role in roles
     )
-
-
-def _folded(text: str) -> str:
-    return text.strip().casefold()
