@@ -103,7 +103,7 @@ def unlinked(school: School, waits: list[float]) -> Any:
 
 
 def test_a_link_without_a_column_gets_one_which_is_found_again(unlinked: LtiPushing) -> None:
-    assert "one is made with the first score" in unlinked("--dry-run").stderr
+    assert "the first score creates one" in unlinked("--dry-run").stderr
     assert not unlinked.platform.items
     assert unlinked().exit_code == 0
     (item,) = unlinked.platform.items.values()
