@@ -76,7 +76,8 @@ def answer(book: Gradebook, request: Request, text: str, author: str) -> list[Re
 def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str) -> Request:
     """Keep a request that came in another way than as a file, and write the result that shows it.
 
-    Returns the request. Raises SubmissionError for an empty one, one that is there, and one too many.
+    Returns the request. Raises SubmissionError if the message is empty or a repetition, or there are too many
+    requests.
     """
     if not (message := message_of(message)):
         raise SubmissionError("The request is empty: write what staff should look at.")

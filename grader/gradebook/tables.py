@@ -405,7 +405,7 @@ class Tables:
     def put_verdict(
         self, attempt: int, exercise: str, key: VerdictKey, verdict: Verdict, *, replace: bool
     ) -> None:
-        """Keep a verdict; one that is there stays, unless this one is to `replace` it."""
+        """Keep a verdict; an existing one stays, unless `replace`."""
         insert = "INSERT OR REPLACE" if replace else "INSERT OR IGNORE"
         self.connection.execute(
             f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course, :grader,"

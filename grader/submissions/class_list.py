@@ -392,7 +392,7 @@ def squeezed(title: str) -> str:
 
 
 def value_key(value: str) -> str:
-    """Return a value of a column as it is compared with a person's claim: stripped, and a to z in lower case.
+    """Return a value of a column in the form that is compared with claims: stripped, with A to Z in lower case.
 
     Text that is not ASCII keeps its case: in lower case, some of its characters become ASCII letters, so one
     person's address would equal another's.
