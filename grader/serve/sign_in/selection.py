@@ -1,7 +1,7 @@
-"""Deep Linking: a person who teaches selects in the platform what a new link opens.
+"""Deep Linking: a teacher chooses, in the platform, the page that a new link opens.
 
-The answer to the platform is signed with the server's key, and the person's browser posts it. The page has a
-form for each choice, so choosing needs no session here: nothing on the page is more than students read.
+The server signs an answer for each choice, and the teacher's browser posts one of them to the platform.
+Choosing needs no session here: the page shows nothing that students may not read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from grader.serve.sign_in.launch import DEEP_LINKING, LAUNCH, LTI, VERSION, Laun
 
 
 class Choice(NamedTuple):
-    """Something that a link can open: its `title`, and the signed answer that selects it."""
+    """A page that a link can open: its `title`, and the signed answer that chooses it."""
 
     title: str
     answer: str
@@ -26,9 +26,9 @@ class Choice(NamedTuple):
 def choices(
     launch: Launch, selection: Selection, course: Course, key: ToolKey, address: str, work: str
 ) -> list[Choice]:
-    """Return the choices of a course: all of it, with a column of points, and each exercise without one.
+    """Return the choices: the whole course, with a column for points, and each exercise, without one.
 
-    The column has the id by which `grade push --lti` finds it (`work`).
+    `work` is the column's id, by which `grade push --lti` finds it.
     """
     worth = sum(exercise.points for exercise in course.exercises)
     title = course.title
@@ -47,7 +47,7 @@ def choices(
 
 
 def policy_of(selection: Selection) -> str:
-    """Return the policy of the page of choices: it posts to the platform, which may show it in a frame."""
+    """Return the page's Content-Security-Policy: only the platform may frame it and receive its forms."""
     url = urllib.parse.urlsplit(selection.return_to)
     platform = f"{url.scheme}://{url.netloc}"
     return (

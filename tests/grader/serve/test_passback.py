@@ -17,6 +17,7 @@ from grader.exports.push.passback import passed_back
 from grader.gradebook import platforms
 from grader.gradebook.platforms import TurnedOn, changing_platforms, turn_on
 from grader.gradebook.tool_key import jwks, made_key
+from grader.serve import passback
 from grader.serve.passback import PassBack, id_of
 from tests.grader.exports.classroom_of_push import CLASS, LtiPushing, School, scores
 from tests.grader.exports.conftest import school
@@ -325,6 +326,28 @@ def test_a_link_that_is_not_on_gets_nothing_even_if_it_is_its_turn(school: Schoo
         finally:
             thread.close()
         assert thread.rounds == {} and platform.requests == []
+
+
+@pytest.mark.parametrize("is_turned_off", [True, False])
+def test_a_round_ends_after_its_student_if_the_link_is_turned_off_or_the_server_ends(
+    is_turned_off: bool, school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The platform ends the round, which waits for its answer.
+    monkeypatch.setattr(passback, "_JOIN_SECONDS", 0.0)
+    school.grade(scores(3))
+    platform = LtiServer(3)
+    key, thread = platform.link.key, PassBack(school.results)
+    platform.at_write = lambda _: thread.turned_off(key) if is_turned_off else thread.close()
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        with changing_platforms(school.results) as book:
+            turn_on(book, key, TurnedOn("prof", "2026-11-30T00:00:00Z"))
+        thread.start()
+        try:
+            until(lambda: key in thread.rounds)
+        finally:
+            thread.close()
+    assert (platform.written, thread.rounds[key].arrived, thread.rounds[key].error) == (1, 1, "")
 
 
 def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: School) -> None:
