@@ -25,7 +25,7 @@ from grader.gradebook import queue
 from grader.gradebook.queue import JobState
 from grader.results import ExerciseResult, StudentInfo
 from grader.serve.desk import Accepted, Desk
-from grader.serve.hand_in import HandIn, not_taken
+from grader.serve.hand_in import HandIn, not_accepted
 from grader.serve.http import (
     NO_SUBMISSION,
     Refusal,
@@ -118,7 +118,7 @@ class Api:
         # Once it is asked for it is done, also where the client hangs up in the middle.
         accepted = await asyncio.shield(self._accept(student, read, key))
         answer = await self._submission(accepted.submission)
-        problems = read.problems | not_taken(accepted.refused)
+        problems = read.problems | not_accepted(accepted.refused)
         about = await self._server.views.answer(
             lambda views: views.about(student, answer.exercises)
         )
@@ -136,7 +136,7 @@ class Api:
         read = read.without(refused)
         if not read.questions:
             raise Refusal(
-                403, f"Nothing was taken. {' '.join(dict.fromkeys(read.refused.values()))}"
+                403, f"Nothing was accepted. {' '.join(dict.fromkeys(read.refused.values()))}"
             )
         return read
 

@@ -161,7 +161,9 @@ class Desk:
                 kept = self._refuse_other_files(earlier, whole, handed_in)
                 return Accepted(earlier, {n: why for n, why in ended.items() if n not in kept})
             if not questions:
-                raise Refusal(403, f"Nothing was taken. {' '.join(dict.fromkeys(ended.values()))}")
+                raise Refusal(
+                    403, f"Nothing was accepted. {' '.join(dict.fromkeys(ended.values()))}"
+                )
             self._refuse_too_often(student, handed_in, now)
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)

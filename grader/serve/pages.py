@@ -10,7 +10,7 @@ import asyncio
 import datetime
 import hashlib
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -242,6 +242,10 @@ class Pages:
         """Whether students may have the release now, if there is one."""
         handout = self._server.handout
         return handout is not None and self._server.gate.has_release(handout.exercises)
+
+    async def assignment(self, request: Request) -> Response:
+        """Go to an assignment on the first page; links in a platform have this address."""
+        return RedirectResponse(f"/#assignment-{quote(request.path_params['assignment'])}", 303)
 
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""

@@ -148,7 +148,7 @@ def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
     assert taken.status == 202
     assert [*taken.json["exercises"]] == ["greeting"]
     assert taken.json["problems"]["running_mean"].startswith(
-        "running_mean was not taken: Week2 opens"
+        "running_mean was not accepted: Week2 opens"
     )
     assert taken.json["about"]["greeting"].startswith("Week1, due 20")
     again = served.hand_in(
@@ -194,7 +194,7 @@ def test_after_the_end_of_an_exam_the_other_files_are_taken(serving: Serving) ->
     both = {"greeting.py": SOLUTION, "word_count.py": COUNTING}
     taken = by_page(served, "bob", both)
     assert taken.status == 202 and [*taken.json["exercises"]] == ["greeting"]
-    assert "word_count was not taken: The exam ended" in taken.json["problems"]["word_count"]
+    assert "word_count was not accepted: The exam ended" in taken.json["problems"]["word_count"]
     alone = by_page(served, "bob", {"word_count.py": COUNTING})
     assert alone.status == 403 and "The exam ended at" in alone.json["error"]
     own = by_page(served, "ada", both)
