@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import click
 from grader.cli import options as shared
 from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
+from grader.course.manifest import Course
 from grader.errors import SubmissionError, not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, platforms, queue, sessions
@@ -26,11 +27,14 @@ from grader.gradebook.queue import STAFF, Role
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
+from grader.submissions.download import TEAM
 from grader.submissions.roster import is_in_group
 from grader.text import clean, counted, listed
 
 # The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
+# The most people named in one note.
+_MOST_NAMES = 10
 # The default of --jobs with a cluster: how many files its workers have at a time.
 _AT_A_CLUSTER = 16
 
@@ -107,9 +111,9 @@ def serve(
 
     Students hand in with `grade submit` or in a browser. The suites stay here, and students read as much of
     hidden tests as the course discloses. Verdicts are kept in the gradebook RESULTS, which `grade report` and
-    `grade export` can read at any time. With --assignment, which RESULTS remembers, only its exercises are
-    accepted. Students and staff sign in with tokens from `grade tokens`, or at their university (--sign-in).
-    docs/serve.md explains everything.
+    `grade export` can read at any time. Each assignment of the course opens at its time; with --assignment,
+    which RESULTS remembers, only its exercises are accepted. Students and staff sign in with tokens from
+    `grade tokens`, or at their university (--sign-in). docs/serve.md explains everything.
 
     \b
     Examples:
@@ -155,6 +159,9 @@ def serve(
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
+    grading = grading_options_of(memory, course, options)
+    for note in _term_notes(course, students, has_seed=grading.seed != 0):
+        click.echo(note, err=True)
     github = university = None
     here = "" if address is None else checked_address(address)
     # Who gives the address for another way to sign in need not reach GitHub.
@@ -173,7 +180,7 @@ def serve(
         course=course,
         results=results,
         students=students,
-        options=grading_options_of(memory, course, options),
+        options=grading,
         judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
@@ -189,6 +196,25 @@ def serve(
             click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
     serve_until_signal(settings, host, port, ready)
+
+
+def _term_notes(
+    course: Course, students: Iterable[StudentInfo], *, has_seed: bool
+) -> Iterator[str]:
+    """Yield notes on students in no team, and on seeds of assignments that a whole term does not use."""
+    if any(given.teams for given in course.assignments):
+        alone = [student.id for student in students if not student.ids.get(TEAM)]
+        if alone:
+            people = clean(listed(alone, _MOST_NAMES), 1000)
+            yield f"In no team, so they hand in alone: {people}. The class list has teams in a column `team`."
+    if (
+        course.assignment is None
+        and any(given.seed for given in course.assignments)
+        and not has_seed
+    ):
+        yield (
+            "The seeds of the assignments are for RESULTS of one assignment; --seed chooses a secret one here."
+        )
 
 
 def _has_platform(results: Path) -> bool:

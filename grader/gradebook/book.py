@@ -406,15 +406,15 @@ class Gradebook:
         counts = self.attempt_counts()
         return [student for student in self.students() if student.id not in counts]
 
-    def keep_student(self, student: StudentInfo) -> None:
-        """Keep a student. What a roster said before stays if nothing is said now."""
+    def keep_student(self, student: StudentInfo, forget: Collection[str] = ()) -> None:
+        """Keep a student. What a roster said before stays if nothing is said now, except ids to `forget`."""
         before = self.student(student.id)
         if before is not None:
             student = StudentInfo(
                 id=student.id,
                 name=student.name or before.name,
                 email=student.email or before.email,
-                ids={**before.ids, **student.ids},
+                ids={k: v for k, v in before.ids.items() if k not in forget} | student.ids,
             )
         if student != before:
             with self.transaction():

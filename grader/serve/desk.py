@@ -56,6 +56,7 @@ from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal
 from grader.serve.roles import Asker
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
+from grader.submissions.download import TEAM
 from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
@@ -120,12 +121,14 @@ class Desk:
         drafts.prepare(book)
         sessions.prepare(book)
         platforms.prepare(book)
+        # In a list of teams, an empty cell means that a student has left a team.
+        has_teams = any(student.ids.get(TEAM) for student in self._students)
         with book.transaction():
             for student in self._students:
                 # A row that was wrong may have let somebody else in.
                 if book.student(student.id) not in (None, student):
                     sessions.end_sessions(book, Role.STUDENT, student.id, time.time())
-                book.keep_student(student)
+                book.keep_student(student, forget=(TEAM,) if has_teams else ())
         self._begin()
         # One that was killed may have kept a verdict and not written the result.
         for student in book.students():

@@ -186,6 +186,8 @@ def test_who_joins_later_gets_later_files_and_who_left_keeps_the_earlier_ones(
         there.judge()
     with class_of({"ada": "red", "bob": "", "eve": "red"}) as there:
         assert [there.attempts(name) for name in TEAMS] == [1, 1, 0]
+        kept = {student.id: student.ids.get("team") for student in there.book.students()}
+        assert kept == {"ada": "red", "bob": None, "eve": "red"}
         there.hand_in("ada", greeting=marked(2))
         there.hand_in("bob", greeting=marked(3))
         assert len(there.judge()) == 2
@@ -223,6 +225,7 @@ def test_a_team_hands_in_once_on_a_running_server(
         f"{name},{name.title()},{name}@example.org,{team}\n" for name, team in TEAMS.items()
     )
     served = term(serving, PROJECT, ALONE, roster=roster)
+    assert "In no team, so they hand in alone: eve." in served.log.read_text()
     home = served.ask("GET", "/", "bob").body.decode()
     assert "You hand in together with <bdi>Ada</bdi>" in home
     assert "You are in none, so you hand in alone" in served.ask("GET", "/", "eve").body.decode()
