@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import click
 from grader.cli import options as shared
 from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
-from grader.course.manifest import Course
 from grader.errors import SubmissionError, not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, platforms, queue, sessions
@@ -159,8 +158,10 @@ def serve(
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
-    grading = grading_options_of(memory, course, options)
-    for note in _term_notes(course, students, has_seed=grading.seed != 0):
+    alone = [student.id for student in students if not student.ids.get(TEAM)]
+    if alone and any(given.teams for given in course.assignments):
+        names = clean(listed(alone, _MOST_NAMES), 1000)
+        note = f"In no team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
         click.echo(note, err=True)
     github = university = None
     here = "" if address is None else checked_address(address)
@@ -180,7 +181,7 @@ def serve(
         course=course,
         results=results,
         students=students,
-        options=grading,
+        options=grading_options_of(memory, course, options),
         judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
         github=github,
@@ -196,25 +197,6 @@ def serve(
             click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
     serve_until_signal(settings, host, port, ready)
-
-
-def _term_notes(
-    course: Course, students: Iterable[StudentInfo], *, has_seed: bool
-) -> Iterator[str]:
-    """Yield notes on students in no team, and on seeds of assignments that a whole term does not use."""
-    if any(given.teams for given in course.assignments):
-        alone = [student.id for student in students if not student.ids.get(TEAM)]
-        if alone:
-            people = clean(listed(alone, _MOST_NAMES), 1000)
-            yield f"In no team, so they hand in alone: {people}. The class list has teams in a column `team`."
-    if (
-        course.assignment is None
-        and any(given.seed for given in course.assignments)
-        and not has_seed
-    ):
-        yield (
-            "The seeds of the assignments are for RESULTS of one assignment; --seed chooses a secret one here."
-        )
 
 
 def _has_platform(results: Path) -> bool:
