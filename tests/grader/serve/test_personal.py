@@ -85,6 +85,10 @@ def results(serving: Callable[..., Served]) -> Path:
                     time=NOW,
                 )
             )
+        # As if one of her files was that of a team; test_teams has the teams themselves.
+        book.tables.connection.execute(
+            "INSERT INTO shared SELECT min(id), max(id) FROM attempts WHERE student = 'ada'"
+        )
         own = f"greeting {code_digest(marked(7))}"
         # One about a file that bob has, too.
         shared = {

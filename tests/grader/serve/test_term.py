@@ -24,6 +24,9 @@ from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
 from tests.grader.serve.test_pages import SIZES, console
 from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_submit import grade, signed_in, work
+
+__all__ = ["work"]
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -158,6 +161,33 @@ def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
     assert [e["name"] for e in served.judged("ada", taken.json["id"])["result"]["exercises"]] == [
         "greeting"
     ]
+
+
+def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
+    serving: Serving, work: Path
+) -> None:
+    served = term(
+        serving,
+        assignment(
+            "week1", ["greeting", "word_count"], due=NOW + DAY, more='extra_credit = ["word_count"]'
+        ),
+        WEEKS[1],
+    )
+    signed_in(served)
+    for chapter, name, source in (
+        ("text", "word_count", COUNTING),
+        ("arrays", "running_mean", MEAN),
+    ):
+        (work / "exercises" / chapter / f"{name}.py").write_bytes(source)
+    # What changed is what the server has, which is not week2.
+    done = grade("submit")
+    assert done.exit_code == 0, done.output
+    assert "Handing in word_count for" in done.output
+    assert re.search(r"word_count: Week1, due 20\S+ \S+ C\w+, extra credit\.", done.output), (
+        done.output
+    )
+    early = grade("submit", "running_mean")
+    assert early.exit_code == 3 and "Week2 opens at" in early.output
 
 
 def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
