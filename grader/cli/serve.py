@@ -83,6 +83,28 @@ _AT_A_CLUSTER = 16
     type=shared.FILE,
     help="Only copy the gradebook to FILE, even while a server writes to it.",
 )
+@click.option(
+    "--backups",
+    "backups_folder",
+    metavar="FOLDER",
+    type=shared.FOLDER,
+    help="Back the gradebook up to this folder while the server runs, each backup checked.",
+)
+@click.option(
+    "--backup-every",
+    metavar="DURATION",
+    default="1 day",
+    show_default=True,
+    help="With --backups: the time between two backups.",
+)
+@click.option(
+    "--keep-backups",
+    metavar="N",
+    type=click.IntRange(1),
+    default=14,
+    show_default=True,
+    help="With --backups: how many of the newest backups are kept.",
+)
 @shared.assignment_option
 @shared.suite_option
 @shared.seed_option
@@ -99,6 +121,9 @@ def serve(
     issuer: str,
     release: Path | None,
     backup: Path | None,
+    backups_folder: Path | None,
+    backup_every: str,
+    keep_backups: int,
     scheduler: str | None,
     **options: Any,
 ) -> None:
@@ -117,6 +142,7 @@ def serve(
       grade serve -o results --roster class.csv --address https://grade.example.org --sign-in sign-in.toml
       grade serve course/ -o results --roster class.csv --jobs 8 --require-isolation full
       grade serve -o results --roster class.csv --scheduler tcp://10.0.0.1:8786 --jobs 40
+      grade serve -o results --roster class.csv --backups /backups/course --backup-every "6 hours"
       grade serve -o results --backup gradebook-today.sqlite
     """
     if backup is not None:
@@ -146,6 +172,7 @@ def serve(
         handout = zipped_release(release, course)
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
+    from grader.serve.backups import backup_plan
     from grader.serve.identity import GitHub
     from grader.serve.sign_in.door import CALLBACK
 
@@ -171,6 +198,10 @@ def serve(
         from grader.serve.sign_in.university import University
 
         university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
+    if backups_folder is None and (
+        shared.was_given("backup_every") or shared.was_given("keep_backups")
+    ):
+        raise click.UsageError("--backup-every and --keep-backups need --backups FOLDER.")
     settings = Settings(
         course=course,
         results=results,
@@ -182,6 +213,7 @@ def serve(
         university=university,
         address=here,
         handout=handout,
+        backups=backup_plan(backups_folder, backup_every, keep_backups),
     )
 
     def ready(listens_at: str, again: int) -> None:

@@ -120,6 +120,8 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # What `grade serve` takes in of an exercise and a student, within 24 hours and between two submissions.
     most_submissions: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cool_down: Span = Span()
+    # How long the class is kept after its last submission, as `read_period` reads it.
+    keep: str = ""
     late: Late = Late()
     due: tuple[Due, ...] = ()
     extension: tuple[Extension, ...] = ()
@@ -145,6 +147,7 @@ EXAMPLES = {
     "max_attempts": "max_attempts = 5",
     "most_submissions": "most_submissions = 20",
     "cool_down": 'cool_down = "2 minutes"',
+    "keep": 'keep = "2 years"',
     "late": "[late] with per_day = 10 below it",
     "grace": 'grace = "15 minutes"',
     "per_day": "per_day = 10, in per cent",

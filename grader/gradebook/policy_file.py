@@ -14,7 +14,15 @@ from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
 from grader.errors import GraderError
 from grader.gradebook.policy import EXAMPLES, Due, Extension, Late, NamedPolicy, Policy, Rules
-from grader.gradebook.times import Span, instant, oddity, read_span, read_zone, span_text
+from grader.gradebook.times import (
+    Span,
+    instant,
+    oddity,
+    read_period,
+    read_span,
+    read_zone,
+    span_text,
+)
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
 from grader.text import listed, nearest
@@ -280,6 +288,11 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
             read_zone(rules.timezone)
         except ValueError as error:
             yield f"`timezone`: {error} Write {EXAMPLES['timezone']}."
+    if rules.keep:
+        try:
+            read_period(rules.keep)
+        except ValueError as error:
+            yield f"`keep`: {error}. Write {EXAMPLES['keep']}."
     yield from _late_complaints("[late]", rules.late)
     is_due = due_elsewhere or bool(rules.due)
     if rules.late != Late() and not is_due:

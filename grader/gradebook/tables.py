@@ -43,6 +43,7 @@ FORMAT_VERSION = 4
 OLDER = (1, 2, 3)
 FILE = "gradebook.sqlite"
 _LOCK = "batch.lock"
+_BACKUP_PAGES = 1024
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
 _NOT_READABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
 
@@ -178,14 +179,39 @@ class Tables:
         finally:
             self._is_writing = False
 
-    def back_up(self, target: Path) -> None:
-        """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup).
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read everything within the block as of one moment, whatever others write meanwhile."""
+        self.connection.execute("BEGIN")
+        try:
+            self.sizes()
+            yield
+        finally:
+            self.connection.rollback()
 
-        Only its owner can read the copy. Raises FileExistsError, or another OSError.
+    def sizes(self) -> tuple[int, ...]:
+        """Return the numbers of students, attempts, files and verdicts."""
+        tables = ("students", "attempts", "files", "grades")
+        counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608
+        sizes: tuple[int, ...] = self.connection.execute(f"SELECT {counts}").fetchone()
+        return sizes
+
+    def back_up(self, target: Path, pause: Callable[[], None] = lambda: None) -> None:
+        """Copy the gradebook to a new file while others write to it (SQLite's online backup).
+
+        `pause` is called after every 4 MiB; an exception of it ends the copy. Only its owner can read the copy.
+        Raises FileExistsError, or another OSError.
         """
         os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(target)) as copy:
-            self.connection.backup(copy)
+        # Without a moment of its own, the copy would begin anew with each write of another connection.
+        is_reading = self.connection.in_transaction
+        with (
+            contextlib.nullcontext() if is_reading else self.reading(),
+            contextlib.closing(sqlite3.connect(target)) as copy,
+        ):
+            self.connection.backup(copy, pages=_BACKUP_PAGES, progress=lambda *_: pause())
+            # One file, which can be read where nothing may be written.
+            copy.execute("PRAGMA journal_mode = DELETE")
 
     # --- facts ----------------------------------------------------------------------------------
 
@@ -244,6 +270,23 @@ class Tables:
         """Return the number of attempts of each student who handed in something."""
         rows = self.connection.execute("SELECT student, count(*) FROM attempts GROUP BY student")
         return dict(rows.fetchall())
+
+    def last_submission(self) -> str:
+        """Return the time of the last submission, empty before the first one.
+
+        Where a submission's time is not known, its first verdict's is taken: a regrade is no submission.
+        """
+        query = """
+            SELECT max(time) FROM (
+                SELECT submitted_at AS time FROM attempts WHERE submitted_at != ''
+                UNION ALL
+                SELECT min(graded_at) FROM (
+                    SELECT attempt, graded_at FROM grades UNION ALL SELECT attempt, graded_at FROM replaced
+                ) JOIN attempts ON attempts.id = attempt WHERE submitted_at = '' GROUP BY attempt
+            )
+        """
+        (time,) = self.connection.execute(query).fetchone()
+        return time or ""
 
     def add_attempt(self, attempt: Attempt) -> Attempt:
         """Insert an attempt, and return it with its id."""
