@@ -29,16 +29,23 @@ from grader.errors import GraderError, SubmissionError, UsageError
 from grader.files import replacing, sync_folder, write_whole
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections_file import CORRECTIONS_FILE, CorrectionsError, writing
-from grader.gradebook.tables import FILE, explained, only_writer, opened, opened_again
+from grader.gradebook.tables import (
+    FILE,
+    LOG_FILES,
+    end_log,
+    explained,
+    only_writer,
+    opened,
+    opened_again,
+)
 from grader.gradebook.work import DamagedValueError
 
 # In RESULTS: what `restore` replaced.
 BEFORE_RESTORE = "before-restore"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
 _STAMP = "%Y-%m-%dT%H%M%SZ"
-_LOG_FILES = (f"{FILE}-wal", f"{FILE}-shm")
 # What a backup has, and what `grade erase` leaves in it.
-_OWN = {FILE, *_LOG_FILES, CORRECTIONS_FILE, "results", "batch.lock", "batch.lock-journal"}
+_OWN = {FILE, *LOG_FILES, CORRECTIONS_FILE, "results", "batch.lock", "batch.lock-journal"}
 # A backup never takes the last room from hand-ins on the same disk.
 _ROOM_BYTES = 64 << 20
 
@@ -234,16 +241,20 @@ def _copied(source: Path, draft: Path) -> int:
                 tables.put_facts(msgspec.structs.replace(tables.facts, is_stale=True))
             students = len(tables.students())
     except GraderError as error:
-        reason = str(error).replace(str(file), str(source))
+        # A message of SQLite has advice for a gradebook; others name the draft.
+        if isinstance(cause := error.__cause__, (sqlite3.Error, DamagedValueError)):
+            reason = f"{source} cannot be read ({cause}). Take another one."
+        else:
+            reason = str(error).replace(str(file), str(source))
         raise GraderError(
-            f"The backup cannot be restored, and nothing was changed. {reason}"
+            f"The backup cannot be restored, and nothing was changed: {reason}"
         ) from error
     return students
 
 
 def _set_aside(results: Path, now: datetime.datetime) -> Path | None:
     """Keep a copy of the gradebook in RESULTS, whole or damaged, and end its log; returns its folder."""
-    names = [name for name in (FILE, *_LOG_FILES, CORRECTIONS_FILE) if (results / name).exists()]
+    names = [name for name in (FILE, *LOG_FILES, CORRECTIONS_FILE) if (results / name).exists()]
     if not names:
         return None
     folder = results / BEFORE_RESTORE
@@ -256,24 +267,8 @@ def _set_aside(results: Path, now: datetime.datetime) -> Path | None:
         for name in names:
             with (results / name).open("rb") as there, replacing(kept / name, private=True) as out:
                 shutil.copyfileobj(there, out)
-    _end_log(results)
+    end_log(results / FILE)
     return kept
-
-
-def _end_log(results: Path) -> None:
-    """Remove the write-ahead log, which would be taken for the log of the file that comes next."""
-    try:
-        with contextlib.closing(sqlite3.connect(results / FILE, timeout=2)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise UsageError(
-                f"Another command reads {results}: wait until it has ended. Nothing was changed."
-            ) from error
-    except sqlite3.DatabaseError:
-        pass  # Damaged; its files were copied.
-    for name in _LOG_FILES:
-        (results / name).unlink(missing_ok=True)
 
 
 def _replace_corrections(draft: Path, results: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import GraderError, UsageError
 from grader.gradebook.facts import Facts, decoded, encoded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.gradebook.work import (
@@ -42,6 +42,7 @@ FORMAT_VERSION = 4
 # Earlier formats, of which `migration.py` makes this one.
 OLDER = (1, 2, 3)
 FILE = "gradebook.sqlite"
+LOG_FILES = (f"{FILE}-wal", f"{FILE}-shm")
 _LOCK = "batch.lock"
 _BACKUP_PAGES = 1024
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
@@ -761,6 +762,24 @@ def _has_log(file: Path) -> bool:
     """Whether something is only in the write-ahead log."""
     log = file.with_name(f"{file.name}-wal")
     return log.is_file() and log.stat().st_size > 0
+
+
+def end_log(file: Path) -> None:
+    """Write the log into its gradebook and remove it, before another file takes the gradebook's place.
+
+    The log of a damaged gradebook is only removed. Raises UsageError if others have the gradebook open; nothing
+    is changed then.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(file, timeout=2)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.DatabaseError as error:
+        if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise UsageError(
+                f"Another command reads {file.parent}: wait until it has ended. Nothing was changed."
+            ) from error
+    for name in LOG_FILES:
+        file.with_name(name).unlink(missing_ok=True)
 
 
 def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> GraderError:
