@@ -22,11 +22,12 @@ from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
 from grader.gradebook.queue import STAFF, Role
+from grader.gradebook.times import moment
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
 from grader.submissions.roster import is_in_group
-from grader.text import clean, counted, listed
+from grader.text import clean, counted, listed, utc
 
 # The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
@@ -258,6 +259,9 @@ def serve(
     help="With --role assistant: a section of the class list. Repeat it for several.",
 )
 @click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
+@click.option(
+    "--list", "listing", is_flag=True, help="List who has a token since when; tokens are not shown."
+)
 def tokens(
     results: Path,
     roster_file: Path | None,
@@ -269,6 +273,7 @@ def tokens(
     role: str | None,
     sections: tuple[str, ...],
     revoke_staff: str | None,
+    listing: bool,
 ) -> None:
     """Make the tokens with which students and staff sign in at `grade serve`.
 
@@ -283,18 +288,20 @@ def tokens(
       grade tokens results --staff "Kim Lee" --role assistant --section A --section B
       grade tokens results --replace zoe
       grade tokens results --revoke zoe
+      grade tokens results --list
     """
-    if (
-        sum(option is not None for option in (roster_file, replace, revoke, staff, revoke_staff))
-        != 1
-    ):
+    named = [option is not None for option in (roster_file, replace, revoke, staff, revoke_staff)]
+    if sum([*named, listing]) != 1:
         raise click.UsageError(
-            "Name one of --roster, --replace, --revoke, --staff, --revoke-staff."
+            "Name one of --roster, --replace, --revoke, --staff, --revoke-staff, --list."
         )
     if (roster_file is None) != (output is None):
         raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
 
     _refuse_other_roles(staff, role, sections)
+    if listing:
+        _list_tokens(results)
+        return
 
     students = read_roster(roster_file).students if roster_file is not None else ()
     refuse_other_roster(remembered(results).students, students, str(results))
@@ -350,6 +357,19 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
         names = listed(there) if there else "none"
         note = f"No student is in section {listed(empty)} so far; there is: {names}."
         click.echo(clean(note, 1000), err=True)
+
+
+def _list_tokens(results: Path) -> None:
+    """Print who has a token, staff first: the role, the name, since when, and the sections."""
+    with Gradebook.open(results) as book:
+        held = queue.held_tokens(book)
+        zone = book.policy.rules.timezone
+    for holder, made_at in held:
+        of = f" (section {', '.join(holder.sections)})" if holder.sections else ""
+        since = moment(utc(made_at), zone)
+        click.echo(f"{holder.role.word:<10}  since {since}  {clean(holder.name + of, 1000)}")
+    if not held:
+        click.echo(f"Nobody has a token in {results}.")
 
 
 def _revoke(book: Gradebook, role: Role, name: str, now: float) -> None:
