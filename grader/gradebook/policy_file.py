@@ -175,6 +175,8 @@ def policy_of_assignments(
 def _own_rules(assignment: CourseAssignment) -> Rules:
     """Return the rules of an assignment's `policy`; raises PolicyError."""
     where = f"the policy of the assignment {assignment.id}"
+    if "keep" in assignment.policy:
+        raise PolicyError(f"{where}: `keep` is for the whole class. Write it into policy.toml.")
     try:
         return converted(assignment.policy, Rules, dec_hook=_decoded)
     except TomlMistake as error:

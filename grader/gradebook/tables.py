@@ -279,11 +279,14 @@ class Tables:
         """
         query = """
             SELECT max(time) FROM (
-                SELECT submitted_at AS time FROM attempts WHERE submitted_at != ''
+                SELECT max(submitted_at) AS time FROM attempts
                 UNION ALL
-                SELECT min(graded_at) FROM (
-                    SELECT attempt, graded_at FROM grades UNION ALL SELECT attempt, graded_at FROM replaced
-                ) JOIN attempts ON attempts.id = attempt WHERE submitted_at = '' GROUP BY attempt
+                SELECT max(min(graded_at, coalesce(before, graded_at))) FROM (
+                    SELECT id, (SELECT min(graded_at) FROM grades WHERE attempt = id) AS graded_at
+                    FROM attempts WHERE submitted_at = ''
+                ) LEFT JOIN (
+                    SELECT attempt, min(graded_at) AS before FROM replaced GROUP BY attempt
+                ) ON attempt = id
             )
         """
         (time,) = self.connection.execute(query).fetchone()
