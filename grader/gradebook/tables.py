@@ -275,22 +275,31 @@ class Tables:
     def last_submission(self) -> str:
         """Return the time of the last submission, empty before the first one.
 
-        Where a submission's time is not known, its first verdict's is taken: a regrade is no submission.
+        Of attempts without a time, the first verdict on the one found last counts: a regrade is no submission.
         """
+        (dated,) = self.connection.execute("SELECT max(submitted_at) FROM attempts").fetchone()
+        row = self.connection.execute(
+            "SELECT id FROM attempts WHERE submitted_at = ''"
+            " AND EXISTS (SELECT 1 FROM grades WHERE attempt = id) ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        return max(dated or "", "" if row is None else self._first_verdict(row[0]))
+
+    def _first_verdict(self, attempt: int) -> str:
+        """Return the time of the first verdict on an attempt."""
+        # Rows of a revision are found by its number; without it, all of `replaced` would be read.
         query = """
-            SELECT max(time) FROM (
-                SELECT max(submitted_at) AS time FROM attempts
+            WITH RECURSIVE revisions (revision) AS (
+                SELECT 0 UNION ALL SELECT revision + 1 FROM revisions WHERE revision < :last
+            )
+            SELECT min(graded_at) FROM (
+                SELECT graded_at FROM grades WHERE attempt = :attempt
                 UNION ALL
-                SELECT max(min(graded_at, coalesce(before, graded_at))) FROM (
-                    SELECT id, (SELECT min(graded_at) FROM grades WHERE attempt = id) AS graded_at
-                    FROM attempts WHERE submitted_at = ''
-                ) LEFT JOIN (
-                    SELECT attempt, min(graded_at) AS before FROM replaced GROUP BY attempt
-                ) ON attempt = id
+                SELECT graded_at FROM revisions CROSS JOIN replaced USING (revision) WHERE attempt = :attempt
             )
         """
-        (time,) = self.connection.execute(query).fetchone()
-        return time or ""
+        values = {"last": self.facts.revision, "attempt": attempt}
+        (time,) = self.connection.execute(query, values).fetchone()
+        return str(time)
 
     def add_attempt(self, attempt: Attempt) -> Attempt:
         """Insert an attempt, and return it with its id."""
