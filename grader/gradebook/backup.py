@@ -121,12 +121,17 @@ def _refuse_without_room(file: Path, folder: Path) -> None:
 
 def _check(draft: Path, secret: str, sizes: tuple[int, ...]) -> None:
     """Open a draft as a gradebook; raises GraderError if it does not have all of it."""
-    with opened(draft / FILE, create=False) as tables:
-        if tables.sizes() != sizes or tables.facts.secret != secret:
-            raise GraderError(
-                f"The copy has {tables.sizes()} students, attempts, files and verdicts, and the gradebook had "
-                f"{sizes}: it was not kept."
-            )
+    try:
+        with opened(draft / FILE, create=False) as tables:
+            is_whole = tables.sizes() == sizes and tables.facts.secret == secret
+            problem = "" if is_whole else f"it has {tables.sizes()} rows of {sizes}"
+    except GraderError as error:
+        problem = str(error.__cause__ or error)
+    if problem:
+        raise GraderError(
+            f"The copy is not whole ({problem}), so it was not kept. Earlier backups stay. Check the disks "
+            "with the gradebook and the backups."
+        )
 
 
 def _named(draft: Path, folder: Path, now: datetime.datetime) -> Path:

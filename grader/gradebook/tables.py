@@ -806,8 +806,8 @@ def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> G
         )
     problem = f"a value in it cannot be read ({error})" if isinstance(error, ValueError) else error
     return GraderError(
-        f"The gradebook {file} cannot be opened: {problem}. If it is damaged, move it away; "
-        "`grade batch` makes a new one."
+        f"The gradebook {file} cannot be opened: {problem}. If it is damaged, restore a backup with "
+        "`grade restore`, or move it away; `grade batch` makes a new one."
     )
 
 
