@@ -184,6 +184,41 @@ def test_a_server_backs_up_tells_it_and_goes_on_after_a_kill(
         assert book.facts.backups == str(folder)
 
 
+# A backup that stays where it is after its first step.
+STALLED = """
+import time
+from grader.cli import main
+from grader.serve import backups
+backups._STEP_SECONDS = 1e6
+backups._JOIN_SECONDS = 0.1
+main()
+"""
+
+
+def test_no_hand_in_waits_for_a_backup_and_a_kill_in_it_leaves_earlier_ones(
+    serving: Callable[..., Served], tmp_path: Path
+) -> None:
+    folder = tmp_path / "backups"
+    served = serving().start("--backups", str(folder))
+    until(lambda: backups_in(folder))
+    served.stop()
+    (first,) = backups_in(folder)
+    old = first.made_at - DAY
+    first = Backup(first.path.rename(folder / f"{old:%Y-%m-%dT%H%M%SZ}"), old, first.secret)
+    served.start("--backups", str(folder), program=("-c", STALLED))
+    until(lambda: [*folder.glob(".*.part/gradebook.sqlite")])
+    id_ = served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"]
+    assert served.judged("ada", id_)["state"] == "done"
+    served.kill()
+    (draft,) = folder.glob(".*.part")
+    assert backups_in(folder) == [first]
+    served.start("--backups", str(folder))
+    until(lambda: len(backups_in(folder)) == 2)
+    assert not draft.exists()
+    with Gradebook.open(backups_in(folder)[-1].path) as book:
+        assert book.entry_of("ada") is not None and len(book.attempt_counts()) == 1
+
+
 def class_page(served: Served, who: str) -> str:
     answer = served.ask("GET", "/class", who)
     assert answer.status == 200
