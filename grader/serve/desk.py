@@ -79,7 +79,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Accepted(NamedTuple):
-    """A submission that was kept, and why files of some of its exercises were not taken."""
+    """A submission that was kept, and why files of some exercises were not accepted."""
 
     submission: queue.Submission
     refused: Mapping[str, str] = MappingProxyType({})
@@ -150,8 +150,8 @@ class Desk:
     def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
-        With the key of an earlier one it is that one. Raises Refusal for one too many, and if all is about
-        exams that have ended.
+        With the key of an earlier one it is that one. Raises Refusal for one too many, and if all of it is of exams
+        that have ended.
         """
         book = self._book
         with book.transaction():
@@ -271,7 +271,7 @@ class Desk:
     def _after_exam(
         self, student: StudentInfo, exercises: Iterable[str], now: float
     ) -> dict[str, str]:
-        """Return why files of exams that have ended are not taken; an extension moves the end."""
+        """Return why files of exams that have ended are not accepted; an extension moves the end."""
         ended = {}
         for exercise in filter(self._gate.is_exam, exercises):
             deadline = self._policy.deadline(student, exercise)

@@ -432,14 +432,14 @@ class Views:
         """A student's file for an exercise: the draft, else the newest file handed in, else the stub."""
         draft = drafts.draft_of(self.book, student.id, exercise.id)
         stub, handed = self._course.stub(exercise).source, self._handed_in(student, exercise)
-        listed = []
+        versions = []
         for each in drafts.versions_of(self.book, student.id, exercise.id):
             kept = drafts.version_of(self.book, student.id, exercise.id, each.number)
             # The page keeps the draft before it hands in, but that is one text.
             if handed is None or text_of(kept or b"") != text_of(handed[1]):
-                listed.append(DraftVersion(each.number, utc(each.saved_at)))
+                versions.append(DraftVersion(each.number, utc(each.saved_at)))
         if handed is not None:
-            listed.append(DraftVersion(0, handed[0], self.by_mate(student, exercise.id)[0]))
+            versions.append(DraftVersion(0, handed[0], self.by_mate(student, exercise.id)[0]))
         source = stub if handed is None else handed[1]
         return DraftAnswer(
             exercise=exercise.id,
@@ -448,7 +448,7 @@ class Views:
             stub=text_of(stub),
             revision=0 if draft is None else draft.revision,
             saved_at="" if draft is None else utc(draft.saved_at),
-            versions=tuple(listed),
+            versions=tuple(versions),
         )
 
     def version(

@@ -52,6 +52,20 @@ def test_before_the_first_draft_it_is_the_newest_file_handed_in_or_the_stub(
     assert version == {"source": SOLUTION.decode()}
 
 
+def test_a_draft_that_was_handed_in_is_listed_once(serving: Callable[..., Served]) -> None:
+    served = serving().start()
+    texts = ("# begun\n", SOLUTION.decode(), "# after it\n")
+    for revision, text in enumerate(texts[:2]):
+        assert save(served, "ada", text, revision, keep=True).status == 200
+    served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+    # What was handed in becomes a version of the draft, too.
+    assert save(served, "ada", texts[2], 2, keep=True).status == 200
+    numbers = [each["number"] for each in draft(served, "ada")["versions"]]
+    assert numbers[-1] == 0 and len(numbers) == 2
+    kept = served.ask("GET", f"{ADDRESS}/versions/{numbers[0]}", "ada").json
+    assert kept == {"source": texts[0]}
+
+
 def test_the_newer_tab_wins_and_the_other_is_told(serving: Callable[..., Served]) -> None:
     served = serving().start()
     assert save(served, "ada", "one\n", 0).json["revision"] == 1
