@@ -150,8 +150,8 @@ class Desk:
     def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
-        With the key of an earlier one it is that one. Raises Refusal for one too many, and if all exams in it have
-        ended and nothing else is left.
+        With the key of an earlier one it is that one. Raises Refusal for one too many, and if all exercises are
+        of exams that have ended.
         """
         book = self._book
         with book.transaction():
