@@ -1,4 +1,4 @@
-"""A release as one zip, which a server offers as a download: checked again, since everybody may have it."""
+"""A release as one zip, which a server offers to everybody, so it is checked again."""
 
 from __future__ import annotations
 

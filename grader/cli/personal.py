@@ -24,9 +24,9 @@ from grader.text import clean, counted
 def personal_data(results: Path, student: str, output: Path) -> None:
     """Write everything that RESULTS keeps about STUDENT to a zip of readable files.
 
-    STUDENT is an id, or a unique part of an id, name or email. The zip is for the student: verdicts say as much
-    of hidden tests as the course discloses. A server may run meanwhile. docs/privacy.md lists what is stored
-    elsewhere.
+    STUDENT is an id, or a unique part of an id, name or email. The zip is for the student: verdicts show only
+    as much of hidden tests as the course discloses. A server may run meanwhile. docs/privacy.md lists other
+    places with data about the student.
 
     \b
     Example:
@@ -48,9 +48,9 @@ def erase(results: Path, student: str, yes: bool) -> None:
     """Erase everything that RESULTS keeps about STUDENT, which cannot be undone.
 
     STUDENT is the whole id. Submissions, verdicts, corrections, requests, drafts and tokens are overwritten in
-    the gradebook, and others' results stay. Stop a server first. Backups, exports and reports are not
-    changed: the command names those beside the gradebook, and docs/privacy.md lists the others. A student who
-    is still in the class list is taken in again by the next grading.
+    the gradebook, and others' results stay. Stop a server first. Backups, exports and reports do
+    not change: the command lists those beside the gradebook, and docs/privacy.md has the others. If the
+    student is still in the class list, the next grading adds the student again.
 
     \b
     Example:
@@ -58,7 +58,7 @@ def erase(results: Path, student: str, yes: bool) -> None:
     """
     # Opened first, because a gradebook would be made in a folder that has none.
     with Gradebook.open(results) as book:
-        # A part of a name is enough to read, and too little to erase.
+        # To erase, a part of a name is not enough.
         known = {each.id for each in book.students()}
         found = student if student in known else find_student(book.students(), student).id
     if found != student:

@@ -1,4 +1,4 @@
-"""`grade platform`: the LTI platforms from which students sign in, and to which their points go."""
+"""`grade platform`: the LTI platforms where students sign in, and which get their points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.student.server import checked_address
 from grader.text import clean, counted
 
 _ACTIONS = ("show", "add", "list", "remove")
-# The addresses of Canvas at Instructure, which are the same for every school.
+# Canvas's addresses, which are the same for every school.
 _CANVAS = {
     "issuer": "https://canvas.instructure.com",
     "authorization": "https://sso.canvaslms.com/api/lti/authorize_redirect",
@@ -83,10 +83,10 @@ def platform(
 ) -> None:
     """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
 
-    `show` prints the addresses to enter in the platform. `add` keeps the addresses that the platform shows
-    then; one with the same issuer and client id is replaced. `list` shows the platforms and the links from
-    which this server was launched, and `remove` removes a platform with all that its launches told. A running
-    server notices changes at once. docs/serve.md has the steps for Canvas and Moodle.
+    `show` prints the addresses to enter in the platform, which then shows the values for `add`. `add` replaces
+    a platform with the same issuer and client id. `list` shows the platforms and their links to this server,
+    and `remove` removes a platform with its links and users. A running server notices changes at once.
+    docs/serve.md has the steps for Canvas and Moodle.
 
     \b
     Examples:
@@ -130,7 +130,7 @@ def _show(results: Path, address: str | None) -> None:
 
 
 def _filled(*, canvas: bool, moodle: str | None) -> dict[str, str]:
-    """Return the addresses of a platform that is known."""
+    """Return the addresses that are known for Canvas, or for the Moodle at this address."""
     if canvas and moodle is not None:
         raise click.UsageError("Give --canvas or --moodle, not both.")
     if canvas:
@@ -178,7 +178,7 @@ def _remove(results: Path, name: str) -> None:
     if not name:
         raise click.UsageError("Name the platform to remove, as `grade platform list` shows it.")
     with open_book(results):
-        # A folder without a gradebook gets none.
+        # Do not make a gradebook in a folder without one.
         pass
     with changing_platforms(results) as book:
         there = platforms.platforms(book)

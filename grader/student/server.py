@@ -61,7 +61,7 @@ class ServerAnswer(msgspec.Struct, frozen=True):
 
 
 def checked_address(text: str) -> str:
-    """Return the address in the form in which it is kept; raises SubmissionError if it is not one."""
+    """Return an address in the form in which it is kept; raises SubmissionError if it is not valid."""
     text = text if "://" in text else f"https://{text}"
     url = urllib.parse.urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
@@ -99,7 +99,7 @@ def keep_server(server: Server) -> Path:
 
 
 def kept_server() -> Server | None:
-    """Return the server that this user signed in at last, or None."""
+    """Return the server of the user's last `grade login`; None if there is none."""
     try:
         return msgspec.json.decode(token_file().read_bytes(), type=Server)
     except FileNotFoundError:
@@ -170,10 +170,10 @@ def points_of(server: Server, student: str, exercise: str) -> StaffPoints:
 
 
 def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
-    """Change the points that were `seen`, and return those afterwards.
+    """Change the points that were `seen`, and return the new ones.
 
     The `change` has the fields of the server's `CorrectionRequest`. If an answer is lost, the request is sent
-    again; it changes nothing twice, since the state is another one then.
+    again, which changes nothing twice: the server refuses it if the points have changed since `seen`.
 
     Raises SubmissionError if the change is impossible, ServerError for anything else.
     """

@@ -444,7 +444,7 @@ KEYS = {
     "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
     "j": KeyBinding("down", "scroll down if the window is small", WatchLoop._down),
     "k": KeyBinding("up", "scroll up again", WatchLoop._up),
-    "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
+    "p": KeyBinding("plot", "plot your code at work, as `grade plot`", WatchLoop._begin_plot),
     "s": KeyBinding(
         "submit",
         "hand in this exercise, with --submit",

@@ -143,7 +143,7 @@ def classroom50_result(entry: Entry, options: Options) -> bytes:
 
 
 def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return who handed in which work, by the runner's variables; raises ExportError if some are missing."""
+    """Return the student and the work, from the runner's variables; raises ExportError if any is missing."""
     given = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
     student = entry.student
     owner = environment.get("OWNER", "").strip() or environment.get("USERNAME", "").strip()
