@@ -1,4 +1,4 @@
-"""A student's checkout may hold modules named as those that our scripts import: none of them is ever run.
+"""A student's checkout may contain modules named like imports of our scripts: none of them runs.
 
 The scripts that run where a student's files are the current folder: those of the action, of the example
 workflows, of a release, of the Gradescope package, and `grade` itself.

@@ -1,4 +1,4 @@
-"""Imports point one way, what runs beside student code knows nothing of judging, and start-up stays light."""
+"""Imports point one way, code beside student code knows nothing of judging, and start-up stays light."""
 
 from __future__ import annotations
 

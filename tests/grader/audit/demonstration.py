@@ -1,4 +1,4 @@
-"""Shows that each attack is a real one: graded inside plain pytest, in one process, it must succeed.
+"""Show that each attack is real: inside plain pytest, in one process, it must succeed.
 
 A program of its own: `python -m tests.grader.audit.demonstration [NAME]...` prints one JSON line for
 each attack. It is what graders elsewhere do: the hidden suite imports the submission into its own process,

@@ -1,4 +1,4 @@
-"""Mutants are mechanical, and what is marked as equivalent is listed no more until its line changes."""
+"""Mutants are mechanical, and a mark as equivalent hides a mutant until its line changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release holds what students may see, and no line of anything else."""
+"""A release contains only lines that students may see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`grade verify` proves a course that is in order, and says in full what is not."""
+"""`grade verify` proves a correct course, and reports every problem of another."""
 
 from __future__ import annotations
 

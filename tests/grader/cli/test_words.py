@@ -1,4 +1,4 @@
-"""Words of the sandbox: they count beside values alone, and replies of another seed show which they are."""
+"""Words of the sandbox count only beside values, and replies of another seed reveal them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stub is what the markers of its solution make of it, or what a release kept: never a student's work."""
+"""A stub is made by the markers of its solution, or kept in a release, and is never a student's work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Junk earns nothing: what answers without an answer scores 0 in every exercise of the course.
+"""Junk earns nothing: an answer without work scores 0 in every exercise of the course.
 
 And whatever an answer is, it is read: no suite is at fault.
 """

@@ -1,4 +1,4 @@
-"""The grading reporter, reproduced from its source, says of our results what the results say."""
+"""The grading reporter, reproduced from its source, shows the right totals of our results."""
 
 from __future__ import annotations
 

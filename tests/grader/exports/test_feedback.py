@@ -1,4 +1,4 @@
-"""What students get back: pages that read well as they are, zips that platforms take, mails."""
+"""Feedback for students: readable pages, zips that platforms accept, mails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden constants that a submission tries to carry out by what it raises, prints, names and warns of."""
+"""A submission cannot carry out hidden constants by exceptions, output, names or warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradebook about a course of one exercise, to which a test adds what it is about."""
+"""A gradebook of a course with one exercise, for tests to add to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradebook without names: of a student the pseudonym alone, the same one everywhere, and a way back."""
+"""A gradebook without names: a student has the same pseudonym everywhere, and staff can resolve it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is told to look at, where the file is not what was asked for."""
+"""The entries for a person to look at, for files other than requested."""
 
 from __future__ import annotations
 

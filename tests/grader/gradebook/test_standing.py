@@ -1,4 +1,4 @@
-"""Which attempt counts for an exercise, in whatever order downloads come, and who handed in nothing."""
+"""The attempt that counts for an exercise, in any order of downloads, and absent students."""
 
 from __future__ import annotations
 

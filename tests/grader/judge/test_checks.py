@@ -1,4 +1,4 @@
-"""The checks of suites: what they accept, what they tell, and that nothing else escapes them."""
+"""The checks of suites: the values they accept, their messages, and no other exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known mistakes are recognized by what tests see of them, in a course and in its package."""
+"""Known mistakes are recognized by the tests' observations, in a course and in its package."""
 
 from __future__ import annotations
 

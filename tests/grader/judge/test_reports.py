@@ -1,4 +1,4 @@
-"""Every way out of a student's code that we know is told before it takes effect; what libraries do is not."""
+"""Every known way out of a student's code is reported before it takes effect, unless a library takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts keep their words apart from the values of a run, and students of a hidden test read the words alone."""
+"""Texts keep words and values apart; students of a hidden test read only the words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warm judge: the newest order wins, and what hangs keeps nobody waiting."""
+"""The warm judge: the newest order wins, and a hanging one delays nobody."""
 
 from __future__ import annotations
 

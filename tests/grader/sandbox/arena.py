@@ -1,4 +1,4 @@
-"""A miniature fork server for the tests of the walls: runs pieces of code, each in a sandbox of its own.
+"""A miniature fork server for the tests of the walls: runs pieces of code, each in its own sandbox.
 
 The source of `_SERVER` runs in a process of its own, inside bubblewrap where asked for, and is fed
 one JSON request a line. It is as small as it can be, so that what holds is the walls' doing and not

@@ -1,4 +1,4 @@
-"""What is forbidden is refused by whatever way it is reached, and does what it always did where it is not."""
+"""Forbidden functions raise however they are reached, and work as usual elsewhere."""
 
 from __future__ import annotations
 

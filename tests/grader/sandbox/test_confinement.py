@@ -1,4 +1,4 @@
-"""What the walls let through, what they bound, what they cost, and that nothing outlives them."""
+"""The permissions, bounds and cost of the walls, and that nothing outlives them."""
 
 from __future__ import annotations
 

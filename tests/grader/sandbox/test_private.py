@@ -1,4 +1,4 @@
-"""Code beside a student's keeps its builtins and its modules, whatever the student's code writes into them."""
+"""Code beside a student's keeps its builtins and its modules, whatever the student's code changes."""
 
 from __future__ import annotations
 

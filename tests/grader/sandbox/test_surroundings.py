@@ -1,4 +1,4 @@
-"""A student's module finds what a program of its own finds, and nothing of the grader's process."""
+"""A student's module has the surroundings of a program, and nothing of the grader's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients ask and are answered: verdicts, places in the queue, and sentences for what is wrong."""
+"""Requests of clients and their answers: verdicts, places in the queue, and sentences about errors."""
 
 from __future__ import annotations
 

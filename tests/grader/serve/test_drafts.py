@@ -1,4 +1,4 @@
-"""Drafts on the server: confirmed means on the disk, the newer tab wins, and a draft is its student's alone."""
+"""Drafts on the server: a confirmed draft is on the disk, the newer tab wins, and drafts are private."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page to write in, in the real browser: by keyboard alone, in two tabs, on a phone, light and dark."""
+"""The editor, in a real browser: only by keyboard, in two tabs, on a phone, light and dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches from an LTI platform that none of us wrote; no forged, stolen or repeated launch lets anybody in."""
+"""Launches from an independent LTI platform; no forged, stolen or repeated launch lets anybody in."""
 
 from __future__ import annotations
 

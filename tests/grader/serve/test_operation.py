@@ -1,4 +1,4 @@
-"""What happens to a server: power cuts, signals, a full disk, a second server; and what its log tells."""
+"""A server meets power cuts, signals, a full disk and a second server; and the contents of its log."""
 
 from __future__ import annotations
 

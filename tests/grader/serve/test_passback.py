@@ -1,4 +1,4 @@
-"""Pass-back of a running server: off until a person turns it on, each state once, and in nobody's way."""
+"""Pass-back of a running server: off until a person turns it on, each change once, delaying nobody."""
 
 from __future__ import annotations
 

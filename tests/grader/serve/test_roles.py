@@ -1,4 +1,4 @@
-"""Who may do what: a matrix of every route and every kind of person, and an assistant's reach."""
+"""Rights: a matrix of every route and every kind of person, and the students of an assistant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staff changes points in a student's page: what is shown and kept, and what happens between two people."""
+"""Staff changes points in a student's page: shown, kept, and checked against another person's change."""
 
 from __future__ import annotations
 

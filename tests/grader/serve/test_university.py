@@ -1,4 +1,4 @@
-"""Signing in at a university: who gets in, and that no forged, stolen or repeated answer lets anybody in."""
+"""Signing in at a university; no forged, stolen or repeated answer lets anybody in."""
 
 from __future__ import annotations
 

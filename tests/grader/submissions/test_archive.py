@@ -1,4 +1,4 @@
-"""Archives of one student: what is found in them, and the one line that each broken one gets."""
+"""Archives of one student: the files found, and one line for each broken archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads of a class as platforms give them: whose is what, in which order, and what is noted."""
+"""Downloads of platforms: the student, the order and the notes of each entry."""
 
 from __future__ import annotations
 

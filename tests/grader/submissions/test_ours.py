@@ -1,4 +1,4 @@
-"""What our commands wrote among the submissions is no student's, by what is in it and not by its name."""
+"""Output of our commands among submissions is no student's, by its contents and not by its name."""
 
 from __future__ import annotations
 

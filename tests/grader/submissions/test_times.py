@@ -1,4 +1,4 @@
-"""When something was handed in: what a list, a time for all and the platform say of it."""
+"""Times of submission: from a list, one time for all, or the platform."""
 
 from __future__ import annotations
 

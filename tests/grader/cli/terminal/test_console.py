@@ -1,4 +1,4 @@
-"""How states, points and paths read on a console, whatever the console is."""
+"""States, points and paths are readable on every console."""
 
 from __future__ import annotations
 

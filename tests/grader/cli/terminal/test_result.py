@@ -1,4 +1,4 @@
-"""The panel of results that no judge made: what is shown, in which order, and what is advised."""
+"""The panel of a result: its contents, their order, and the advice, without a judge."""
 
 from __future__ import annotations
 

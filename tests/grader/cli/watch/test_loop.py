@@ -1,4 +1,4 @@
-"""The loop of `grade watch`, with a real judge and a face that writes down what it is shown."""
+"""The loop of `grade watch`, with a real judge and a screen that records its views."""
 
 from __future__ import annotations
 

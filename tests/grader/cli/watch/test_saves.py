@@ -1,4 +1,4 @@
-"""Saves as editors make them: each one is told once, whatever it looks like on the disk."""
+"""Saves by editors: each is reported once, however it is written to the disk."""
 
 from __future__ import annotations
 

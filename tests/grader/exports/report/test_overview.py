@@ -1,4 +1,4 @@
-"""The class in numbers, against what is computed by hand."""
+"""The figures of a class equal figures computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool that knows what was judged before: tests of bookkeeping have each source judged once."""
+"""A pool that remembers judgments: tests of bookkeeping have each source judged once."""
 
 from __future__ import annotations
 

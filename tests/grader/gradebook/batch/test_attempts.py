@@ -1,4 +1,4 @@
-"""Several downloads into one gradebook, through the real commands: what counts, and which rule was used."""
+"""Several downloads in one gradebook, with the real commands: the attempt that counts, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A class at once, through the real command: scores, resumption, and what needs a person's eye."""
+"""A class at once, with the real command: scores, resumption, and the list of things to look at."""
 
 from __future__ import annotations
 

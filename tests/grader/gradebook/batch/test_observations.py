@@ -1,4 +1,4 @@
-"""What judges see of wrong answers is kept in the user's cache: a class pays for it once."""
+"""Judges keep observations of wrong answers in the user's cache: a class pays for them once."""
 
 from __future__ import annotations
 
