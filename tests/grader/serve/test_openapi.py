@@ -1,4 +1,4 @@
-"""The OpenAPI document agrees with the server: its routes, its answers, and robust to odd requests."""
+"""The OpenAPI document agrees with the server: its routes and answers; and no odd request breaks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server meets power cuts, signals, a full disk and a second server; and the contents of its log."""
+"""A server survives power cuts, signals, a full disk and a second server; and the contents of its log."""
 
 from __future__ import annotations
 
