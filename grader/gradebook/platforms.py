@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -269,6 +269,30 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
             "No launch told where grades go: allow the tool Assignment and Grade Services on the platform, and "
             "launch it there once."
         )
+    return _chosen(found, words)
+
+
+def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
+    """Return a link of the course that tells its names and roles, and its platform.
+
+    `words` are as those of `chosen_link`. Raises SubmissionError unless exactly one course has them all.
+    """
+    known = {(platform.issuer, platform.client_id): platform for platform in platforms(book)}
+    courses = {
+        link.memberships: (known[link.issuer, link.client_id], link)
+        for link in links(book)
+        if link.memberships and (link.issuer, link.client_id) in known
+    }
+    if not courses:
+        raise SubmissionError(
+            "No launch told the names and roles of a course: register the platform with `grade platform add`, "
+            "allow the tool Names and Role Provisioning there, and launch it once."
+        )
+    return _chosen(list(courses.values()), words)
+
+
+def _chosen(found: Sequence[tuple[Platform, Link]], words: str) -> tuple[Platform, Link]:
+    """Return the only link with all these words; raises SubmissionError if there is none, or several."""
     wanted = words.casefold().split()
     fitting = [
         each for each in found if all(word in " ".join(_names(*each)).casefold() for word in wanted)
@@ -279,7 +303,7 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     if len(fitting) == 1:
         return fitting[0]
     lines = "".join(f"\n  {described(*each)}" for each in fitting or found)
-    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link with --link"
+    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link"
     raise SubmissionError(f"{problem}, by words of its platform, course or title:{lines}")
 
 

@@ -35,7 +35,7 @@ from grader.exports.texts import one_line, shortened
 from grader.gradebook import Gradebook
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.tool_key import ToolKey
-from grader.results import Entry
+from grader.results import Entry, StudentInfo
 from grader.student.server import PAUSES_SECONDS
 from grader.submissions.class_list import value_key
 from grader.text import clean
@@ -264,10 +264,9 @@ class Lti:
         if not self._link.memberships:
             return [self._there(user, {}, results) for user in self._users]
         found: dict[str, There] = {}
-        for member in self._members():
+        for member in _students(self._services, self._link):
             user = _text(member, "user_id")
-            if user and _is_student(member):
-                found[user] = self._there(user, member, results)
+            found[user] = self._there(user, member, results)
         return list(found.values())
 
     def student(self, there: There) -> There:
@@ -327,11 +326,6 @@ class Lti:
             return 0.0 if sent is not None and sent.mine.points == 0 else None
         return points * self.worth / out_of if out_of and self.worth else points
 
-    def _members(self) -> Iterator[dict[str, Any]]:
-        what = "a list of members"
-        for page in self._services.listed(self._link.memberships, _Members, _OF_MEMBERS, what):
-            yield from page.members
-
     def _there(
         self,
         user: str,
@@ -339,9 +333,7 @@ class Lti:
         results: Mapping[str, tuple[float | None, tuple[str, ...]]],
     ) -> There:
         points, comments = results.get(user, (None, ()))
-        name = _text(member, "name") or " ".join(
-            filter(None, (_text(member, "given_name"), _text(member, "family_name")))
-        )
+        name = _name(member)
         cells = {
             "student": self._users.get(user, ""),
             "claim": value_key(_text(member, self._platform.claim)),
@@ -350,6 +342,29 @@ class Lti:
         }
         shown = name or self._users.get(user, "")
         return There(user=user, name=shown, cells=cells, points=points, comments=comments)
+
+
+def class_list(
+    platform: Platform, link: Link, key: ToolKey, id_claim: str = "email"
+) -> tuple[list[StudentInfo], list[str]]:
+    """Return the students of a link's course, by Names and Roles, and the names of those without an id.
+
+    A student's id is the member's `id_claim`. By the platform's claim and column, launches find the student.
+
+    Raises PushError if the platform refuses.
+    """
+    services = _Services(clean(one_line(platform.title), 100), platform, link, key)
+    found: dict[str, StudentInfo] = {}
+    without: list[str] = []
+    for member in _students(services, link):
+        email, claim = _text(member, "email").strip(), _text(member, platform.claim).strip()
+        id_ = _text(member, id_claim).strip()
+        if not id_ or id_ in found:
+            without.append(_name(member) or email or _text(member, "user_id"))
+            continue
+        ids = {platform.column: claim} if platform.column not in ("id", "name", "email") else {}
+        found[id_] = StudentInfo(id=id_, name=_name(member), email=email, ids=ids)
+    return [found[id_] for id_ in sorted(found)], without
 
 
 class _Services:
@@ -464,6 +479,21 @@ def _origin(url: str) -> str:
     except ValueError:
         return ""
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def _students(services: _Services, link: Link) -> Iterator[dict[str, Any]]:
+    """Yield the active learners of a link's course, each with its claims."""
+    what = "a list of members"
+    for page in services.listed(link.memberships, _Members, _OF_MEMBERS, what):
+        for member in page.members:
+            if _text(member, "user_id") and _is_student(member):
+                yield member
+
+
+def _name(member: Mapping[str, Any]) -> str:
+    """Return a member's name for people; empty if the platform does not tell it."""
+    parts = (_text(member, "given_name"), _text(member, "family_name"))
+    return _text(member, "name") or " ".join(filter(None, parts))
 
 
 def _text(member: Mapping[str, Any], name: str) -> str:
