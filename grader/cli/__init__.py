@@ -50,9 +50,9 @@ COMMANDS = {
         "platform": ("platform", "Register Canvas, Moodle and other LTI platforms."),
         "personal-data": (
             "personal:personal_data",
-            "Write what is kept about one student to a zip.",
+            "Write the data about one student to a zip.",
         ),
-        "erase": ("personal", "Erase what is kept about one student."),
+        "erase": ("personal", "Erase the data about one student."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {

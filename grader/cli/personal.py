@@ -74,7 +74,7 @@ def erase(results: Path, student: str, yes: bool) -> None:
     if others := beside(results):
         names = ", ".join(path.name for path in others)
         click.echo(
-            f"Not looked into: {clean(names, 1000)}. Delete there what is about the student."
+            f"Not looked into: {clean(names, 1000)}. Delete the data about the student there."
         )
     click.echo(
         "Also look at the class list, policy.toml, comments in corrections.toml, backups, exports and reports."

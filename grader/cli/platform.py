@@ -58,8 +58,8 @@ _MOODLE = {
 @click.option(
     "--claim",
     metavar="CLAIM",
-    help="What the platform tells of a user that must equal --column: email (the default), "
-    "lis_person_sourcedid or another claim.",
+    help="The platform's claim about a user that must equal --column: email (the default), "
+    "lis_person_sourcedid or another.",
 )
 @click.option("--column", metavar="COLUMN", help="The class list's column for --claim; email.")
 @click.option(
@@ -194,7 +194,7 @@ def _add(
     click.echo(f"{clean(known.title)} is {'replaced' if was_there else 'registered'}.")
     if not was_there:
         click.echo(
-            "Next: launch this server from the platform once, which tells where its grades go."
+            "Next: launch this server from the platform once, which gives the addresses for grades."
         )
 
 
@@ -212,7 +212,7 @@ def _remove(results: Path, name: str) -> None:
             many = "Several platforms are" if found else "No platform is"
             raise SubmissionError(f"{many} called {clean(name)!r}. Registered: {names}.")
         platforms.remove_platform(book, found[0].issuer, found[0].client_id)
-    click.echo(f"{clean(found[0].title)} is removed, with all that its launches told.")
+    click.echo(f"{clean(found[0].title)} is removed, with its links and users.")
 
 
 def _write_roster(results: Path, words: str, output: Path | None, id_claim: str) -> None:

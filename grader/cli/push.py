@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     help="With --lti, if there are several links: words of the platform, the course or the link.",
 )
 @shared.assignment_of_results_option
-@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the changes, and send nothing.")
 @click.option("--yes", is_flag=True, help="Send without asking.")
 @click.option(
     "--overwrite",
@@ -94,7 +94,7 @@ def push(
         raise click.UsageError("--link goes with --lti.")
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError(
-            "There is no terminal to ask on: --dry-run shows what would be sent, --yes sends it."
+            "There is no terminal to ask on: --dry-run shows the changes, --yes sends them."
         )
     from grader.exports.push.comparison import Options
 

@@ -121,7 +121,7 @@ def verify(
     if [mutants is not None, words, of_proof].count(True) > 1:
         raise click.UsageError(
             "--mutants (with or without --told), --words, and the proof with --write, --told, --points or "
-            "--worth are a run each: give one of them at a time."
+            "--worth need separate runs: give one of them."
         )
     course = shared.open_course(course_path)
     selected = shared.known_exercises(course, exercises)

@@ -343,7 +343,7 @@ class WatchLoop:
         if handed.source is None:
             self._show(notes=handed.problem, status=_clock())
         elif handed.source == self._sent.get(exercise.id):
-            self._say(f"{exercise.id} is already handed in as it is now")
+            self._say(f"{exercise.id} is already handed in unchanged")
         else:
             self._sent[exercise.id] = handed.source
             self._hand_in(submit, exercise, handed.source)
