@@ -50,7 +50,8 @@ def forge(
 ) -> Iterator[ForgeryReport]:
     """Judge forged replies instead of each solution's; `done` is called for each judgment.
 
-    Passed tests were passed by words: nothing was computed for this run's inputs.
+    Passed tests were passed by words: nothing was computed for this run's inputs. Raises CourseError for an
+    exercise without a solution.
     """
     sources = {}
     for exercise in exercises:

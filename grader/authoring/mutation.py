@@ -439,7 +439,7 @@ def mutate(
     """Judge mutants of each solution, `most` at most; `done` is called for every one of them.
 
     With `told`, mutants are judged to the end, and caught ones are also offered if no message names the
-    mistake.
+    mistake. Raises CourseError for an exercise without a solution.
     """
     for exercise in exercises:
         if not (path := course.solution(exercise)).is_file():

@@ -184,7 +184,7 @@ def _listings(folder: Path) -> list[Path]:
 
 
 def listed(listing: Path, folder: Path) -> dict[str, str]:
-    """Return the files of an earlier release, each with its SHA-256."""
+    """Return the files of an earlier release, each with its SHA-256; raises UsageError."""
     try:
         return msgspec.json.decode(listing.read_bytes(), type=_ReleaseListing).files
     except (OSError, msgspec.DecodeError) as error:

@@ -105,6 +105,7 @@ def verify(
 
     The stub is judged too, although grading recognizes it without a judge. With `write`, the tests that catch
     each wrong answer under each of the `seeds` are written (`grader.course.caught`) before they are checked.
+    Raises CourseError for an exercise without a solution.
     """
     for exercise in exercises:
         if not course.solution(exercise).is_file():

@@ -88,7 +88,7 @@ def token_file() -> Path:
 
 
 def keep_server(server: Server) -> Path:
-    """Keep the token, readable only by this user; return the file."""
+    """Keep the token in a file that only this user can read, and return it; raises GraderError."""
     file = token_file()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def keep_server(server: Server) -> Path:
 
 
 def kept_server() -> Server | None:
-    """Return the server of the user's last `grade login`; None if there is none."""
+    """Return the server of the user's last `grade login`, None if there is none; raises GraderError."""
     try:
         return msgspec.json.decode(token_file().read_bytes(), type=Server)
     except FileNotFoundError:
@@ -111,7 +111,10 @@ def kept_server() -> Server | None:
 
 
 def server_of_workflow(address: str) -> Server | None:
-    """Return the server with a token for this address, in a GitHub workflow with `id-token: write`."""
+    """Return the server with a token for this address, in a GitHub workflow with `id-token: write`.
+
+    None elsewhere. Raises ServerError if GitHub gives no token.
+    """
     url = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", "")
     secret = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "")
     if not url or not secret:

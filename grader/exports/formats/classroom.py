@@ -133,7 +133,10 @@ _REQUIRED = {
 
 
 def classroom50_result(entry: Entry, options: Options) -> bytes:
-    """Return the result for one submission, with identities from the environment."""
+    """Return the result for one submission, with identities from the environment.
+
+    Raises NoVerdict for an unjudged submission, and ExportError if an identity is missing.
+    """
     if unjudged(entry.result):
         raise NoVerdict(
             f"{why_open(entry)} No result.json is written, so that Classroom 50 records an error and no score."
