@@ -120,7 +120,7 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
 
 
 def saving(rows: Rows, course: Course, runs: int) -> None:
-    """Measure from a save to the verdict on the screen of a warm `grade watch`, against a delay nobody notices."""
+    """Measure from a save to the verdict of a warm `grade watch`, against a delay that nobody notices."""
     from bench.watch import save_to_verdict
 
     median, _ = save_to_verdict(course, "glu", 3 * runs)

@@ -153,7 +153,7 @@ class Peer(abc.ABC):
         path.write_text(text)
 
     def run(self, *arguments: str, within: str = ".") -> str:
-        """Run the peer's Python as in an activated environment, without the user's Jupyter; return its output."""
+        """Run the peer's Python as if activated, without the user's Jupyter; return its output."""
         own = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
         # nbgrader starts alembic by its name.
         path = f"{Path(self.python).parent}{os.pathsep}{os.environ['PATH']}"

@@ -196,7 +196,7 @@ def main(students: int, jobs: int, rounds: int) -> None:
         begin = time.perf_counter()
         for number, submission in enumerate(submissions[: few + 1]):
             if number == 1:
-                # The first run pays for the imports. Unless frozen, torch's objects would be in each garbage collection.
+                # The first run paid for the imports. Keep torch's objects out of garbage collection.
                 gc.freeze()
                 begin = time.perf_counter()
             for exercise in course.exercises:
