@@ -120,6 +120,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lineitems: str = ""
     scopes: tuple[str, ...] = ()
     memberships: str = ""
+    # The assignment that the link opens, in the gradebook of a whole course.
+    assignment: str = ""
 
     @property
     def key(self) -> LinkKey:
@@ -311,7 +313,8 @@ def described(platform: Platform, link: Link) -> str:
     """Return a line that describes a link to people."""
     course = clean(link.context_title or link.context) or "a course without a name"
     title = clean(link.resource_title or link.resource) or "no link yet"
-    return f"{clean(platform.title)}: {course}: {title}"
+    part = f" ({clean(link.assignment)})" if link.assignment else ""
+    return f"{clean(platform.title)}: {course}: {title}{part}"
 
 
 def _names(platform: Platform, link: Link) -> tuple[str, ...]:
@@ -319,7 +322,7 @@ def _names(platform: Platform, link: Link) -> tuple[str, ...]:
     return (
         *of_platform,
         *(link.deployment, link.context, link.context_title),
-        *(link.resource, link.resource_title),
+        *(link.resource, link.resource_title, link.assignment),
     )
 
 
@@ -369,9 +372,9 @@ def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
     found = [link for link in links(book) if link.lineitem or link.lineitems]
     # A link without a resource is from Deep Linking.
     found.sort(key=lambda link: (not link.lineitem, not link.resource))
-    courses, kept = set[tuple[str, str, str]](), set[LinkKey]()
+    courses, kept = set[tuple[str, str, str, str]](), set[LinkKey]()
     for link in found:
-        course = link.issuer, link.client_id, link.context
+        course = link.issuer, link.client_id, link.context, link.assignment
         if link.lineitem or course not in courses or link.key in on:
             kept.add(link.key)
         courses.add(course)

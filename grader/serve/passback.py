@@ -226,7 +226,7 @@ def link_rows(
             id=id_of(link),
             platform=platform.title,
             course=link.context_title or link.context,
-            title=link.resource_title or link.resource,
+            title=" / ".join(filter(None, (link.resource_title or link.resource, link.assignment))),
             on=on.get(link.key),
             sent=known(book, link),
             names=names,

@@ -7,6 +7,7 @@ staff. Rounds send nothing about students who handed in nothing: only `grade pus
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
 from grader.gradebook.tables import FILE, explained
 from grader.gradebook.tool_key import made_key
-from grader.results import Entry
+from grader.results import Entry, Status
 from grader.text import number, utc
 
 
@@ -62,9 +63,9 @@ def compared(folder: Path, platform: Platform, link: Link) -> Round:
     """Compare a link's column without sending anything; failures of the platform are in the round."""
     made = Round(made_at=utc(), is_dry=True)
     try:
-        with explained(folder / FILE), Gradebook.open_beside_writer(folder) as book:
+        with explained(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
-            _planned(book, column, _known(book, column), made)
+            _planned(book, column, _known(book, column), made, part=bool(link.assignment))
     except GraderError as error:
         made.error = str(error)
     return made
@@ -86,10 +87,10 @@ def passed_back(
             raise Stopped
 
     try:
-        with explained(folder / FILE), Gradebook.open_beside_writer(folder) as book:
+        with explained(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
             with pushing_beside_writer(folder, column.address) as memory:
-                plan = _planned(book, column, memory.all(), made)
+                plan = _planned(book, column, memory.all(), made, part=bool(link.assignment))
                 if go_on():
                     sent = send(plan, column, memory, told)
                     made.arrived, made.failures = sent.arrived, sent.failures
@@ -102,7 +103,7 @@ def passed_back(
 
 def known(book: Gradebook, link: Link) -> list[Pushed]:
     """Return what was sent to a link's column, sorted by student."""
-    address = Lti.address_of(link, work_of(book))
+    address = Lti.address_of(link, work_of(book, link.assignment))
     found = Memory(book.tables, address).all().values()
     return sorted(found, key=lambda each: each.student)
 
@@ -113,11 +114,26 @@ def _known(book: Gradebook, column: Lti) -> dict[str, Pushed]:
 
 def _column(book: Gradebook, platform: Platform, link: Link) -> Lti:
     users = platforms.users(book, platform.issuer, platform.client_id)
-    return Lti(platform, link, made_key(book.folder), users, work_of(book), book.work_title)
+    work = work_of(book, link.assignment)
+    return Lti(platform, link, made_key(book.folder), users, work, book.work_title)
 
 
-def _planned(book: Gradebook, column: Lti, before: dict[str, Pushed], made: Round) -> Plan:
+def _book_of(folder: Path, link: Link) -> AbstractContextManager[Gradebook]:
+    """Open the gradebook with the exercises that a link opens."""
+    return Gradebook.open_beside_writer(folder, link.assignment)
+
+
+def _is_untouched(entry: Entry) -> bool:
+    """Whether a student handed in nothing of these exercises, and nobody gave points for them."""
+    exercises = entry.result.exercises
+    return all(e.status is Status.NOT_ATTEMPTED and not e.score for e in exercises)
+
+
+def _planned(
+    book: Gradebook, column: Lti, before: dict[str, Pushed], made: Round, *, part: bool
+) -> Plan:
     """Compare, and put the differences into the round."""
+    sent = {each.student for each in before.values()}
     # Points are scaled to the column.
     options = Options(title=book.work_title, out_of=column.worth, absent=False)
     course = 0.0
@@ -126,7 +142,9 @@ def _planned(book: Gradebook, column: Lti, before: dict[str, Pushed], made: Roun
         nonlocal course
         for entry in book.entries():
             course = max(course, entry.result.max_score)
-            yield entry
+            # Who handed in other assignments is not absent, and still has nothing here.
+            if entry.student.id in sent or not (part and _is_untouched(entry)):
+                yield entry
 
     plan = planned(entries(), column, before, options)
     made.notes = list(column.notes)

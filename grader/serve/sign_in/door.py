@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -39,7 +40,7 @@ from grader.serve.sign_in.launch import (
     page_of,
     person_of,
 )
-from grader.serve.sign_in.selection import choices, policy_of
+from grader.serve.sign_in.selection import ASSIGNMENT, choices, policy_of
 from grader.serve.sign_in.sign_in_file import Person
 from grader.serve.turns import Turns
 
@@ -201,7 +202,8 @@ class Door:
                 )
         except Refusal as refusal:
             return self._not_signed_in(refusal)
-        desk, link = self._server.desk, launch.link
+        desk, then = self._server.desk, _page_of(page_of(launch.target, self._server.address))
+        link = msgspec.structs.replace(launch.link, assignment=self._assignment_of(then))
         if launch.selection is not None:
             await desk.answer(lambda desk: desk.keep_launch(link, "", ""))
             return await self._choices(request, launch, launch.selection)
@@ -213,18 +215,23 @@ class Door:
             return self._not_signed_in(refusal)
         student = person.name if person.role is Role.STUDENT else ""
         await desk.answer(lambda desk: desk.keep_launch(link, launch.user, student))
-        then = _page_of(page_of(launch.target, self._server.address))
         origin = launch.platform.origins[link.deployment]
         return await self._signed_in(request, person, origin, HOURS * 3600, then)
+
+    def _assignment_of(self, path: str) -> str:
+        """Return the assignment whose page a path is; empty if it is another page."""
+        known = {ASSIGNMENT + each.id: each.id for each in self._server.course.assignments}
+        return known.get(path, "")
 
     async def _choices(self, request: Request, launch: Launch, selection: Selection) -> Response:
         """Return the page on which a teacher chooses the page for a link."""
         course, address = self._server.course, self._server.address
-        folder, work = await self._server.views.answer(
-            lambda views: (views.book.folder, work_of(views.book))
+        names = ["", *(each.id for each in course.assignments)]
+        folder, works = await self._server.views.answer(
+            lambda views: (views.book.folder, {name: work_of(views.book, name) for name in names})
         )
         made = await self._elsewhere(
-            request, lambda: choices(launch, selection, course, made_key(folder), address, work)
+            request, lambda: choices(launch, selection, course, made_key(folder), address, works)
         )
         page = self._page(
             "select.html",

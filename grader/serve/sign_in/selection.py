@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import secrets
 import urllib.parse
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from grader.course.manifest import Course
+from grader.course.manifest import Course, Exercise
 from grader.exports.push.lti import TAG
 from grader.gradebook.tool_key import ToolKey
 from grader.serve.sign_in.launch import DEEP_LINKING, LAUNCH, LTI, VERSION, Launch, Selection
+
+# The address of an assignment's page goes on with its id.
+ASSIGNMENT = "/assignment/"
 
 
 class Choice(NamedTuple):
@@ -24,17 +28,39 @@ class Choice(NamedTuple):
 
 
 def choices(
-    launch: Launch, selection: Selection, course: Course, key: ToolKey, address: str, work: str
+    launch: Launch,
+    selection: Selection,
+    course: Course,
+    key: ToolKey,
+    address: str,
+    works: Mapping[str, str],
 ) -> list[Choice]:
-    """Return the choices: the whole course, with a column for points, and each exercise, without one.
+    """Return the choices: the whole course and each assignment, with a column, and each exercise, without one.
 
-    `work` is the column's id, by which `grade push --lti` finds it.
+    `works` are the ids of the columns by assignment, and by "" for the whole, by which `grade push --lti` finds
+    them.
     """
-    worth = sum(exercise.points for exercise in course.exercises)
-    title = course.title
-    column = {"label": title, "scoreMaximum": worth, "resourceId": work, "tag": TAG}
+
+    def column(title: str, assignment: str, exercises: Iterable[Exercise]) -> dict[str, Any]:
+        worth = sum(e.points for e in exercises if e.id not in course.extra_credit)
+        work = works[assignment]
+        return {"label": title, "scoreMaximum": worth, "resourceId": work, "tag": TAG}
+
+    assignments = course.assignments if course.assignment is None else ()
     items: list[dict[str, Any]] = [
-        {"title": title, "url": address + LAUNCH, "lineItem": column},
+        {
+            "title": course.title,
+            "url": address + LAUNCH,
+            "lineItem": column(course.title, "", course.exercises),
+        },
+        *(
+            {
+                "title": each.title,
+                "url": address + ASSIGNMENT + each.id,
+                "lineItem": column(each.title, each.id, course.select(each.exercises)),
+            }
+            for each in assignments
+        ),
         *(
             {"title": f"{each.id}: {each.title}", "url": f"{address}/exercise/{each.id}"}
             for each in course.exercises

@@ -11,14 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from grader.exports.push.passback import passed_back
-from grader.gradebook import platforms
+from grader.gradebook import Gradebook, platforms
+from grader.gradebook.facts import AssignmentPart
 from grader.gradebook.platforms import TurnedOn, changing_platforms, turn_on
 from grader.gradebook.tool_key import jwks, made_key
+from grader.results import Status
 from grader.serve import passback
 from grader.serve.passback import PassBack, id_of
+from tests.grader.builders import exercise, result
 from tests.grader.exports.classroom_of_push import CLASS, LtiPushing, School, scores
 from tests.grader.exports.conftest import school
 from tests.grader.exports.platforms import LtiServer, same
@@ -365,3 +369,37 @@ def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: 
     (failure,) = done.failures
     assert failure.startswith(f"s{ADA}: ") and "have just changed" in failure
     assert (platform.grades[ADA], platform.writes, done.arrived) == (1.0, {BOB: 1}, 1)
+
+
+def test_the_link_of_an_assignment_gets_the_points_of_its_exercises(school: School) -> None:
+    school.grade(scores(2))
+    empty = Status.NOT_ATTEMPTED
+    blank = result(
+        exercise(name="task", worth=10.0, status=empty, score=0.0),
+        exercise(name="other", worth=5.0, status=empty, score=0.0),
+    )
+    parts = {
+        name: AssignmentPart(name.title(), (task,))
+        for name, task in (("week1", "task"), ("week2", "other"))
+    }
+    with Gradebook.open_to_write(school.results) as book:
+        book.change(exercises=("task", "other"), blank=blank, assignments=parts)
+    platform = LtiServer(2)
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        link = msgspec.structs.replace(platform.link, assignment="week1")
+        assert passed_back(school.results, platform.registered, link).arrived == 2
+    platform = LtiServer(2)
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        link = msgspec.structs.replace(platform.link, assignment="week2")
+        # Nobody handed in anything of the second week.
+        assert passed_back(school.results, platform.registered, link).arrived == 0
+        school.correct(ADA, exercise="other", points=4.0)
+        done = passed_back(school.results, platform.registered, link)
+        assert [(line.student, line.here) for line in done.lines] == [(f"s{ADA}", "8")]
+        # What was sent once is kept up to date.
+        with Gradebook.open_to_write(school.results) as book:
+            book.correct(replacing=(0,))
+        done = passed_back(school.results, platform.registered, link)
+        assert [(line.student, line.here) for line in done.lines] == [(f"s{ADA}", "0")]
