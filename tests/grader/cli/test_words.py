@@ -51,7 +51,7 @@ def other():
     ("factor", "outcomes", "score"),
     [
         (2, [Outcome.PASSED, Outcome.PASSED, Outcome.PASSED], 10),
-        # What is said of `other` stands alone: no test looks at its values.
+        # Words about `other` count by themselves: no test looks at its values.
         (3, [Outcome.FAILED, Outcome.PASSED, Outcome.PASSED], 1),
     ],
 )

@@ -173,7 +173,7 @@ def test_markers_are_comments_of_their_own() -> None:
     assert not has_markers("def f(:\n    '''")
 
 
-# --- what was handed out, where a student works in exercises/ ---------------------------------------
+# --- the release, where a student works in exercises/ -----------------------------------------------
 
 
 WORK = "def greeting(name: str) -> str:\n    return name\n"

@@ -50,7 +50,7 @@ class School:
         environment: Environment = HERE,
         exercise: str = "task",
     ) -> None:
-        """Keep a verdict of so many points of ten."""
+        """Keep a verdict of these points, of ten."""
         status = Status.PASSED if score == 10 else Status.PARTIAL
         judged = result(status, score, exercise)
         with book.transaction():

@@ -294,7 +294,7 @@ def test_an_honest_answer_passes(answered: Answer, way: str) -> None:
     assert result.output == ""
 
 
-# --- what a probe calls ---------------------------------------------------------------------------
+# --- calls of a probe -----------------------------------------------------------------------------
 
 SCALED = """
 [[exercise.forbidden]]

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
 ]
 
-# Operators that no other test needs: what is forbidden here stays so in this process, and is let through.
+# Operators that no other test needs: once forbidden, they stay wrapped in this process, but pass through.
 OPERATORS = ("aten::logit", "aten::logit_", "aten::mish", "aten::pairwise_distance", "aten::asinh")
 
 

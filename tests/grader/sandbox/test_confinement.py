@@ -35,7 +35,7 @@ def succeeded(outcome: Outcome) -> Any:
     return outcome.value
 
 
-# --- what stands ------------------------------------------------------------------------------
+# --- the walls --------------------------------------------------------------------------------
 
 
 @linux
@@ -154,7 +154,7 @@ def test_elsewhere_it_does_what_it_can(platform: str, system: str, walls: list[s
     assert "or in a Linux virtual machine" in done.stdout
 
 
-# --- what ordinary code needs -------------------------------------------------------------------
+# --- needs of ordinary code ---------------------------------------------------------------------
 
 ORDINARY = {
     "files": """

@@ -48,7 +48,7 @@ def open_editor(view: Chrome, served: Served, exercise: str = "greeting") -> Non
 
 
 def focused(view: Chrome) -> str:
-    """The label or the text of what has the focus, also in the editor."""
+    """Return the label or the text of the focused element, also in the editor."""
     return str(
         view.execute_script(
             "let e = document.activeElement; if (e.shadowRoot) e = e.shadowRoot.activeElement;"

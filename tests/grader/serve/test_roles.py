@@ -42,7 +42,7 @@ WRITE = STUDENTS | MARK
 
 
 class Asked(NamedTuple):
-    """A request of each person to a route, and those who may send it; the others are refused."""
+    """A request of each person to a route, and the people who may send it; the others are refused."""
 
     method: str
     route: str

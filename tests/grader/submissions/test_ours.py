@@ -47,7 +47,7 @@ def gradebook(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def among(gradebook: bytes, zipped: Pack) -> Files:
-    """A class, and beside it what our commands write."""
+    """A class, and beside it the output of our commands."""
     return {
         **CLASS,
         **within("results", {"gradebook.sqlite": gradebook, "results/alice.json": b"{}"}),

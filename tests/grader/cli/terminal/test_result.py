@@ -396,7 +396,7 @@ def test_after_a_server_judged_full_marks_alone_are_done(own: Guide) -> None:
     assert last_line(ended, passed) == "Full marks for every exercise. Well done!"
     failed = [a_test(n) for n in range(1, 12)]
     panel = " ".join(shown(served, exercise(*failed)).split())
-    # Another look at what a server judged is no other hand-in.
+    # Looking again at a server's verdict is not another hand-in.
     assert "`grade submit --status -v` shows all" in panel
     assert panel.endswith("then run `grade submit word_count`.")
 

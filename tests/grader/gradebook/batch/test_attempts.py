@@ -32,7 +32,7 @@ class Term:
         self._folder = folder
 
     def download(self, name: str, files: dict[str, str], at: str = "") -> Path:
-        """What Ada handed in: a folder of folders or, with a time, what Gradescope exports."""
+        """Ada's submission: a folder of folders or, with a time, an export of Gradescope."""
         folder = self._folder / name
         for file, source in files.items():
             path = folder / (f"submission_{name[1:]}" if at else "ada") / file
