@@ -53,6 +53,7 @@ COMMANDS = {
             "Write the data about one student to a zip.",
         ),
         "erase": ("personal", "Erase the data about one student."),
+        "restore": ("restore", "Put a backup of a server's gradebook back."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {
