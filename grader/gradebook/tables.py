@@ -739,7 +739,10 @@ def _compare_code(connection: sqlite3.Connection) -> None:
 def only_writer(
     folder: Path, name: str = _LOCK, busy: str = "Another grading writes to"
 ) -> Iterator[None]:
-    """Hold a lock of the folder, which the OS releases even if this process is killed."""
+    """Hold a lock of the folder, which the OS releases even if this process is killed.
+
+    Raises GraderError, which begins with `busy`, if another process holds it.
+    """
     connection = sqlite3.connect(folder / name, timeout=0, isolation_level=None)
     try:
         try:

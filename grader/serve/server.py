@@ -1,4 +1,4 @@
-"""A server that is open: the course, the threads that hold its gradebook, the judges, and who listens."""
+"""An open server: the course, the threads with its gradebook, the judges, and the listeners."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from grader.gradebook.cluster import ClusterJudges
     from grader.serve.sign_in.university import University
 
-# systemd and Docker wait longer than this before they kill.
+# systemd and Docker wait longer before they kill.
 _STOP_SECONDS = 8.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server serves: a course and the class that hands in, by so many judges at a time.
+    """The settings of a server: a course, the class that hands in, and the number of judges.
 
-    They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
-    `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
-    is a release to work with at home, if there is one. `backups` are made while it runs.
+    The judges run on this machine, or on the Dask cluster at the address `scheduler`. People open the server at
+    its `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The
+    `handout`, if any, is a release to work with at home. `backups` are made while it runs.
     """
 
     course: Course
@@ -60,9 +60,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenServer(NamedTuple):
-    """All that the routes need; so many jobs of an earlier server wait again.
+    """Everything that the routes need, and the number of an earlier server's jobs that wait again.
 
-    `desk` writes to the gradebook, `views` reads for students, `summaries` for the class; `timezone` is that of
+    `desk` writes to the gradebook, `views` reads for students, `summaries` for the class; `timezone` comes from
     the policy.
     """
 
@@ -90,9 +90,9 @@ class OpenServer(NamedTuple):
 
 @contextlib.contextmanager
 def opened(settings: Settings) -> Iterator[OpenServer]:
-    """Everything that a server needs, until it ends; what is being judged then ends or waits again.
+    """Open a server for the block; at its end, running jobs finish or wait again.
 
-    Raises GraderError where another grading writes to the gradebook, or it is that of another course.
+    Raises GraderError if another grading writes to the gradebook, or if it belongs to another course.
     """
     course, results, options = settings.course, settings.results, settings.options
     metrics, hub, questions = Metrics(), Hub(), Questions(course, options)
@@ -145,7 +145,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
 
 
 def _origins(settings: Settings) -> set[str]:
-    """Where sessions may have begun that hold here."""
+    """Return the origins of sessions that are valid here."""
     university = settings.university
     return set() if university is None else {university.sign_in.origin}
 
@@ -166,7 +166,7 @@ def _views(settings: Settings) -> Iterator[Views]:
 
 
 def _judges(settings: Settings) -> LocalPool | ClusterJudges:
-    """The judges of this machine, or of the cluster where one is named."""
+    """Return the judges of this machine, or of the cluster if the settings name one."""
     if not settings.scheduler:
         return LocalPool(settings.course, settings.judges, settings.options)
     # Dask is an extra of its own.

@@ -59,7 +59,7 @@ def in_comment(text: str) -> str:
 
 
 def beginnings(entry: Entry, assignment: str) -> tuple[str, ...]:
-    """Return how feedback of this grader begins, or began before the work had a title."""
+    """Return the possible beginnings of this grader's feedback, with and without a title of the work."""
     return tuple(f"{name}: " for name in (one_line(assignment), entry.result.course.name) if name)
 
 
