@@ -577,7 +577,8 @@ def test_a_discovery_document_that_is_not_the_issuer_s_is_not_followed(
     assert refusal.value.status_code == 503
 
 
-def test_a_session_ends_with_its_rules_its_time_or_a_word_of_staff(
+@pytest.mark.thorough
+def test_a_session_ends_with_its_rules_or_a_word_of_staff(
     serving: Callable[..., Served], issuer: Issuer
 ) -> None:
     served = start(serving(), issuer.address)
@@ -610,16 +611,19 @@ def test_a_session_ends_with_its_rules_its_time_or_a_word_of_staff(
     assert done.exit_code == 0 and "signed out everywhere" in done.output, done.output
     assert visitor.get("/api/standing").status == 401
     assert CliRunner().invoke(main, revoke).exit_code == 2
-    with queue.changing_tokens(served.results) as book:
-        token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)
-        origins = {"here"}
-        assert sessions.holder_of(book, token, origins, 19.9) == queue.Holder(Role.STUDENT, "ada")
-        assert sessions.holder_of(book, token, origins, 20.0) is None
-        assert sessions.holder_of(book, token, {"there"}, 11.0) is None
-        assert sessions.holder_of(book, token[:-1], origins, 11.0) is None
     # Without the university no session holds.
     served.stop()
     served.start()
     assert visitor.get("/api/standing").status == 401
     assert visitor.get("/sign-in/university").status == 404
     assert visitor.get("/sign-in/university/callback").status == 404
+
+
+def test_a_session_ends_with_its_time_and_is_of_its_origin(tmp_path: Path) -> None:
+    with queue.changing_tokens(tmp_path / "results") as book:
+        token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)
+        origins = {"here"}
+        assert sessions.holder_of(book, token, origins, 19.9) == queue.Holder(Role.STUDENT, "ada")
+        assert sessions.holder_of(book, token, origins, 20.0) is None
+        assert sessions.holder_of(book, token, {"there"}, 11.0) is None
+        assert sessions.holder_of(book, token[:-1], origins, 11.0) is None
