@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from grader.cli import main
-from grader.gradebook import queue, sessions
+from grader.gradebook import Gradebook, queue, sessions
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
 from grader.serve.http import Refusal
@@ -620,7 +620,8 @@ def test_a_session_ends_with_its_rules_or_a_word_of_staff(
 
 
 def test_a_session_ends_with_its_time_and_is_of_its_origin(tmp_path: Path) -> None:
-    with queue.changing_tokens(tmp_path / "results") as book:
+    with Gradebook.open_to_write(tmp_path) as book:
+        sessions.prepare(book)
         token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)
         origins = {"here"}
         assert sessions.holder_of(book, token, origins, 19.9) == queue.Holder(Role.STUDENT, "ada")
