@@ -1,4 +1,4 @@
-"""Times of a policy: spans in people's notation, and instants in a time zone.
+"""Times of a policy: durations as people write them, and instants in a time zone.
 
 A local time that a change of the clocks skips or repeats is read as the later of the two possible instants, so
 it makes nobody late.
@@ -6,13 +6,17 @@ it makes nobody late.
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import re
 import zoneinfo
+from typing import NamedTuple
 
 _UNITS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _LONGEST = datetime.timedelta(days=3660)
+_WHOLE_PART = re.compile(r"(\d+)\s*(year|month|week|day)s?\b")
+_MOST_MONTHS = 1200
 
 
 class Span(datetime.timedelta):
@@ -36,12 +40,54 @@ def read_span(text: str) -> Span:
 
 
 def units() -> str:
-    """Return the units of a span in words."""
+    """Return the units of durations, as a list in words."""
     return ", ".join(f"{unit}s" for unit in _UNITS)
 
 
+class Period(NamedTuple):
+    """A duration by the calendar: `2 years`, `18 months`, `90 days`."""
+
+    months: int
+    days: int
+
+    def after(self, time: datetime.datetime) -> datetime.datetime:
+        """Return the time so much later; a month that is too short ends on its last day.
+
+        The last time there is stands for any later one.
+        """
+        years, month = divmod(time.month - 1 + self.months, 12)
+        year = time.year + years
+        if year > datetime.MAXYEAR:
+            return datetime.datetime.max.replace(tzinfo=time.tzinfo)
+        day = min(time.day, calendar.monthrange(year, month + 1)[1])
+        try:
+            return time.replace(year=year, month=month + 1, day=day) + datetime.timedelta(self.days)
+        except OverflowError:
+            return datetime.datetime.max.replace(tzinfo=time.tzinfo)
+
+
+def read_period(text: str) -> Period:
+    """Read a duration by the calendar; raises ValueError with the reason if it cannot be read."""
+    rest = text.strip().lower().replace(",", " ")
+    parts = _WHOLE_PART.findall(rest)
+    if not parts or _WHOLE_PART.sub("", rest).replace("and", "").strip():
+        raise ValueError(f"{text!r} is not a whole number of years, months, weeks or days")
+    months = days = 0
+    for amount, unit in parts:
+        number = int(amount[:9])
+        if unit in ("year", "month"):
+            months += number * (12 if unit == "year" else 1)
+        else:
+            days += number * (7 if unit == "week" else 1)
+    if not months and not days:
+        raise ValueError(f"{text!r} is no time")
+    if months > _MOST_MONTHS or days > _MOST_MONTHS * 30:
+        raise ValueError(f"{text!r} is more than a hundred years")
+    return Period(months, days)
+
+
 def span_words(span: datetime.timedelta) -> str:
-    """Return the span in its two largest units, rounded down: 1 day 3 hours."""
+    """Return a duration in its two largest units, rounded down: 1 day 3 hours."""
     rest, words = int(span.total_seconds()), []
     for unit, seconds in _UNITS.items():
         count, left = divmod(rest, seconds)
@@ -53,7 +99,7 @@ def span_words(span: datetime.timedelta) -> str:
 
 
 def span_text(span: datetime.timedelta) -> str:
-    """Return a span as `read_span` reads it, exactly: 1 day 3 hours 5 seconds."""
+    """Return a duration exactly, in the notation of `read_span`: 1 day 3 hours 5 seconds."""
     rest, words = round(span.total_seconds(), 6), []
     for unit, seconds in _UNITS.items():
         count = rest if unit == "second" else rest // seconds
@@ -65,7 +111,7 @@ def span_text(span: datetime.timedelta) -> str:
 
 
 def read_zone(name: str) -> zoneinfo.ZoneInfo:
-    """Return the time zone of this name; raises ValueError with similar names."""
+    """Return the time zone with this name; raises ValueError with similar names."""
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -83,7 +129,7 @@ def read_zone(name: str) -> zoneinfo.ZoneInfo:
 
 
 def instant(time: datetime.datetime, zone: datetime.tzinfo | None) -> datetime.datetime:
-    """Return the instant of a time, in UTC; a time without an offset is in the zone."""
+    """Return the instant of a time in UTC; a time without an offset is in the `zone`."""
     if time.tzinfo is not None:
         return time.astimezone(datetime.UTC)
     assert zone is not None, "a local time without a zone is refused when the policy is read"
@@ -109,7 +155,7 @@ def oddity(time: datetime.datetime, zone: datetime.tzinfo | None) -> str:
 def _instants(
     time: datetime.datetime, zone: datetime.tzinfo
 ) -> tuple[datetime.datetime, datetime.datetime]:
-    """Return the instants by the offsets before and after a change of the clocks."""
+    """Return the instants of a local time with the offsets before and after a change of the clocks."""
     first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     return first.astimezone(datetime.UTC), second.astimezone(datetime.UTC)
 
@@ -117,7 +163,7 @@ def _instants(
 def extended(
     due: datetime.datetime, by: datetime.timedelta, zone: datetime.tzinfo | None
 ) -> datetime.datetime:
-    """Return a later instant: whole days are by the zone's calendar, so the hour stays; the rest elapses."""
+    """Return a later instant: whole days keep the local time of day, and the rest is elapsed time."""
     days, rest = datetime.timedelta(days=by.days), datetime.timedelta(seconds=by.seconds)
     if zone is None or not days:
         return due + by
@@ -126,7 +172,7 @@ def extended(
 
 
 def submitted(text: str) -> datetime.datetime | None:
-    """Return the instant of `submitted_at`, which is in UTC, None if it is not known."""
+    """Return the instant of a `submitted_at` (in UTC); None if it is unknown."""
     try:
         time = datetime.datetime.fromisoformat(text)
         time = time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
@@ -142,6 +188,6 @@ def local(time: datetime.datetime, zone: datetime.tzinfo | None) -> str:
 
 
 def moment(text: str, timezone: str = "") -> str:
-    """Return a time in ISO 8601 in the class's notation and time zone (else UTC); other text stays."""
+    """Convert a time in ISO 8601 to the class's notation and time zone (else UTC); return other text as is."""
     time = submitted(text)
     return local(time, read_zone(timezone) if timezone else None) if time is not None else text

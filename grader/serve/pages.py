@@ -10,6 +10,7 @@ import asyncio
 import datetime
 import hashlib
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -22,6 +23,7 @@ from grader.exports.report.tally import chapter_cells
 from grader.gradebook import platforms, work
 from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
+from grader.gradebook.retention import passed_words
 from grader.gradebook.times import span_words
 from grader.gradebook.tool_key import jwks
 from grader.judge.scoring import sum_of
@@ -136,13 +138,15 @@ class Pages:
             return RedirectResponse("/class", 303)
         summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        queue, newest, pieces, attention, reach = await self._server.views.answer(
+        now = datetime.datetime.now(datetime.UTC)
+        queue, newest, pieces, attention, reach, retention = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
                 views.last_hour(),
                 views.attention(asker),
                 asker.reach(views.book.students()),
+                passed_words(views.book, now),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -162,6 +166,8 @@ class Pages:
             stuck=self._server.practice.stuck.rows(self._server.course.exercises, reach),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
+            backups=self._server.backups,
+            retention=retention,
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )
@@ -205,6 +211,10 @@ class Pages:
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
+
+    async def assignment(self, request: Request) -> Response:
+        """Go to an assignment on the first page; links in a platform have this address."""
+        return RedirectResponse(f"/#assignment-{quote(request.path_params['assignment'])}", 303)
 
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""
