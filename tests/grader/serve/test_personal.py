@@ -207,6 +207,7 @@ def left_of_ada(results: Path) -> list[tuple[str, bytes]]:
     return [(path.name, sign) for path in files for sign in signs if sign in path.read_bytes()]
 
 
+@pytest.mark.thorough
 def test_the_signs_of_a_student_are_found_before_she_is_erased(results: Path) -> None:
     """Otherwise the test above could not fail."""
     found = {sign for _, sign in left_of_ada(results)}
