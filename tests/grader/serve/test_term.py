@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from selenium.webdriver.common.by import By
-from starlette.requests import Request
 
 from grader.authoring.handout import zipped_release
 from grader.authoring.release import release
 from grader.course.manifest import load_course
-from grader.serve.gate import Gate
-from grader.serve.http import Refusal
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
@@ -163,6 +160,7 @@ def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
     ]
 
 
+@pytest.mark.thorough
 def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
     serving: Serving, work: Path
 ) -> None:
@@ -190,6 +188,7 @@ def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
     assert early.exit_code == 3 and "Week2 opens at" in early.output
 
 
+@pytest.mark.thorough
 def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
     more = 'exam = {hints = false, downloads = false, networks = ["10.1.0.0/16"]}'
     inside = {"X-Forwarded-For": "10.1.2.3"}
@@ -217,6 +216,7 @@ def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
     assert b"hand-in-form" in served.ask("GET", "/", "bob").body
 
 
+@pytest.mark.thorough
 def test_after_the_end_of_an_exam_the_other_files_are_taken(serving: Serving) -> None:
     policy = '[[extension]]\nstudent = "ada"\nexercises = ["word_count"]\nby = "2 days"\n'
     ended = assignment("midterm", ["word_count"], NOW - DAY, NOW - HOUR, "exam = {}")
@@ -232,30 +232,7 @@ def test_after_the_end_of_an_exam_the_other_files_are_taken(serving: Serving) ->
     assert b"This exam ended" in served.ask("GET", "/", "bob").body
 
 
-# --- the gate by itself ---------------------------------------------------------------------------
-
-
-def test_the_gate_opens_at_the_second_that_is_written(tmp_path: Path) -> None:
-    course = load_course(term_course(tmp_path / "course", *WEEKS))
-    now = course.assignments[1].opens_at
-    early, late = (
-        Gate(course, lambda: now - datetime.timedelta(seconds=1)),
-        Gate(course, lambda: now),
-    )
-    assert not early.exists("running_mean") and late.exists("running_mean")
-    assert [e.id for e in early.exercises()] == ["word_count", "greeting"]
-    request = Request({"type": "http", "headers": [], "client": ("192.0.2.1", 1)})
-    with pytest.raises(Refusal, match="Week2 opens at"):
-        early.enter(request, "running_mean")
-    late.enter(request, "running_mean")
-    assert early.why_closed("running_mean") and not late.why_closed("running_mean")
-    assert not early.has_release(["greeting", "running_mean"])
-    assert early.has_release(["greeting"]) and late.has_release(["greeting", "running_mean"])
-    # Served by itself an assignment is open, whatever it says, as its server was started for it.
-    alone = Gate(course.assigned("week2"), lambda: now - DAY)
-    assert alone.exists("running_mean") and not alone.is_term
-
-
+@pytest.mark.thorough
 def test_a_release_is_offered_once_all_of_it_has_opened(serving: Serving, tmp_path: Path) -> None:
     course = load_course(term_course(tmp_path / "course", *WEEKS))
     stubs = course.root / "tests" / "stubs"
