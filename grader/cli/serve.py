@@ -75,6 +75,13 @@ _AT_A_CLUSTER = 16
     type=shared.EXISTING,
     help="Offer this release, which `grade release` wrote, as a download to work at home.",
 )
+@click.option(
+    "--mail",
+    "mail_file",
+    metavar="FILE",
+    type=shared.FILE,
+    help="Mail students their verdicts, answers and changed points, as this TOML file says. See docs/serve.md.",
+)
 @shared.jobs_option
 @shared.scheduler_option
 @click.option(
@@ -98,6 +105,7 @@ def serve(
     sign_in_file: Path | None,
     issuer: str,
     release: Path | None,
+    mail_file: Path | None,
     backup: Path | None,
     scheduler: str | None,
     **options: Any,
@@ -171,6 +179,11 @@ def serve(
         from grader.serve.sign_in.university import University
 
         university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
+    mail = None
+    if mail_file is not None:
+        from grader.exports.mail.mail_file import read_mail_file
+
+        mail = read_mail_file(mail_file, is_for_server=True)
     settings = Settings(
         course=course,
         results=results,
@@ -182,6 +195,7 @@ def serve(
         university=university,
         address=here,
         handout=handout,
+        mail=mail,
     )
 
     def ready(listens_at: str, again: int) -> None:

@@ -12,7 +12,8 @@ requests. `mistakes` groups failures without a sentence, and `similarity` finds 
 gradebook without names, and `term` adds up the gradebooks of a term. `queue` is the part of a server in the
 same file, `drafts` are what students write in its page, and `sessions` are of people who signed in elsewhere.
 `platforms` are LTI platforms with what their launches told, `tool_key` is the key of the server for them, and
-`pushed` is what platforms got. `personal` finds and erases all that is kept about one student.
+`pushed` is what platforms got. `outbox` is what is mailed to students. `personal` finds and erases all that is
+kept about one student.
 """
 
 from grader.gradebook.book import Gradebook

@@ -5,7 +5,7 @@ table of which neither is known is refused, so that nothing of a student stays b
 overwritten (`secure_delete`), and the file is written anew without free pages; the write-ahead log is emptied
 at the end. Copies elsewhere are not reached: `beside` names the files in the same folder that may hold some.
 
-Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed` and `migration`.
+Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed`, `outbox` and `migration`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ _ABOUT_NOBODY = {
     *("platforms", "platform_links", "platform_passback"),
     # Of the tokens of assistants.
     "token_sections",
+    "outbox_kinds",
 }
 # Others' conditions read these, so their rows go last, in this order.
 _LAST = ("requests", "attempts", "students")

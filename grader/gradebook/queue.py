@@ -207,6 +207,11 @@ def newest(book: Gradebook, most: int, students: Collection[str] | None = None) 
     return _handed(book, among, msgspec.json.encode(sorted(students)).decode(), most)
 
 
+def submissions_after(book: Gradebook, number: int) -> list[Submission]:
+    """Return the submissions after the one with this number, the first one first."""
+    return _handed(book, "WHERE number > ? ORDER BY number", number)
+
+
 def _handed(book: Gradebook, which: str, *values: Any) -> list[Submission]:
     query = "SELECT number, id, student, attempt, accepted_at FROM submissions"
     return [Submission(*row) for row in book.tables.connection.execute(f"{query} {which}", values)]

@@ -1,6 +1,7 @@
 """The tables of a gradebook and its file, `gradebook.sqlite`.
 
-All SQL is here, except in `queue`, `drafts`, `platforms`, `pushed`, `personal` and `migration`.
+All SQL is here, except in `queue`, `drafts`, `platforms`, `pushed`, `outbox`, `personal` and
+`migration`.
 
 Rows are read and written as structs, which `book.py` interprets. The file can be read while a grading writes to
 it.

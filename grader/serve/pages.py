@@ -30,6 +30,7 @@ from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
+from grader.serve.mailing import mail_view
 from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
@@ -136,13 +137,14 @@ class Pages:
             return RedirectResponse("/class", 303)
         summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        queue, newest, pieces, attention, reach = await self._server.views.answer(
+        queue, newest, pieces, attention, reach, mail = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
                 views.last_hour(),
                 views.attention(asker),
                 asker.reach(views.book.students()),
+                mail_view(views.book, asker, self._server.mailing),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -162,6 +164,7 @@ class Pages:
             stuck=self._server.practice.stuck.rows(self._server.course.exercises, reach),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
+            mail=mail,
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )

@@ -22,6 +22,7 @@ from grader.serve.exam import ExamDoor
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
+from grader.serve.mailing import Mailing
 from grader.serve.observing import Metrics
 from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
@@ -29,6 +30,7 @@ from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
 
 if TYPE_CHECKING:
+    from grader.exports.mail.mail_file import MailServer
     from grader.gradebook.cluster import ClusterJudges
     from grader.serve.sign_in.university import University
 
@@ -41,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
     `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
-    is a zip to work with at home, if there is one.
+    is a zip to work with at home, if there is one, and `mail` the mail server, if students get mail.
     """
 
     course: Course
@@ -54,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     university: University | None = None
     address: str = ""
     handout: bytes = b""
+    mail: MailServer | None = None
 
 
 class OpenServer(NamedTuple):
@@ -82,6 +85,7 @@ class OpenServer(NamedTuple):
     passback: PassBack
     handout: bytes
     exam: ExamDoor
+    mailing: Mailing
 
 
 @contextlib.contextmanager
@@ -104,6 +108,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         practice = Practice(course, options, hub)
         passback = PassBack(results)
         hub.follow(passback.wake)
+        mailing = Mailing(results, course, settings.mail, settings.address)
+        hub.follow(mailing.wake)
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
@@ -129,11 +135,14 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             passback,
             settings.handout,
             ExamDoor(course),
+            mailing,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
         passback.start()
         stack.callback(passback.close)
+        mailing.start()
+        stack.callback(mailing.close)
         yield server
 
 
