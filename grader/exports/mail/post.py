@@ -49,30 +49,37 @@ class Post:
 
     def send(self, message: EmailMessage) -> None:
         """Send a message once; raises NotTaken, or PostError if the connection is of no more use."""
-        connection = self._connection
         sender, to = (parseaddr(str(message[name]))[1] for name in ("From", "To"))
+        is_given = False
         try:
-            connection.sendmail(sender, [to], message.as_bytes())
-        except smtplib.SMTPRecipientsRefused as error:
-            code, said = error.recipients[to]
-            raise self._not_taken(code, said) from error
-        except smtplib.SMTPDataError as error:
-            raise self._not_taken(error.smtp_code, error.smtp_error) from error
-        except smtplib.SMTPSenderRefused as error:
-            if 400 <= error.smtp_code < 500:
-                raise self._not_taken(error.smtp_code, error.smtp_error) from error
-            words = _words(error.smtp_code, error.smtp_error)
-            raise PostError(f"{self._server.name} refuses the `sender`: {words}") from error
+            code, said = self._connection.mail(sender)
+            if code >= 500:
+                words = _words(code, said)
+                raise PostError(f"{self._server.name} refuses the `sender`: {words}")
+            if code < 400:
+                code, said = self._connection.rcpt(to)
+            if code < 400:
+                is_given = True
+                code, said = self._data(message)
+            if code >= 400 and code != _CLOSING:
+                self._connection.rset()
         except (smtplib.SMTPException, OSError) as error:
             raise PostError(
-                f"{self._server.name} gave no answer to a mail: {_reason(error)}.", is_unclear=True
+                f"{self._server.name} gave no answer to a mail: {_reason(error)}.",
+                is_unclear=is_given,
             ) from error
-
-    def _not_taken(self, code: int, said: bytes | str) -> Exception:
-        words = _words(code, said)
         if code == _CLOSING:
-            return PostError(f"{self._server.name} ended the connection with {code}.")
-        return NotTaken(words, for_good=code >= 500)
+            raise PostError(f"{self._server.name} ended the connection with {code}.")
+        if code >= 400:
+            raise NotTaken(_words(code, said), for_good=code >= 500)
+
+    def _data(self, message: EmailMessage) -> tuple[int, bytes]:
+        try:
+            return self._connection.data(message.as_bytes())
+        except smtplib.SMTPDataError as error:
+            # Not even the beginning of the text was taken.
+            said = error.smtp_error
+            return error.smtp_code, said.encode() if isinstance(said, str) else said
 
 
 @contextlib.contextmanager
