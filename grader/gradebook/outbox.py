@@ -188,10 +188,11 @@ def turned_on(book: Gradebook) -> dict[Kind, int]:
 # --- what is new ------------------------------------------------------------------------------------
 
 
-def notice(book: Gradebook, now: float) -> None:
+def notice(book: Gradebook, now: float, *, corrections: bool = True) -> None:
     """Add the events that happened since the last time, of the kinds that are on.
 
-    Raises CorrectionsError if the file of corrections is not in order.
+    Without `corrections`, their file, which takes longest to read, is known to be as it was. Raises
+    CorrectionsError if it is not in order.
     """
     kinds = turned_on(book)
     if Kind.VERDICTS in kinds:
@@ -206,7 +207,7 @@ def notice(book: Gradebook, now: float) -> None:
             _add_new(book, judged, now)
     if Kind.ANSWERS in kinds:
         _add_new(book, _answers(book), now)
-    if Kind.CHANGES in kinds:
+    if Kind.CHANGES in kinds and corrections:
         _notice_changes(book, now)
 
 

@@ -23,6 +23,7 @@ from grader.exports.mail.letter import Letter, closing, written
 from grader.exports.mail.mail_file import MailServer, is_address
 from grader.exports.mail.post import NotTaken, Post, PostError
 from grader.gradebook import Gradebook, outbox
+from grader.gradebook.corrections_file import corrections_text
 from grader.gradebook.outbox import Counts, Event
 from grader.results import StudentInfo
 from grader.serve.letters import text_about
@@ -58,6 +59,8 @@ class Mailing:
         self._changed = threading.Condition()
         self._is_woken = self._closing = False
         self._failed = 0
+        # The file of corrections at the last look.
+        self._corrections: str | None = None
         # Students to whom the mail server takes nothing now: how often, and when it is asked again.
         self._later: dict[str, tuple[int, float]] = {}
         self.fault = ""
@@ -133,19 +136,14 @@ class Mailing:
     def _round(self) -> float:
         """Find what is new, and send what is due; return the seconds until the next round."""
         with outbox.opened_beside_writer(self._folder) as book:
-            # A mistake in the file of corrections delays no verdict; staff is told.
-            wrong: GraderError | None = None
-            try:
-                outbox.notice(book, time.time())
-            except GraderError as error:
-                wrong = error
+            text = corrections_text(self._folder)
+            outbox.notice(book, time.time(), corrections=text != self._corrections)
+            self._corrections = text
             due, wait = self._due(book)
-            if due:
-                self._send_all(book, due)
-                wait = 0.0 if wrong is None else wait
-            if wrong is not None:
-                raise wrong
-        return wait
+            if not due:
+                return wait
+            self._send_all(book, due)
+        return 0.0
 
     def _due(self, book: Gradebook) -> tuple[list[tuple[StudentInfo, list[Event]]], float]:
         """Return the students to whom a mail is due with its events, and when to look again."""

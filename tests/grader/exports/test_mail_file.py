@@ -9,6 +9,7 @@ import pytest
 
 from grader.exports.mail.mail_file import (
     PASSWORD,
+    MailFile,
     MailFileError,
     is_address,
     read_mail_file,
@@ -106,6 +107,12 @@ def test_a_password_is_one_line_of_ascii(tmp_path: Path, password: str) -> None:
 def test_on_this_machine_nothing_needs_encryption(tmp_path: Path, host: str) -> None:
     text = RIGHT.replace("smtp.example.org", host) + 'security = "none"\n'
     assert read_mail_file(file_in(tmp_path, text)).port == 25
+
+
+@pytest.mark.parametrize("name", MailFile.__struct_fields__)
+def test_every_key_is_explained(name: str) -> None:
+    page = Path(__file__).parents[3] / "docs" / "serve.md"
+    assert f"`{name}`" in page.read_text(encoding="utf-8").partition("\n## Mail\n")[2]
 
 
 def test_one_address_is_an_address() -> None:
