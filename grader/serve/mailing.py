@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ _HOUR_SECONDS = 3600.0
 # A mail that is under way is left to itself: this may be killed at any moment.
 _JOIN_SECONDS = 1.0
 
-NO_ADDRESS = "There is no address in the class list."
+_NO_ADDRESS = "There is no address in the class list."
+_FAULT = "It could not be written, by a fault of the grader; its log has more."
 _BAD_ADDRESS = "This is not an address to which mail can be sent."
 
 
@@ -213,10 +215,18 @@ class Mailing:
         """Write a student's mail; None if there is nothing to tell, or no address to tell it to."""
         assert self._server is not None
         if not is_address(student.email):
-            why = _BAD_ADDRESS if student.email else NO_ADDRESS
+            why = _BAD_ADDRESS if student.email else _NO_ADDRESS
             outbox.refused(book, events, student.email, why)
             return None
-        told = text_about(book, self._course, student, events)
+        try:
+            told = text_about(book, self._course, student, events)
+        except (GraderError, sqlite3.Error):
+            raise
+        except Exception:
+            # No other student waits for it.
+            log.exception("a mail cannot be written")
+            outbox.refused(book, events, student.email, _FAULT)
+            return None
         if told is None:
             outbox.pass_over(book, events)
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import re
 import threading
@@ -15,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
-from grader.course.manifest import load_course
+from grader.course.manifest import Course, load_course
 from grader.exports.mail.mail_file import read_mail_file
 from grader.gradebook import Gradebook, outbox
 from grader.gradebook.corrections import Correction
 from grader.results import StudentInfo, Visibility
-from grader.serve import mailing
+from grader.serve import letters, mailing
 from grader.serve.mailing import Mailing
 from tests.grader.exports.mailbox import OK, QUIET, Mailbox, mail_toml, text_of
 from tests.grader.exports.mailbox import serving as serving_mailbox
@@ -144,6 +145,7 @@ def student_page(served: Served, who: str) -> str:
     return page[start:]
 
 
+@pytest.mark.thorough
 def test_only_what_is_listed_is_mailed_and_nothing_from_before(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
@@ -228,6 +230,7 @@ def test_a_killed_server_loses_no_mail_and_sends_none_twice_that_was_confirmed(
     assert len(rest) == 1 and "3 sent" in page(served)
 
 
+@pytest.mark.thorough
 def test_a_mail_server_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
@@ -251,6 +254,7 @@ def test_a_mail_server_that_hangs_delays_no_hand_in_and_not_the_end_of_the_serve
         goes_on.set()
 
 
+@pytest.mark.thorough
 def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_what_was_missed(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
@@ -263,6 +267,7 @@ def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_wh
     for who in STUDENTS:
         hand_in(served, who)
     until(lambda: "2 students not reached" in page(served), lambda: page(served))
+    arrived(served, mailbox, 1)
     shown = page(served)
     assert "Bob Test (bob), bob@example.org: 550 no <such> user" in shown
     assert "Eve Test (eve), eve at home: This is not an address to which mail can be sent." in shown
@@ -280,6 +285,7 @@ def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_wh
     assert "0 students not reached" in page(served)
 
 
+@pytest.mark.thorough
 def test_a_mail_server_out_of_reach_is_told_to_staff(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
@@ -363,6 +369,7 @@ def test_what_is_refused_for_now_is_tried_again_and_arrives_once(
         assert text_of(message).count("A greeting [of a kind]: 2.5 of 2.5") == 2
 
 
+@pytest.mark.thorough
 def test_more_than_the_limit_waits_for_one_mail_that_has_everything(
     judged: Callable[..., Mailing], mailbox: Mailbox
 ) -> None:
@@ -391,8 +398,6 @@ def waiting_of(folder: Path, student: str) -> list[outbox.Event]:
 
 
 def correction(student: str, points: float) -> Correction:
-    import datetime
-
     return Correction(
         student=student,
         exercise="greeting",
@@ -401,3 +406,23 @@ def correction(student: str, points: float) -> Correction:
         author="ben",
         time=datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC),
     )
+
+
+def test_a_mail_that_cannot_be_written_delays_no_other_student(
+    judged: Callable[..., Mailing], mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = letters.text_about
+
+    def broken(book: Gradebook, course: Course, student: StudentInfo, events: Any) -> Any:
+        if student.id == "ada":
+            raise ZeroDivisionError
+        return written(book, course, student, events)
+
+    monkeypatch.setattr(mailing, "text_about", broken)
+    thread = judged()
+    thread.start()
+    mailbox.wait_for(1, PATIENCE_SECONDS)
+    assert mailbox.addresses() == ["bob@example.org"]
+    with Gradebook.open_beside_writer(thread._folder) as book:
+        (told,) = outbox.counts(book).undelivered
+    assert told.student == "ada" and "fault of the grader" in told.said
