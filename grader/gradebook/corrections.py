@@ -67,7 +67,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def kinds(self) -> list[Kind]:
-        """All kinds that its keys name; a valid correction has one."""
+        """The kinds of its keys; a valid correction has one."""
         changes = [kind for kind in Kind if getattr(self, kind.value) not in (None, "")]
         return [kind for kind in changes if kind is not Kind.COMMENT] or changes
 
@@ -83,9 +83,9 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Corrected(msgspec.Struct, frozen=True):
-    """Points after corrections, a sentence for each reason, and the comments, each on a line.
+    """Points after corrections, a sentence for each reason, and the comments, one a line.
 
-    `final` is true if a person set the points.
+    `final`: a person set the points.
     """
 
     points: float
@@ -99,7 +99,7 @@ def holding(
 ) -> list[Correction]:
     """Return the corrections for a student's exercise, in order.
 
-    A correction for the whole class holds only for judged files, so a student who handed in nothing gets no
+    A correction for the whole class applies only to judged files, so a student who handed in nothing gets no
     points.
     """
     is_judged = result is not None and not result.settled and result.status is not Status.UNJUDGED
@@ -117,14 +117,14 @@ def released(corrections: Iterable[Correction], source: str) -> bool:
 
 
 def about_file(corrections: Iterable[Correction], source: str) -> list[Correction]:
-    """Return the corrections, with only the last mark of the file with this digest, and no other marks."""
+    """Return the corrections without marks, except the last mark of the file with this digest."""
     made = list(corrections)
     last = next((c for c in reversed(made) if c.marked == source != ""), None)
     return [c for c in made if not c.marked or c is last]
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
-    """Return the result with points and status as if dropped tests did not exist and given ones had passed."""
+    """Return the result as if dropped tests did not exist and given tests had passed."""
     names = {test.name for test in result.tests}
     dropped = {correction.drop for correction in corrections} & names
     given = {correction.give for correction in corrections} & names
@@ -146,9 +146,9 @@ def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple
 
 
 def corrected(points: float, worth: float, corrections: Sequence[Correction]) -> Corrected:
-    """Return the points of an exercise of `worth` points after corrections that add or set points.
+    """Apply corrections that add or set points to the points of an exercise worth `worth` points.
 
-    If several set the points, the last one counts, and added points do not.
+    If any set the points, the last one counts, and added points do not.
     """
     final = next((c for c in reversed(corrections) if c.points is not None), None)
     if final is not None and final.points is not None:
@@ -166,7 +166,7 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
 
 
 def on_one_line(comment: str) -> str:
-    """Join the lines of a comment into one, each ended like a sentence."""
+    """Join the lines of a comment into one line, ending each like a sentence."""
     lines = [line.strip() for line in comment.splitlines() if line.strip()]
     ended = [line if line.endswith(_END) else f"{line}." for line in lines[:-1]]
     return " ".join([*ended, *lines[-1:]])
@@ -175,7 +175,7 @@ def on_one_line(comment: str) -> str:
 def outdated(
     corrections: Iterable[Correction], entries: Iterable[Entry]
 ) -> list[tuple[Correction, float]]:
-    """Return the corrections of single students whose judged points have changed since, with these points."""
+    """Return the corrections made for other judged points than the present ones, with the present ones."""
     judged = {
         (entry.student.id, exercise.name): judged_points(exercise)
         for entry in entries
@@ -195,7 +195,7 @@ def outdated(
 
 
 def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> list[Correction]:
-    """Return the corrections without effect, since the exercise no longer has their test.
+    """Return the corrections without effect because the exercise no longer has their test.
 
     `blank` is the result of a student who handed in nothing, with every test of the course.
     """
@@ -211,7 +211,7 @@ def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> li
 def unknown_names(
     corrections: Sequence[Correction], students: Collection[str], exercises: Collection[str]
 ) -> Iterator[str]:
-    """Yield a sentence about each correction with a student or exercise that the gradebook does not have."""
+    """Yield a sentence about each correction for a student or exercise that the gradebook lacks."""
     for place, correction in enumerate(corrections, 1):
         where = f"[[correction]] {place} names"
         if correction.student and correction.student not in students:
@@ -225,7 +225,7 @@ def unknown_names(
 def refuse_pointless(
     correction: Correction, exercise: ExerciseResult, made: Sequence[Correction]
 ) -> None:
-    """Raise SubmissionError for a correction that is impossible, or has no effect beside those `made` before.
+    """Raise SubmissionError for a correction that is impossible, or has no effect after those in `made`.
 
     `exercise` is from a blank result, with all of its tests.
     """
