@@ -1,13 +1,12 @@
-"""The outbox: what is to be mailed to students, and what was; all of it in the gradebook.
+"""The outbox of a gradebook: events to mail to students, and the state of each.
 
-An `Event` is something that a student should hear of: a submission that is judged, an answer to a regrade
-request, points that a person changed, or the feedback of `grade mail`. `notice` finds new events by comparing
-the gradebook with what is known, so none is lost that happened while no server ran or no mail server answered.
-A row has no text: a mail is written from the gradebook when it is sent. Before that, `begin` keeps its
-Message-ID, so a mail that a kill interrupts is sent again under the same id.
+Theory of operation. An `Event` is a judged submission, an answer to a regrade request, or an exercise whose
+points a person changed. `notice` finds new events by comparing the gradebook with the known ones, so no event
+is lost while no server runs or no mail server answers. Rows hold no text: a mail is composed when it is sent.
+`begin` first keeps its id on the disk, so that a mail interrupted by a kill is sent again under the same id.
 
-Only this module has the SQL of these tables. They are made where a gradebook has none, and earlier graders pass
-them over. Functions that write make their own transaction.
+`grade mail` keeps the last feedback of each student in the same table. Only this module has the SQL of these
+tables, which are made if missing. Functions that write make their own transaction.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ CREATE TABLE IF NOT EXISTS outbox (
     about TEXT NOT NULL,            -- a submission, a request and the number of its answer, an exercise
     state TEXT NOT NULL,
     noticed_at REAL NOT NULL,       -- seconds since 1970
-    mail TEXT NOT NULL,             -- the id of the mail that tells of it, empty before the first try
-    address TEXT NOT NULL,          -- to which that was sent
+    mail TEXT NOT NULL,             -- the id of its mail, empty before the first try
+    address TEXT NOT NULL,          -- of that mail
     said TEXT NOT NULL,             -- why it did not arrive
     PRIMARY KEY (student, kind, about)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS outbox_open ON outbox (state) WHERE state IN ('waiting', 'sending');
-CREATE TABLE IF NOT EXISTS outbox_mails (   -- of a server that arrived
+CREATE TABLE IF NOT EXISTS outbox_mails (   -- that a server sent
     mail TEXT PRIMARY KEY,
     student TEXT NOT NULL,
     sent_at REAL NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS outbox_mails_by_student ON outbox_mails (student, sent_at);
-CREATE TABLE IF NOT EXISTS outbox_corrections (     -- that are known, by their digests
+CREATE TABLE IF NOT EXISTS outbox_corrections (     -- the known ones
     student TEXT NOT NULL,                  -- empty for the class
     exercise TEXT NOT NULL,
     digest TEXT NOT NULL,
     count INTEGER NOT NULL,
     PRIMARY KEY (student, exercise, digest)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS outbox_kinds (   -- that are on; verdicts up to the submission `since` are known
+CREATE TABLE IF NOT EXISTS outbox_kinds (   -- the kinds that are on; submissions up to `since` are known
     kind TEXT PRIMARY KEY,
     since INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -66,7 +65,7 @@ _LOCK = "mail.lock"
 
 
 class Kind(enum.Enum):
-    """What a server mails about, by its name in mail.toml."""
+    """The kind of an event; the value is its name in mail.toml."""
 
     VERDICTS = "verdicts"
     ANSWERS = "answers"
@@ -74,7 +73,7 @@ class Kind(enum.Enum):
 
 
 class State(enum.Enum):
-    """The state of an event; one that was `known` before mail was turned on is never sent."""
+    """The state of an event; a `known` one happened before mail was turned on, and is never sent."""
 
     KNOWN = "known"
     WAITING = "waiting"
@@ -84,10 +83,10 @@ class State(enum.Enum):
 
 
 class Event(NamedTuple):
-    """Something that a student should hear of.
+    """News for a student.
 
     `about` is the id of a submission, the numbers of a request and of its answer, or an exercise. `mail` is the
-    id of a mail that may have arrived, empty if there is none.
+    id of a mail about it that may have arrived, else empty.
     """
 
     student: str
@@ -98,7 +97,7 @@ class Event(NamedTuple):
 
 
 class Undelivered(NamedTuple):
-    """A student whom a mail did not reach, and the reason."""
+    """A student whose mail was refused, and the reason."""
 
     student: str
     address: str
@@ -106,7 +105,7 @@ class Undelivered(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The number of mails that arrived, of students whose next mail waits, and those whom none reaches."""
+    """The number of mails sent and of students with waiting events, and the students whose mail was refused."""
 
     sent: int
     waiting: int
@@ -120,7 +119,7 @@ def prepare(book: Gradebook) -> None:
 
 @contextlib.contextmanager
 def opened_beside_writer(folder: Path) -> Iterator[Gradebook]:
-    """Open the gradebook in a folder, in the process of a server, to read it and to write the outbox."""
+    """Open the gradebook of a running server, in its process, to read it and to write the outbox."""
     with opened_to_add(folder / FILE) as tables:
         yield Gradebook(folder, tables)
 
@@ -141,19 +140,19 @@ def mailing(folder: Path, assignment: str | None = None) -> Iterator[Gradebook]:
 
 
 def mail_id(book: Gradebook, *parts: str) -> str:
-    """Return the id of a mail, which is the same for the same parts, and tells nothing of them."""
+    """Return the id of a mail: the same for the same parts, which it does not reveal."""
     text = "\n".join(("mail", *parts))
     return hmac.new(book.facts.secret.encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-# --- what is on -------------------------------------------------------------------------------------
+# --- kinds ------------------------------------------------------------------------------------------
 
 
 def turn_on(book: Gradebook, kinds: Collection[Kind], now: float) -> None:
-    """Mail about these kinds from now on, and about no others.
+    """Mail events of these kinds from now on, and no others.
 
-    A kind that was off begins with what happens from now on. Of a kind that is turned off, nothing waits any
-    more. What could not be delivered waits again if the student has another address now.
+    A kind that was off begins with the events from now on. Waiting events of other kinds are dropped. Refused
+    events wait again if the student has a new address.
     """
     prepare(book)
     before, connection = turned_on(book), book.tables.connection
@@ -185,14 +184,14 @@ def turned_on(book: Gradebook) -> dict[Kind, int]:
     return {Kind(kind): since for kind, since in rows}
 
 
-# --- what is new ------------------------------------------------------------------------------------
+# --- new events -------------------------------------------------------------------------------------
 
 
 def notice(book: Gradebook, now: float, *, corrections: bool = True) -> None:
-    """Add the events that happened since the last time, of the kinds that are on.
+    """Add the new events of the kinds that are on.
 
-    Without `corrections`, their file, which takes longest to read, is known to be as it was. Raises
-    CorrectionsError if it is not in order.
+    Pass `corrections=False` if their file, the slowest to read, is unchanged. Raises CorrectionsError if it is
+    not in order.
     """
     kinds = turned_on(book)
     if Kind.VERDICTS in kinds:
@@ -215,10 +214,8 @@ _New = tuple[str, Kind, str]
 
 
 def _judged(book: Gradebook, since: int) -> tuple[int, list[_New]]:
-    """Return the submissions after this number whose files are all judged.
+    """Return the judged submissions after a number, and the number up to which none is still waiting."""
 
-    Up to the number that is returned, too, no submission waits.
-    """
     judged, open_since = list[_New](), 0
     for handed in queue.submissions_after(book, since):
         states = {*queue.states_of(book, handed.attempt).values()}
@@ -227,7 +224,7 @@ def _judged(book: Gradebook, since: int) -> tuple[int, list[_New]]:
             continue
         if not open_since:
             since = handed.number
-        # Of a submission that newer files replaced there is nothing to tell.
+        # If newer files replaced all of it, there is no verdict.
         if JobState.DONE in states:
             judged.append((handed.student, Kind.VERDICTS, handed.id))
     return since, judged
@@ -242,7 +239,7 @@ def _answers(book: Gradebook) -> list[_New]:
 
 
 def _notice_changes(book: Gradebook, now: float) -> None:
-    """Add an event for each exercise of a student that a new or removed correction touches."""
+    """Add an event for each exercise of a student whose corrections were added or removed."""
     corrections = book.corrections()
     before, after = _known_corrections(book), _counted(corrections)
     if before == after:
@@ -265,7 +262,7 @@ def _notice_changes(book: Gradebook, now: float) -> None:
 
 
 def _touched_by_class(book: Gradebook, exercise: str, made: Correction | None) -> Iterator[str]:
-    """Yield the students whose points a correction for the class changes; all judged ones if it is gone."""
+    """Yield the students whose points a correction for the class changes; all judged ones if it was removed."""
     counts, rules = book.attempt_counts(), book.rules()
     for student in book.students():
         if student.id not in counts:
@@ -305,7 +302,7 @@ def _digest(made: Correction) -> str:
 
 
 def _keep_corrections(book: Gradebook, corrections: Iterable[Correction]) -> None:
-    """Take these corrections as known. Within a transaction."""
+    """Replace the known corrections, within a transaction."""
     connection = book.tables.connection
     connection.execute("DELETE FROM outbox_corrections")
     connection.executemany(
@@ -315,7 +312,7 @@ def _keep_corrections(book: Gradebook, corrections: Iterable[Correction]) -> Non
 
 
 def _add_new(book: Gradebook, events: Sequence[_New], now: float) -> None:
-    """Add events that are not there; without any, no lock is taken."""
+    """Add events that are missing; takes no lock if there are none."""
     find = "SELECT 1 FROM outbox WHERE student = ? AND kind = ? AND about = ?"
     new = [
         (student, kind, about)
@@ -330,7 +327,7 @@ def _add_new(book: Gradebook, events: Sequence[_New], now: float) -> None:
 def _add(
     book: Gradebook, events: Iterable[_New], state: State, now: float, *, again: bool = False
 ) -> None:
-    """Add events, within a transaction; those that are there stay as they are, or with `again` wait again."""
+    """Add events, within a transaction. Existing ones stay as they are, or with `again` wait again."""
     conflict = "NOTHING"
     if again:
         conflict = "UPDATE SET state = excluded.state, noticed_at = excluded.noticed_at, mail = ''"
@@ -340,11 +337,11 @@ def _add(
     )
 
 
-# --- what is sent -----------------------------------------------------------------------------------
+# --- sending ----------------------------------------------------------------------------------------
 
 
 def waiting(book: Gradebook) -> dict[str, list[Event]]:
-    """Return the events that wait by student, oldest first after those of a mail that may have arrived."""
+    """Return the waiting events by student: first those whose mail may have arrived, then the oldest."""
     rows = _rows(
         book,
         "SELECT student, kind, about, noticed_at, mail FROM outbox"
@@ -359,13 +356,13 @@ def waiting(book: Gradebook) -> dict[str, list[Event]]:
 
 
 def begin(book: Gradebook, events: Iterable[Event], mail: str, address: str) -> None:
-    """Keep that a mail about these events is about to be sent; it is on the disk when this returns."""
+    """Keep the id of a mail before it is sent; it is on the disk when this returns."""
     change = "UPDATE outbox SET state = 'sending', mail = ?, address = ?, said = ''"
     _change(book, events, change, mail, address)
 
 
 def arrived(book: Gradebook, events: Sequence[Event], mail: str, now: float) -> None:
-    """Keep that a mail arrived at the mail server."""
+    """Keep that the mail server took a mail."""
     with book.transaction():
         book.tables.connection.execute(
             "INSERT OR REPLACE INTO outbox_mails VALUES (?, ?, ?)", (mail, events[0].student, now)
@@ -374,23 +371,23 @@ def arrived(book: Gradebook, events: Sequence[Event], mail: str, now: float) -> 
 
 
 def refused(book: Gradebook, events: Iterable[Event], address: str, said: str) -> None:
-    """Keep that no mail about these events reaches the address, and why."""
+    """Keep that the address gets no mail about these events, and the reason."""
     change = "UPDATE outbox SET state = 'refused', address = ?, said = ?"
     _change(book, events, change, address, said)
 
 
 def put_back(book: Gradebook, events: Iterable[Event], said: str) -> None:
-    """Let events wait again whose mail certainly did not arrive."""
+    """Let events wait again, because their mail did not arrive."""
     _change(book, events, "UPDATE outbox SET state = 'waiting', mail = '', said = ?", said)
 
 
 def pass_over(book: Gradebook, events: Iterable[Event]) -> None:
-    """Keep that there is nothing to tell of these events any more."""
+    """Drop events about something that no longer exists."""
     _change(book, events, "UPDATE outbox SET state = 'known', mail = ''")
 
 
 def sent_times(book: Gradebook, student: str, since: float, until: float) -> list[float]:
-    """Return the times between two moments at which a mail to a student arrived, oldest first."""
+    """Return the times between two moments at which a student was sent a mail, oldest first."""
     query = (
         "SELECT sent_at FROM outbox_mails WHERE student = ? AND sent_at > ? AND sent_at <= ?"
         " ORDER BY sent_at"
@@ -399,7 +396,7 @@ def sent_times(book: Gradebook, student: str, since: float, until: float) -> lis
 
 
 def counts(book: Gradebook, reach: Collection[str] | None = None) -> Counts:
-    """Count the mails to these students, by default to the class."""
+    """Count the mail to these students, by default to the class."""
     among = "" if reach is None else "AND student IN (SELECT value FROM json_each(?))"
     students = () if reach is None else (msgspec.json.encode(sorted(reach)).decode(),)
     sent = f"SELECT count(*) FROM outbox_mails WHERE true {among}"  # noqa: S608 (ours)
@@ -435,14 +432,14 @@ def _rows(book: Gradebook, query: str, *values: Any) -> list[Any]:
 
 
 class Feedback(NamedTuple):
-    """The last feedback that was mailed to a student, by the id of the mail, and its state."""
+    """The id of the last mail with feedback to a student, and its state."""
 
     mail: str
     state: State
 
 
 def mailed(book: Gradebook, work: str) -> dict[str, Feedback]:
-    """Return the last feedback on a work, an assignment or the course, by student."""
+    """Return the last feedback on a work by student; the work is an assignment, or empty for the course."""
     if not _rows(book, "SELECT 1 FROM sqlite_master WHERE name = 'outbox'"):
         return {}
     query = "SELECT student, mail, state FROM outbox WHERE kind = ? AND about = ?"
@@ -455,7 +452,7 @@ def mailed(book: Gradebook, work: str) -> dict[str, Feedback]:
 def keep_mailed(
     book: Gradebook, student: str, work: str, feedback: Feedback, address: str, now: float
 ) -> None:
-    """Keep the last feedback that was mailed to a student; it is on the disk when this returns."""
+    """Replace the last feedback of a student; it is on the disk when this returns."""
     row = (student, _FEEDBACK, work, feedback.state.value, now, feedback.mail, address, "")
     with book.transaction():
         book.tables.connection.execute(

@@ -1,6 +1,6 @@
-"""The mails that a server writes by itself: what is new to one student, in one text.
+"""The texts of a server's mails: all news for one student in one text.
 
-Everything in them is read from disclosed results, as the student's own page is.
+They are made from disclosed results, like the student's own page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grader.results import Entry, StudentInfo
 from grader.serve.views import Views
 from grader.text import listed, number, utc
 
-# Of the submissions that one mail is about, the newest are shown in full.
+# The newest submissions in a mail are shown in full, and the others counted.
 _SHOWN = 3
 
 
@@ -32,10 +32,8 @@ class Text(NamedTuple):
 def text_about(
     book: Gradebook, course: Course, student: StudentInfo, events: Iterable[Event]
 ) -> Text | None:
-    """Return what is new to a student by these events; None if there is nothing to tell any more.
+    """Return the text about these events; None if the course dropped all of their exercises."""
 
-    That is so if the course dropped the exercise, or a student handed in nothing for it.
-    """
     views, title = Views(book, course), book.work_title
     entry = views.entry(student)
     if entry is None:

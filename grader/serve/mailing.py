@@ -1,9 +1,8 @@
-"""The thread of a server that mails students what is new: verdicts, answers, and points that a person changed.
+"""The thread of a server that mails students verdicts, answers and changed points.
 
-What is to be sent is in the gradebook (`grader.gradebook.outbox`) before it is sent, and that it arrived
-afterwards, so that this may be killed at any moment. A mail that may have arrived is sent again under its old
-Message-ID. The thread has connections of its own, to the gradebook and to the mail server: no hand-in waits for
-a mail.
+The gradebook (`grader.gradebook.outbox`) knows of each mail before and after it is sent, so the server may be
+killed at any moment. A mail that may have arrived is sent again under the same Message-ID. The thread has its
+own connections to the gradebook and to the mail server: no hand-in waits for a mail.
 """
 
 from __future__ import annotations
@@ -32,38 +31,38 @@ from grader.serve.roles import Asker
 
 log = logging.getLogger("grader.serve")
 
-# Between two looks at the gradebook, even if much changes.
+# The least time between two rounds.
 _BETWEEN_SECONDS = 2.0
-# After this time the thread looks for an event that nobody told of.
+# The most time between two rounds: some events wake nobody.
 _IDLE_SECONDS = 15.0
-# If no mail can be sent, and if the mail server takes none to a student now.
+# Before the next try if no mail can be sent, and if the mail server takes none to one student.
 _PAUSES_SECONDS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _LATER_SECONDS = (60.0, 300.0, 900.0, 1800.0, 3600.0)
-# A mail server that takes none to so many students in a row is not asked about the others.
+# After this many students in a row, the others are not tried.
 _MOST_LATER = 3
 _HOUR_SECONDS = 3600.0
-# A mail that is under way is left to itself: this may be killed at any moment.
+# A running mail is not waited for any longer: the thread may be killed at any moment.
 _JOIN_SECONDS = 1.0
 
 _NO_ADDRESS = "There is no address in the class list."
-_FAULT = "It could not be written, by a fault of the grader; its log has more."
+_FAULT = "The mail could not be composed. This is a fault of the grader; its log has more."
 _BAD_ADDRESS = "This is not an address to which mail can be sent."
 
 
 class Mailing:
-    """The thread, from `start` until `close`; without a mail server there is none, and nothing is sent."""
+    """The thread, from `start` until `close`; without a mail server, nothing is sent."""
 
     def __init__(
         self, folder: Path, course: Course, server: MailServer | None, address: str
     ) -> None:
-        """Prepare to mail about the gradebook in a folder; people open the server at its `address`."""
+        """Prepare to mail about the gradebook in a folder; the server's `address` may be empty."""
         self._folder, self._course, self._server, self._address = folder, course, server, address
         self._changed = threading.Condition()
         self._is_woken = self._closing = False
         self._failed = 0
         # The file of corrections at the last look.
         self._corrections: str | None = None
-        # Students to whom the mail server takes nothing now: how often, and when it is asked again.
+        # For students to whom the mail server takes nothing now: the number of tries, and when the next is due.
         self._later: dict[str, tuple[int, float]] = {}
         self.fault = ""
         self._thread = threading.Thread(target=self._work, name="mail", daemon=True)
@@ -74,7 +73,7 @@ class Mailing:
         return self._server is not None
 
     def start(self) -> None:
-        """Keep in the gradebook what is mailed from now on, and start the thread."""
+        """Turn the kinds of the file on and others off, and start the thread."""
         kinds = () if self._server is None else self._server.file.send
         with outbox.opened_beside_writer(self._folder) as book:
             outbox.turn_on(book, kinds, time.time())
@@ -82,7 +81,7 @@ class Mailing:
             self._thread.start()
 
     def close(self) -> None:
-        """Begin no more mails, and end a running one, if that is soon."""
+        """Begin no more mails; a running one may end if it is quick."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -90,7 +89,7 @@ class Mailing:
             self._thread.join(_JOIN_SECONDS)
 
     def wake(self) -> None:
-        """Tell that something may be new; call it from any thread."""
+        """Look for new events soon; call it from any thread."""
         with self._changed:
             self._is_woken = True
             self._changed.notify_all()
@@ -108,7 +107,7 @@ class Mailing:
                 log.error("mail cannot read the gradebook", extra={"fault": type(error).__name__})
                 wait = self._pause()
             except Exception:
-                # The thread goes on, and staff reads that something is wrong.
+                # The thread goes on, and staff sees the fault.
                 log.exception("mail failed")
                 self.fault = "This is a fault of the grader; its log has more."
                 wait = self._pause()
@@ -136,7 +135,7 @@ class Mailing:
     # --- a round ----------------------------------------------------------------------------------
 
     def _round(self) -> float:
-        """Find what is new, and send what is due; return the seconds until the next round."""
+        """Find new events, and send the mails that are due; return the seconds until the next round."""
         with outbox.opened_beside_writer(self._folder) as book:
             text = corrections_text(self._folder)
             outbox.notice(book, time.time(), corrections=text != self._corrections)
@@ -148,7 +147,7 @@ class Mailing:
         return 0.0
 
     def _due(self, book: Gradebook) -> tuple[list[tuple[StudentInfo, list[Event]]], float]:
-        """Return the students to whom a mail is due with its events, and when to look again."""
+        """Return the students with a due mail and its events, and the seconds until the next mail is due."""
         assert self._server is not None
         file, now = self._server.file, time.time()
         due, wait = [], _IDLE_SECONDS
@@ -158,7 +157,7 @@ class Mailing:
                 continue
             _, again_at = self._later.get(name, (0, 0.0))
             events = [event for event in waiting if event.mail == waiting[0].mail]
-            # A clock that was set back makes nobody wait.
+            # If the clock was set back, nobody waits longer.
             ready_at = min(events[0].noticed_at, now) + file.gather.total_seconds()
             if events[0].mail:
                 ready_at = now
@@ -173,7 +172,7 @@ class Mailing:
         return due, wait
 
     def _send_all(self, book: Gradebook, due: Sequence[tuple[StudentInfo, list[Event]]]) -> None:
-        """Send each student's mail over one connection, which is opened for the first one."""
+        """Send each student's mail, all over one connection."""
         assert self._server is not None
         sent = not_now = 0
         with contextlib.ExitStack() as stack:
@@ -193,7 +192,7 @@ class Mailing:
                     not_now = 0 if error.for_good else not_now + 1
                     self._not_taken(book, letter, events, error)
                     if not_now == _MOST_LATER:
-                        # Its words may name a student, and are for no log.
+                        # The server's words may name a student, and this goes to the log.
                         raise PostError(
                             f"{self._server.name} takes no mail now; it answered {error.said[:3]}."
                         ) from error
@@ -212,7 +211,7 @@ class Mailing:
     def _letter(
         self, book: Gradebook, student: StudentInfo, events: Sequence[Event]
     ) -> Letter | None:
-        """Write a student's mail; None if there is nothing to tell, or no address to tell it to."""
+        """Compose a student's mail; None if there is nothing to tell, or no address."""
         assert self._server is not None
         if not is_address(student.email):
             why = _BAD_ADDRESS if student.email else _NO_ADDRESS
@@ -223,8 +222,8 @@ class Mailing:
         except (GraderError, sqlite3.Error):
             raise
         except Exception:
-            # No other student waits for it.
-            log.exception("a mail cannot be written")
+            # Other students get theirs.
+            log.exception("a mail cannot be composed")
             outbox.refused(book, events, student.email, _FAULT)
             return None
         if told is None:
@@ -249,13 +248,13 @@ class Mailing:
         self._later[student] = tries, time.monotonic() + pause
 
 
-# --- what the class page shows ----------------------------------------------------------------------
+# --- the class page ---------------------------------------------------------------------------------
 
 
 class MailView(NamedTuple):
-    """What staff sees of the mail to the students that it reaches, with names; `fault` if none can be sent.
+    """The mail section of the class page; `fault` is the reason if no mail can be sent.
 
-    `without` are students without an address who missed nothing so far.
+    `without` are the students without an address who missed no mail so far.
     """
 
     counts: Counts
@@ -265,7 +264,7 @@ class MailView(NamedTuple):
 
 
 def mail_view(book: Gradebook, asker: Asker, mailing: Mailing) -> MailView | None:
-    """Return what staff sees of the mail; None if it is off."""
+    """Return the mail section for a member of staff; None if mail is off."""
     if not mailing.is_on:
         return None
     students = book.students()

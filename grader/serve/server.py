@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
     `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
-    is a zip to work with at home, if there is one, and `mail` the mail server, if students get mail.
+    is a zip to work with at home, if there is one, and `mail` the mail server, if there is one.
     """
 
     course: Course

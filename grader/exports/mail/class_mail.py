@@ -1,7 +1,7 @@
-"""The feedback of a class by mail: what each student is to get that they did not get yet, and sending it.
+"""Mail a class its feedback: plan the mails that differ from the last ones, and send them.
 
-A student gets the text of the format `mailmerge`. What was sent is in the gradebook, by the id of the mail,
-which is another one if the text or the address is. So a second run sends only what changed.
+The text is that of the format `mailmerge`. The gradebook keeps the id of each student's last mail, a digest of
+text and address. So a second run sends only changed feedback.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from grader.gradebook.outbox import Feedback, State
 from grader.results import Disclosure
 from grader.text import clean
 
-# A mail server that takes none to so many students in a row is not asked about the others.
+# After this many students in a row, the others are not tried.
 _MOST_LATER = 3
 
 
 class Planned(NamedTuple):
-    """A student's mail; one that is not `first` tells of a change since an earlier one."""
+    """A student's mail; `first` is false if there was one before."""
 
     student: str
     letter: Letter
@@ -40,8 +40,8 @@ class Planned(NamedTuple):
 class ClassPlan(msgspec.Struct):
     """The mails to send, and the students who get none.
 
-    `settled` got this text before, and `absent` handed in nothing. `without` have no address, and `left` has
-    sentences about students with an exercise that is not judged.
+    `settled` students have this text already, and `absent` ones handed in nothing. `without` lists students
+    without an address, and `left` has a sentence about each with an unjudged exercise.
     """
 
     mails: list[Planned] = []
@@ -67,9 +67,10 @@ def planned(
     absent: bool = False,
     disclose: Disclosure | None = None,
 ) -> ClassPlan:
-    """Compare the feedback on a work, an assignment or an empty name, with what was mailed; nothing is sent.
+    """Compare the feedback on a work, an assignment or empty for the course, with the last mails.
 
-    With `absent`, students who handed in nothing get a mail, too; with `students`, no others do.
+    With `absent`, students who handed in nothing are included; with `students`, only these are. Nothing is
+    sent.
     """
     plan, before = ClassPlan(), outbox.mailed(book, work)
     for entry in book.entries():
@@ -103,7 +104,7 @@ def send(
 ) -> Sent:
     """Send every mail of a plan; `tell` is called after each one.
 
-    Raises PostError if no more can be sent. What was sent is known then.
+    Raises PostError if no more can be sent; call it again for the rest.
     """
     sent, later = Sent(), 0
     with contextlib.ExitStack() as stack:
@@ -141,7 +142,7 @@ def send(
 
 
 def _send(mail: Planned, book: Gradebook, connection: Post, server: MailServer, work: str) -> None:
-    """Send one mail, and keep what becomes of it."""
+    """Send one mail, and keep its state before and after."""
     student, letter = mail.student, mail.letter
 
     def keep(state: State) -> None:

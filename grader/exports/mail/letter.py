@@ -1,4 +1,4 @@
-"""One mail: plain text with headers that no name or text of a student can add to."""
+"""One mail as plain text; no name or text of a student can add a header."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_SUBJECT = 150
 
 
 class Letter(NamedTuple):
-    """A mail to one address; mails with the same `id` are the same mail, sent again."""
+    """A mail to one address; the same `id` means the same mail, sent again."""
 
     id: str
     to: str
@@ -37,14 +37,14 @@ def written(letter: Letter, mail: MailFile) -> EmailMessage:
     message["Subject"] = one_line(letter.subject)[:_LONGEST_SUBJECT]
     message["Date"] = datetime.datetime.now(datetime.UTC)
     message["Message-ID"] = f"<{letter.id}@{sender.rpartition('@')[2]}>"
-    # No vacation notice answers it (RFC 3834).
+    # Vacation notices do not answer such mails (RFC 3834).
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(_encodable(letter.text), charset="utf-8", cte="quoted-printable")
     return message
 
 
 def closing(mail: MailFile, address: str = "") -> str:
-    """Return the last lines of a letter, with the address of the server if that is known."""
+    """Return the last lines of a letter, with the server's address if known."""
     lines = ["-- "]
     if address:
         lines.append(f"Your page: {address}/")

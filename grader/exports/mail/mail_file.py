@@ -1,4 +1,4 @@
-"""The file of `--mail`: the mail server, the sender, and what is mailed."""
+"""The file of `--mail`: the mail server, the sender, and the kinds of events to mail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXAMPLES = {
     "gather": 'gather = "1 minute"',
     "most_per_hour": "most_per_hour = 10",
 }
-# Letters of ASCII only: not every mail server takes others, and nothing here that could end a line.
+# Only ASCII, since not every mail server takes more.
 _ADDRESS = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@\w+([.-]+\w+)*", re.ASCII)
 _LONGEST_ADDRESS = 254
 _DAY_SECONDS = 86_400.0
@@ -47,11 +47,11 @@ class MailFileError(GraderError):
 
 
 class MailFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file: a mail server, the `sender` of mails, and what a server `send`s by itself.
+    """The file: a mail server, the `sender`, and the kinds of events that a server `send`s.
 
-    With `security` "none", nothing is encrypted; over a network it also needs `allow_plain_text`. A server
-    waits for `gather` after something happened, so that it sends one mail for all that happens until then, and
-    sends a student at most `most_per_hour`: the next mail has everything that came in between.
+    With `security` "none", nothing is encrypted; over a network this needs `allow_plain_text`. A server waits
+    for `gather` after an event, and sends one mail about all events until then. A student gets at most
+    `most_per_hour`; the next mail has all events in between.
     """
 
     host: Text
@@ -174,7 +174,7 @@ def _is_loopback(host: str) -> bool:
 
 def _password_of(mail: MailFile, path: Path) -> str:
     """Return the password without the line break at its end; empty without a user."""
-    # No process that the grader starts needs it.
+    # Processes that the grader starts must not inherit it.
     of_environment = os.environ.pop(PASSWORD, "")
     if not mail.user:
         return ""

@@ -1,8 +1,8 @@
-"""Send mails by SMTP: one connection for several, encrypted unless mail.toml says otherwise.
+"""Send mails by SMTP, several over one connection, encrypted unless mail.toml says otherwise.
 
-A mail that is not taken is `NotTaken`: for good, or only now. Everything that concerns all mails is a
-`PostError`: no connection, no encryption, a wrong password. Its texts are for staff and for the log, and have
-neither a password nor a student's name.
+`NotTaken` is about one mail, which the mail server refused for good or for now. `PostError` is about all: no
+connection, no encryption, a wrong password. Its text is for staff and the log, and contains no password and no
+student's name.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from grader.text import clean
 # Of each answer of the mail server.
 _SECONDS = 30.0
 _LONGEST_SAID = 300
-# The mail server ends the connection with this code.
+# The code with which a mail server ends the connection.
 _CLOSING = 421
 
 
 class PostError(GraderError):
-    """No mail can be sent now. With `is_unclear`, the last one may have arrived all the same."""
+    """No mail can be sent now. With `is_unclear`, the last one may have arrived anyway."""
 
     def __init__(self, text: str, *, is_unclear: bool = False) -> None:
         super().__init__(text)
@@ -34,7 +34,7 @@ class PostError(GraderError):
 
 
 class NotTaken(Exception):
-    """The mail server did not take a mail, with these words; `for_good` if it need not be asked again."""
+    """The mail server refused a mail with these words; do not try again if `for_good`."""
 
     def __init__(self, said: str, *, for_good: bool) -> None:
         super().__init__(said)
@@ -48,7 +48,7 @@ class Post:
         self._connection, self._server = connection, server
 
     def send(self, message: EmailMessage) -> None:
-        """Send a message once; raises NotTaken, or PostError if the connection is of no more use."""
+        """Send a message once; raises NotTaken, or PostError if the connection is no longer usable."""
         sender, to = (parseaddr(str(message[name]))[1] for name in ("From", "To"))
         is_given = False
         try:
@@ -77,7 +77,7 @@ class Post:
         try:
             return self._connection.data(message.as_bytes())
         except smtplib.SMTPDataError as error:
-            # Not even the beginning of the text was taken.
+            # It was refused before its text.
             said = error.smtp_error
             return error.smtp_code, said.encode() if isinstance(said, str) else said
 
