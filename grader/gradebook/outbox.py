@@ -217,8 +217,7 @@ def _judged(book: Gradebook, since: int) -> tuple[int, list[_New]]:
     """Return the judged submissions after a number, and the number up to which none is still waiting."""
 
     judged, open_since = list[_New](), 0
-    for handed in queue.submissions_after(book, since):
-        states = {*queue.states_of(book, handed.attempt).values()}
+    for handed, states in queue.submissions_after(book, since):
         if states & {JobState.WAITING, JobState.RUNNING}:
             open_since = open_since or handed.number
             continue

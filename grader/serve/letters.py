@@ -50,7 +50,7 @@ def text_about(
         return None
     if not unjudged(entry.result):
         points = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
-        blocks.append(f"What counts now, of all exercises: {points}.\n")
+        blocks.append(f"Your points for all exercises now: {points}.\n")
     return Text(f"{one_line(title)}: {_told(submissions, changed)}", "\n".join(blocks))
 
 

@@ -101,7 +101,7 @@ def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(
     text = text_of(message)
     assert "For Ada Test." in text and "https://grade.example.org/" in text
     assert "A greeting [of a kind]: 2.5 of 2.5 points (passed)" in text
-    assert "What counts now, of all exercises:" in text
+    assert "Your points for all exercises now: " in text
     # Of a hidden test no more than its student may read.
     with Gradebook.open_beside_writer(served.results) as book:
         (attempt,) = book.tables.attempts_of("ada")
