@@ -424,5 +424,6 @@ def test_a_mail_that_cannot_be_written_delays_no_other_student(
     mailbox.wait_for(1, PATIENCE_SECONDS)
     assert mailbox.addresses() == ["bob@example.org"]
     with Gradebook.open_beside_writer(thread._folder) as book:
+        until(lambda: outbox.counts(book).undelivered)
         (told,) = outbox.counts(book).undelivered
     assert told.student == "ada" and "fault of the grader" in told.said
