@@ -317,24 +317,22 @@ def test_a_name_adds_no_header(serving: Callable[..., Served], mailbox: Mailbox)
 
 @pytest.fixture
 def judged(serving: Callable[..., Served], mailbox: Mailbox) -> Iterator[Callable[..., Mailing]]:
-    """Makes a thread that mails about a gradebook in which Ada and Bob hand in twice after it is turned on."""
+    """Makes a thread that mails about submissions of Ada and Bob, by default two of each."""
     served = serving().start()
     hand_in(served, "eve")
     served.stop()
     threads: list[Mailing] = []
 
-    def make(**keys: str) -> Mailing:
+    def make(submissions: int = 2, **keys: str) -> Mailing:
         file = mail_toml(
             served.folder, mailbox.port, **{"send": ALL, "gather": '"0 seconds"', **keys}
         )
         server = read_mail_file(file)
-        with outbox.opened_beside_writer(served.results) as book:
-            outbox.turn_on(book, server.file.send, time.time())
         served.start()
-        # The server itself has no mail, and turned it off.
+        # This server has no mail, and has turned everything off.
         with outbox.opened_beside_writer(served.results) as book:
             outbox.turn_on(book, server.file.send, time.time())
-        for number in range(2):
+        for number in range(submissions):
             for who in ("ada", "bob"):
                 hand_in(served, who, marked(number))
         served.stop()
@@ -373,9 +371,12 @@ def test_what_is_refused_for_now_is_tried_again_and_arrives_once(
 def test_more_than_the_limit_waits_for_one_mail_that_has_everything(
     judged: Callable[..., Mailing], mailbox: Mailbox
 ) -> None:
-    thread = judged(most_per_hour="1")
+    thread = judged(submissions=5, most_per_hour="1")
     thread.start()
     mailbox.wait_for(2, PATIENCE_SECONDS)
+    for message in mailbox.messages:
+        assert text_of(message).count("A greeting [of a kind]: 2.5 of 2.5") == 3
+        assert "Before that, 2 submissions were judged" in text_of(message)
     folder = thread._folder
     for number in range(6):
         with Gradebook.open_to_write(folder) as book:
