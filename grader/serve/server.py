@@ -44,8 +44,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     The judges run on this machine, or on the Dask cluster at the address `scheduler`. People open the server at
     its `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The
-    `handout`, if any, is a zip to work with at home, and `mail`, if any, a mail server. `backups` are made while
-    it runs.
+    `handout`, if any, is a zip to work with at home, and `mail`, if any, a mail server. `backups` are made
+    meanwhile.
     """
 
     course: Course
