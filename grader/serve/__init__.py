@@ -16,7 +16,8 @@ A term. `gate` says which exercises students have now, and has the rules of exam
 class list.
 
 Staff. `staff` has the data of their pages, and `claims` the files that people are marking. `passback` sends
-points to platforms; `backups` copies the gradebook on time; `observing` has metrics and the log.
+points to platforms, and `mailing` sends students the `letters` about their work. `backups` copies the gradebook
+on time; `observing` has metrics and the log.
 """
 
 from grader.serve.app import serve
