@@ -46,12 +46,13 @@ def forge(
     forgeries: Sequence[Forgery] = tuple(Forgery),
     *,
     jobs: int = 1,
+    shared: Judges | None = None,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[ForgeryReport]:
     """Judge forged replies instead of each solution's; `done` is called for each judgment.
 
-    Passed tests were passed by words: nothing was computed for this run's inputs. Raises CourseError for an
-    exercise without a solution.
+    The judges are `shared`, or `jobs` new ones. Passed tests were passed by words: nothing was computed for
+    this run's inputs. Raises CourseError for an exercise without a solution.
     """
     sources = {}
     for exercise in exercises:
@@ -60,7 +61,7 @@ def forge(
             raise CourseError(f"{exercise.id!r} has no solution, whose answers could be replayed.")
         sources[exercise.id] = source
     tasks = [(exercise, forgery) for exercise in exercises for forgery in forgeries]
-    with Judges.for_many(course, exercises, jobs) as judges:
+    with Judges.shared_or_new(shared, course, exercises, jobs) as judges:
         judges.start()
 
         def judge(task: tuple[Exercise, Forgery]) -> ForgeryReport:

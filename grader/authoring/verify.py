@@ -99,9 +99,12 @@ def verify(
     jobs: int = 1,
     seeds: int = SEEDS,
     write: bool = False,
+    shared: Judges | None = None,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
-    """Prove the exercises one after the other; `done` is called for every judged module.
+    """Prove the exercises one after the other, with the judges `shared` or `jobs` new ones.
+
+    `done` is called for every judged module.
 
     The stub is judged too, although grading recognizes it without a judge. With `write`, the tests that catch
     each wrong answer under each of the `seeds` are written (`grader.course.caught`) before they are checked.
@@ -111,7 +114,7 @@ def verify(
         if not course.solution(exercise).is_file():
             path = course.solution(exercise)
             raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
-    with Judges.for_many(course, exercises, jobs) as judges:
+    with Judges.shared_or_new(shared, course, exercises, jobs) as judges:
         judges.start()
         provers = (_Prover(course, e, judges, seeds, write, done) for e in exercises)
         # The judges get the next exercise before we look at the results of this one, so none of them waits.

@@ -44,6 +44,7 @@ COMMANDS = {
         "similar": ("similar", "Find alike files in a class."),
         "export": ("export", "Write results in the format of another system."),
         "push": ("push", "Send points and comments to Canvas, Moodle or LTI platforms."),
+        "mail": ("mail", "Mail students their feedback."),
         "term": ("report", "Compute the totals of a term."),
         "package": ("release", "Make an autograder for Gradescope."),
         "serve": ("serve", "Run a server that judges a class's submissions."),

@@ -1,7 +1,8 @@
 """The tables of a gradebook and its file, `gradebook.sqlite`.
 
 Rows are read and written as structs, which `book.py` interprets. The file can be read while a grading writes to
-it. Other modules with SQL are `queue`, `drafts`, `sessions`, `platforms`, `pushed`, `personal` and `migration`.
+it. Other modules with SQL are `queue`, `drafts`, `sessions`, `platforms`, `pushed`, `outbox`, `personal` and
+`migration`.
 """
 
 from __future__ import annotations

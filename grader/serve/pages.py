@@ -32,6 +32,7 @@ from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
+from grader.serve.mailing import mail_view
 from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
@@ -139,7 +140,7 @@ class Pages:
         summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
         now = datetime.datetime.now(datetime.UTC)
-        queue, newest, pieces, attention, reach, retention = await self._server.views.answer(
+        queue, newest, pieces, attention, reach, retention, mail = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
@@ -147,6 +148,7 @@ class Pages:
                 views.attention(asker),
                 asker.reach(views.book.students()),
                 passed_words(views.book, now),
+                mail_view(views.book, asker, self._server.mailing),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -168,6 +170,7 @@ class Pages:
             jumps=list(zip(jumps, queue.clock, strict=True)),
             backups=self._server.backups,
             retention=retention,
+            mail=mail,
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )

@@ -23,6 +23,7 @@ from grader.serve.exam import ExamDoor
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
+from grader.serve.mailing import Mailing
 from grader.serve.observing import Metrics
 from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
@@ -30,6 +31,7 @@ from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
 
 if TYPE_CHECKING:
+    from grader.exports.mail.mail_file import MailServer
     from grader.gradebook.cluster import ClusterJudges
     from grader.serve.sign_in.university import University
 
@@ -42,7 +44,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     The judges run on this machine, or on the Dask cluster at the address `scheduler`. People open the server at
     its `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The
-    `handout`, if any, is a zip to work with at home. `backups` are made while it runs.
+    `handout`, if any, is a zip to work with at home, and `mail`, if any, a mail server. `backups` are made
+    meanwhile.
     """
 
     course: Course
@@ -56,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     handout: bytes = b""
     backups: BackupPlan | None = None
+    mail: MailServer | None = None
 
 
 class OpenServer(NamedTuple):
@@ -85,6 +89,7 @@ class OpenServer(NamedTuple):
     handout: bytes
     exam: ExamDoor
     backups: Backups
+    mailing: Mailing
 
 
 @contextlib.contextmanager
@@ -107,6 +112,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         practice = Practice(course, options, hub)
         passback = PassBack(results)
         hub.follow(passback.wake)
+        mailing = Mailing(results, course, settings.mail, settings.address)
+        hub.follow(mailing.wake)
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
@@ -133,6 +140,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             settings.handout,
             ExamDoor(course),
             Backups(results, settings.backups, metrics.registry),
+            mailing,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
@@ -140,6 +148,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         stack.callback(passback.close)
         server.backups.start()
         stack.callback(server.backups.close)
+        mailing.start()
+        stack.callback(mailing.close)
         yield server
 
 

@@ -159,7 +159,13 @@ def test_a_missing_file_can_be_had_again(clone: Path, terminal: Terminal) -> Non
     terminal.until("Start: open exercises/text/greeting.py, write, and save.")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_signals_end_it_in_order(clone: Path, terminal: Terminal, number: int) -> None:
     terminal.until("q quit")
     save(clone, RIGHT)

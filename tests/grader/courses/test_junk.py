@@ -177,17 +177,20 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    """One judge and one fork server for all of the junk."""
+def course_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
+    """One judge for all of the junk: in `make test` that of the session, which has the imports of SHORT."""
+    if request.config.option.markexpr == "not thorough":
+        yield request.getfixturevalue("judge")
+        return
     with judges(preload=modules_of(COURSE, COURSE.exercises)) as (judge,):
         yield judge
 
 
 @pytest.mark.parametrize(("form", "kind"), CASES)
 @every_exercise
-def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
+def test_junk_earns_nothing(course_judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
     source = junk(exercise, form, JUNK[kind])
-    result = judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
+    result = judge_source(course_judge, COURSE, exercise, source.encode(), GradingOptions()).result
     # Tests that pass without a value earn nothing.
     earning = [test.name for test in result.tests if test.score]
     passed = [test for test in result.tests if test.outcome is Outcome.PASSED]
@@ -200,18 +203,20 @@ def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: s
 # Each order has all of the odd values.
 @pytest.mark.parametrize("seed", range(3))
 @every_exercise
-def test_odd_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
-    result = read(judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed)))
+def test_odd_answers_are_read(course_judge: Judge, exercise: Exercise, seed: int) -> None:
+    result = read(
+        course_judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed))
+    )
     assert result.score == 0.0
 
 
 @pytest.mark.parametrize("seed", range(4))
 @every_exercise
-def test_changed_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
+def test_changed_answers_are_read(course_judge: Judge, exercise: Exercise, seed: int) -> None:
     solution = COURSE.solution(exercise).read_text(encoding="utf-8")
     rate = (0.002, 0.01, 0.05, 0.2)[seed]
     change = CHANGING.replace("{rate}", str(rate)).replace("{seed}", str(seed))
-    read(judge, exercise, solution + change)
+    read(course_judge, exercise, solution + change)
 
 
 def read(judge: Judge, exercise: Exercise, source: str) -> ExerciseResult:

@@ -117,7 +117,7 @@ def test_points_that_are_there_already_are_not_sent_and_ours_from_then_on(canvas
     assert not canvas.platform.comments, done.stderr
 
 
-@pytest.mark.parametrize("write", [1, 3])
+@pytest.mark.parametrize("write", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_a_killed_push_goes_on_without_a_second_comment(push: Pushing, write: int) -> None:
     kill_at(push, write)
     done = push()

@@ -132,7 +132,7 @@ def test_a_loop_costs_what_an_exception_costs(judged: JudgeSource, place: str) -
     scores = []
     for end in ("raise RuntimeError", "while True: pass"):
         bodies = {"built": "pass", "forward": "pass", "flow": "pass", place: end}
-        scores.append(judged(SOURCE.format(**bodies), SUITE, extra=SHARES, seconds=4).result.score)
+        scores.append(judged(SOURCE.format(**bodies), SUITE, extra=SHARES, seconds=2).result.score)
     assert scores == [{"built": 4, "forward": 7.6, "flow": 6}[place]] * 2
 
 

@@ -263,6 +263,7 @@ def test_what_the_code_says_is_never_markup(
     assert html.count("<b>") == 1
 
 
+@pytest.mark.thorough
 def test_the_sample_does_what_it_says() -> None:
     notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells)
