@@ -120,7 +120,7 @@ def test_who_hands_in_something_else_reads_what_is_missing(root: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("damage", ["pack", "setup"])
+@pytest.mark.parametrize("damage", ["pack", pytest.param("setup", marks=pytest.mark.thorough)])
 def test_a_fault_of_ours_leaves_no_score(root: Path, damage: str) -> None:
     shutil.copytree(PLAIN / "solutions", root / "submission", dirs_exist_ok=True)
     (root / "results" / "results.json").write_text('{"score": 20}', encoding="utf-8")
