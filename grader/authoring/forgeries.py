@@ -1,8 +1,8 @@
 """Measure the points that forged replies and forged answers earn in each exercise.
 
-`grade verify --words` judges a solution's answers under another seed. `grade audit --forge` judges several
-kinds of such replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written to earn
-points without doing the work. A line `# honest: 0.15, why` gives the share of the points earned by real work.
+`grade verify --words` judges a solution's answers under another seed. `grade audit --forge` judges more kinds
+of forged replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written to earn points
+without doing the work. A line `# honest: 0.15, why` gives the share of the points earned by real work.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def forge(
     """Judge forged replies instead of each solution's; `done` is called for each judgment.
 
     The judges are `shared`, or `jobs` new ones. Passed tests were passed by words: nothing was computed for
-    this run's inputs.
+    this run's inputs. Raises CourseError for an exercise without a solution.
     """
     sources = {}
     for exercise in exercises:

@@ -108,7 +108,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class MutationReport(msgspec.Struct, frozen=True):
-    """The fates of one exercise's mutants: `made` is their number, `judged` how many were tried."""
+    """The fates of one exercise's mutants: `made` is their number, `judged` the number tried."""
 
     exercise: str
     solution: str
@@ -441,7 +441,7 @@ def mutate(
     """Judge mutants of each solution, `most` at most; `done` is called for every one of them.
 
     The judges are `shared`, or `jobs` new ones. With `told`, mutants are judged to the end, and caught ones are
-    offered, too, if their students would not read which mistake it is.
+    also offered if no message names the mistake. Raises CourseError for an exercise without a solution.
     """
     for exercise in exercises:
         if not (path := course.solution(exercise)).is_file():

@@ -91,16 +91,16 @@ def verify(
 ) -> None:
     """Prove a course, as its author: stubs earn nothing, right answers everything.
 
-    Every wrong answer must be caught by the tests and in the words that it names, and every test
-    must catch one. Exits with 1 if there is a complaint. --write first writes the tests that catch each wrong
-    answer under every seed into a file in tests/wrong. --told prints each wrong answer with the tests that fail
-    and their messages, in the order in which its student reads them. --points prints the share of the points
-    that each keeps, and marks those where a mistake that is not marked as central costs more than a third.
-    --worth prints for each test how many wrong answers fail it, how many fail no other test, and its time in
-    milliseconds. You may delete a test that catches nothing of its own and guards no sentence of the stub.
+    Every wrong answer must be caught by the tests and in the words that it names, and every test must catch
+    one. Exits with 1 if there is a complaint. --write first writes the tests that catch each wrong answer under
+    every seed into a file in tests/wrong. --told prints each wrong answer with the tests that fail and their
+    messages, in the order in which its student reads them. --points prints the share of the points that each
+    keeps, and marks those where a mistake that is not marked as central costs more than a third. --worth prints
+    for each test how many wrong answers fail it, how many fail no other test, and its time in milliseconds. You
+    may delete a test that catches nothing that others miss, and guards no sentence of the stub.
 
-    --mutants does something else. It changes each solution in many places, one at a time, and prints changes
-    that no test sees as entries of the mutants file, to which you add a sentence. Exits with 1 if one of them
+    --mutants is something else. It changes each solution in many places, one at a time, and prints the changes
+    that no test sees as entries of the mutants file, to which you add a sentence. Exits with 1 if any of them
     is not marked as equivalent. With --told, it also prints changes that are caught without naming a mistake,
     which takes longer.
 

@@ -13,7 +13,8 @@ The editor. `exercise` has the texts of its page, `practice` the queue of practi
 where the class is stuck, `drawing` the plots, and `exam` the door to an exam.
 
 Staff. `staff` has the data of their pages, and `claims` the files that people are marking. `passback` sends
-points to platforms; `backups` copies the gradebook on time; `observing` has metrics and the log.
+points to platforms, and `mailing` sends students the `letters` about their work. `backups` copies the gradebook
+on time; `observing` has metrics and the log.
 """
 
 from grader.serve.app import serve

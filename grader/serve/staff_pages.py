@@ -1,4 +1,4 @@
-"""The pages on which staff changes points while the server runs: a student's, and the one to mark files."""
+"""The pages on which staff change points while the server runs: of a student, and for marking files."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from grader.serve.threads import CHANGED, CLASS
 from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
 
-# Of a character of a form twelve bytes, of the texts that a person writes two.
+# A character of a form takes up to twelve bytes; a form has up to two texts by a person.
 _FORM_BYTES = 24 * MOST_CHARACTERS + 4096
-# Of one file, and of one comment.
+# The most comments on one file, and the most characters of a comment.
 _MOST_COMMENTS, _LONGEST_COMMENT = 100, 1000
 _MARK_BYTES = 12 * _MOST_COMMENTS * _LONGEST_COMMENT
-# What a person typed is shown again beside the reason why it was not taken.
+# After these refusals, the page shows the reason beside the text that the person typed.
 _TOLD_IN_PAGE = (409, 422)
 
 
@@ -42,7 +42,7 @@ class StaffPages:
         self._claims = Claims()
 
     async def student(self, request: Request) -> Response:
-        """A student: attempts, what counts and why; and the forms that change points."""
+        """The page of a student: attempts, the points that count and why, and forms to change them."""
         right = Right.MARK if request.method == "POST" else Right.READ
         asker = await self._server.identity.staff(request, right)
         student = request.path_params["student"]
@@ -66,7 +66,7 @@ class StaffPages:
         typed: Mapping[str, str] = {},
         refusal: Refusal | None = None,
     ) -> Response:
-        """The page of a student; where something was not taken, with what the person typed."""
+        """Return the page of a student; after a refusal, with the text that the person typed."""
         view = await self._server.views.answer(
             lambda views: student_view(views.book, asker, student)
         )
@@ -105,7 +105,7 @@ class StaffPages:
     # --- marking by a rubric ----------------------------------------------------------------------
 
     async def mark(self, request: Request) -> Response:
-        """The next file of an exercise to mark, with the rubric; and what the form there does."""
+        """The next file of an exercise to mark, with the rubric; and the answers sent from its form."""
         asker = await self._server.identity.staff(request, Right.MARK)
         exercise = self._exercise(request.path_params["exercise"])
         if request.method == "POST":
@@ -120,11 +120,11 @@ class StaffPages:
     def _next(
         self, asker: Asker, exercise: str, files: Sequence[ListedFile], options: Mapping[str, str]
     ) -> str:
-        """Claim the file to show, empty if none is left: one's own, else the next one that nobody has."""
+        """Claim the file to show: the asker's, else the next free one; return its name, empty for none."""
         after, again = options.get("after", ""), "again" in options
         own = self._claims.own(asker.name, exercise)
         at = next((place for place, file in enumerate(files, 1) if file.name == after), 0)
-        # Again from the beginning for those that were skipped; through all marked ones once.
+        # Skipped files come again from the beginning; with `again`, marked files come once.
         in_turn = files[at:] if again else [*files[at:], *files[:at]]
         in_turn = sorted(in_turn, key=lambda file: file.name != own)
         open_ones = [
@@ -145,7 +145,7 @@ class StaffPages:
         typed: Mapping[str, str] = {},
         refusal: Refusal | None = None,
     ) -> Response:
-        """The page of a file, or of none; where something was not taken, with the person's own answers."""
+        """Return the page of a file, or of none; after a refusal, with the person's own answers."""
         rubric, view = await self._server.summaries.books.answer(
             lambda book: (
                 self._rubric(exercise),
@@ -172,7 +172,7 @@ class StaffPages:
         )
 
     async def _marked(self, request: Request, asker: Asker, exercise: Exercise) -> Response:
-        """Do what a button of the form says, or a key; raises Refusal."""
+        """Answer a button of the form, or its key; raises Refusal."""
         form, options = await form_of(request, _MARK_BYTES), _options_of(request)
         name, seen, what = (form.get(key, "") for key in ("file", "seen", "do"))
         rubric = await self._server.summaries.books.answer(lambda _: self._rubric(exercise))
@@ -182,7 +182,7 @@ class StaffPages:
             view = await self._view(asker, exercise, name)
             other = self._claims.renew(asker.name, exercise.id, name)
             if what in ("skip", "stop") and other:
-                pass  # It is with somebody else: what it has is that person's.
+                pass  # Somebody else marks the file, so these answers are not kept.
             elif other:
                 sentence = f"{other} works on this file now, since you had it for a while without an answer."
                 raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
@@ -230,7 +230,7 @@ class StaffPages:
         raise Refusal(404, "There is no such exercise.")
 
     def _rubric(self, exercise: Exercise) -> Rubric:
-        """Read the rubric of an exercise; raises Refusal if there is none, or it is not in order."""
+        """Read the rubric of an exercise; raises Refusal if there is none, or it has a mistake."""
         try:
             return read_rubric(rubric_of(self._server.course, exercise), exercise.points)
         except UsageError as error:
@@ -249,7 +249,7 @@ def _said(refusal: Refusal | None) -> str:
 
 
 def _points(how: str, text: str) -> dict[str, float]:
-    """Return points that a person typed, to add or to set; none where nothing was typed.
+    """Return the typed points, to add or to set; empty if nothing was typed.
 
     Raises Refusal.
     """
@@ -267,20 +267,20 @@ def _points(how: str, text: str) -> dict[str, float]:
 
 
 def _options_of(request: Request) -> dict[str, str]:
-    """Return the options of the list of files: without names, also marked files, and after which file."""
+    """Return the options of the list of files: hidden names, marked files too, and the last file."""
     query = request.query_params
     return {key: query[key][:100] for key in ("anonymous", "again", "after") if key in query}
 
 
 def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
-    """Return the items and the comments that a form has."""
+    """Return the items and comments of a form."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
     comments = (form.get(f"comment-{number}", "") for number in range(_MOST_COMMENTS))
     return Draft(keys, tuple(clean(text, _LONGEST_COMMENT) for text in comments if text))
 
 
 def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Draft:
-    """Add the comment that a person typed, about a line or about none; raises Refusal for a wrong line."""
+    """Add the typed comment, about a line or the whole file; raises Refusal for a wrong line."""
     line, text = form.get("line", "").strip(), " ".join(form.get("text", "").split())
     if not text:
         return answers

@@ -1,4 +1,4 @@
-"""`grade verify` proves a course that is in order, and says in full what is not."""
+"""`grade verify` proves a correct course, and reports every problem of another."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_release_without_solutions_cannot_be_proved(grade: Grade, clone: Path) -
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
 
 
-# --- what authors get wrong -----------------------------------------------------------------------
+# --- authors' mistakes ----------------------------------------------------------------------------
 
 
 def verified(grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1) -> list[str]:
@@ -340,7 +340,7 @@ def test_mutants_that_the_suites_catch(grade: Grade, clone: Path) -> None:
 def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
     suite = clone / "tests/hidden/text/test_word_count.py"
     replace(suite, '{"a": 2}', 'student.function("word_count")("A a")')
-    # An exercise may stand right behind the option.
+    # An exercise may come right after the option.
     done = grade("verify", "--mutants", "word_count", "--jobs", "1", cwd=clone)
     assert done.stdout.splitlines() == [
         "x word_count: 19 mutants, 18 caught, 0 marked equivalent, 1 unseen",

@@ -50,7 +50,7 @@ class Terminal:
         self.shown = ""
 
     def until(self, pattern: str) -> str:
-        """What was written up to and with what fits this pattern."""
+        """Return the output up to the end of the first match."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not (found := re.search(pattern, self.shown, re.DOTALL)):
             ready, _, _ = select.select([self._ours], [], [], max(end - time.monotonic(), 0))

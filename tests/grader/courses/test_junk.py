@@ -1,6 +1,6 @@
-"""Junk earns nothing: what answers without an answer scores 0 in every exercise of the course.
+"""Junk earns nothing: an answer without work scores 0 in every exercise of the course.
 
-And whatever an answer is, it is read: no suite is at fault.
+Every answer can be read: no suite is at fault.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.judge.run import PROVOKED
 from grader.results import ExerciseResult, Outcome
 
 COURSE = load_course(Path(__file__).parents[3])
-# One with functions, one with a module and one with a probe stand for the others in `make test`.
+# In `make test`, one exercise with functions, one with a module and one with a probe represent the others.
 SHORT = ("glu", "strides", "hooks")
 every_exercise = pytest.mark.parametrize(
     "exercise",
@@ -93,7 +93,7 @@ ODD = {
     "numbers in an array": "import numpy; return numpy.array([1.0, 2.0])",
     "a named tuple": "from collections import namedtuple; return namedtuple('Record', 'shape values')(None, 1)",
 }
-# Behind a right answer: some of what it answers is changed on its way to the judge.
+# A right answer, of which some results are changed on their way to the judge.
 CHANGING = """
 
 def _change(rate, seed):
@@ -191,11 +191,11 @@ def course_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
 def test_junk_earns_nothing(course_judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
     source = junk(exercise, form, JUNK[kind])
     result = judge_source(course_judge, COURSE, exercise, source.encode(), GradingOptions()).result
-    # What holds and has no value to stand on is worth nothing.
+    # Tests that pass without a value earn nothing.
     earning = [test.name for test in result.tests if test.score]
     passed = [test for test in result.tests if test.outcome is Outcome.PASSED]
     assert (earning, result.score, sum(test.max_score for test in passed)) == ([], 0.0, 0.0)
-    # What cannot even be imported proves nothing, and what is told to be unwritten was not replaced.
+    # Failed imports prove nothing, and functions reported as unwritten were not replaced.
     assert "cannot be imported" not in result.message
     assert Outcome.NOT_IMPLEMENTED not in [test.outcome for test in result.tests]
 

@@ -1,4 +1,4 @@
-"""A function that loops costs what one that raises does: each share of an exercise has its own time."""
+"""A function that loops costs no more than one that raises: each share has its own time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every judge has the same clean environment, whoever starts it: a suite stands on its asserts."""
+"""Every judge has the same clean environment, so the asserts of a suite run."""
 
 from __future__ import annotations
 

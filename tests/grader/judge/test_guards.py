@@ -1,4 +1,4 @@
-"""A forbidden operator is seen as it runs, also by who switches the guard off or goes around it."""
+"""A forbidden operator is noticed as it runs, even if code disables or avoids the guard."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_an_honest_answer_passes(answered: Answer, way: str) -> None:
     assert result.output == ""
 
 
-# --- what a probe calls ---------------------------------------------------------------------------
+# --- calls of a probe -----------------------------------------------------------------------------
 
 SCALED = """
 [[exercise.forbidden]]

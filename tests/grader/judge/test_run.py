@@ -17,7 +17,7 @@ from grader.results import Cause, Outcome, Place, Status, TestResult, Visibility
 JudgeSource = Callable[..., Judgment]
 
 
-# Two tests: what the first one meets must not cost the second one anything.
+# Two tests: the first one's fate must not cost the second one points.
 SUITE = '''
 def test_first(student):
     """The first part"""
@@ -142,7 +142,7 @@ def test_a_stack_that_the_code_makes_up_shows_itself_and_no_more(judged: JudgeSo
     )
     first, second = judged(source + SECOND, SUITE, seconds=2).result.tests
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.PASSED)
-    # No function of that name stands there.
+    # There is no function of that name.
     assert "still running line 2, in <module>." in first.message
 
 
@@ -541,7 +541,7 @@ def modes():
 """
     first, second = judged(source, suite).result.tests
     assert first.outcome is Outcome.PASSED
-    # The default dtype is what the module itself set as it was loaded.
+    # The default dtype is the one that the module itself set while loading.
     assert "[True, False, False, False, 0, 'torch.float64']" in second.message
 
 
@@ -626,7 +626,7 @@ def test_changed(student):
     assert (forward.message, changed.message) == ("", "")
 
 
-# Trips over whatever is no dict of lists, and over what differs from draw to draw.
+# Fails on anything but a dict of lists, and on results that differ between draws.
 _TRUSTING = '''
 def test_first(student):
     """The first part"""

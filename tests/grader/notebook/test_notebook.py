@@ -125,7 +125,7 @@ def shown(outputs: Any) -> tuple[str, str]:
 
 
 def error(outputs: Any) -> str:
-    """The last line of what was raised, or what IPython says instead."""
+    """Return the last line of the error, or IPython's own message."""
     raised = [f"{each.ename}: {each.evalue}" for each in outputs if each.output_type == "error"]
     said = [each.text for each in outputs if each.output_type == "stream"]
     return "\n".join(raised + said)

@@ -32,7 +32,7 @@ CLAIM = "https://purl.imsglobal.org/spec/lti-ags/claim/endpoint"
 
 
 class Site:
-    """The platform, and what stands in its database."""
+    """The platform and the contents of its database."""
 
     def __init__(self, folder: Path, told: dict[str, Any]) -> None:
         self.folder, self.told = folder, told

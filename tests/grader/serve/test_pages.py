@@ -56,7 +56,7 @@ ENDS = {
     "Reset": ("handed out",),
 }
 _FIELDS = "textarea, input:not([type=hidden], [type=checkbox])"
-# Each page, and the buttons that each of those who may read it finds there.
+# Each page, and the buttons that each of its readers finds there.
 BUTTONS = {
     "/": {"": ["Sign in"], "ada": ["Hand in", "Ask", "Sign out"]},
     "/exercise/greeting": {
@@ -146,7 +146,7 @@ def buttons(view: Chrome) -> dict[str, WebElement]:
 
 
 def press(view: Chrome, served: Served, label: str, file: Path) -> None:
-    """Fill in what the form of a button asks for, press it, and wait for the page that follows."""
+    """Fill in the form of a button, press it, and wait for the next page."""
     page = view.find_element(By.TAG_NAME, "html")
 
     def is_pressed(view: Chrome) -> bool:

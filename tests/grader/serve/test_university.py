@@ -1,4 +1,4 @@
-"""Signing in at a university: who gets in, and that no forged, stolen or repeated answer lets anybody in."""
+"""Signing in at a university; no forged, stolen or repeated answer lets anybody in."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_staff_is_known_by_a_list_or_by_a_claim(
         {"email": {"value": ADA}},
         {"email": True},
         {"email": ADA, "email_verified": False},
-        # What lower case makes of other alphabets is not what another person is called.
+        # Lower case of other alphabets must not match another person's name.
         {"email": "ada@example.org".replace("a", "\N{FULLWIDTH LATIN SMALL LETTER A}")},
         {"email": "mallory@example.org", "groups": ["ml-staff-of-others", {"ml-staff": 1}]},
         {"email": "mallory@example.org", "groups": 5},
