@@ -136,6 +136,7 @@ def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
     assert platform.written == 2
 
 
+@pytest.mark.thorough
 def test_a_killed_server_goes_on_and_sends_no_state_twice(
     linked: Served, platform: LtiServer
 ) -> None:
