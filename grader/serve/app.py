@@ -27,6 +27,7 @@ from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
 from grader.serve.sign_in.door import CALLBACK, Door
+from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")
@@ -40,7 +41,9 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages, staff: StaffPages, door: Door) -> list[Route]:
+def routes(
+    api: Api, pages: Pages, staff: StaffPages, door: Door, programs: StaffApi
+) -> list[Route]:
     """Every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -62,6 +65,8 @@ def routes(api: Api, pages: Pages, staff: StaffPages, door: Door) -> list[Route]
         Route("/api/staff/me", api.me),
         Route("/api/staff/corrections", api.points),
         Route("/api/staff/corrections", api.correct, methods=["POST"]),
+        Route("/api/staff/extensions", programs.extensions),
+        Route("/api/staff/extensions", programs.extend, methods=["POST"]),
         Route("/healthz", api.health),
         Route("/metrics", api.metrics),
         Route("/", pages.home),
@@ -117,7 +122,7 @@ def _application(server: OpenServer) -> Starlette:
     known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
     errors = (*known, Exception)
     return Starlette(
-        routes=routes(api, pages, staff, door),
+        routes=routes(api, pages, staff, door, StaffApi(server)),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )

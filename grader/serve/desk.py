@@ -9,6 +9,7 @@ waits again when the server starts. Nothing here is safe for threads: one thread
 from __future__ import annotations
 
 import contextlib
+import datetime
 import logging
 import math
 import sys
@@ -22,9 +23,19 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, marking, platforms, queue, sessions
+from grader.gradebook import (
+    Attempt,
+    Gradebook,
+    drafts,
+    extending,
+    marking,
+    platforms,
+    queue,
+    sessions,
+)
 from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
 from grader.gradebook.anonymous import student_of
+from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange, Draft
 from grader.gradebook.intake import (
     Asking,
@@ -143,6 +154,9 @@ class Desk:
                 self._refuse_other_files(earlier, handed_in)
                 return earlier
             now = self._clock()
+            # Its extensions are in a file: a person's mistake there is no reason to refuse work.
+            with contextlib.suppress(CorrectionsError):
+                self._policy = book.policy
             self._refuse_after_exam(student, handed_in, now)
             self._refuse_too_often(student, handed_in, now)
             found = submissions.Attempt(
@@ -314,6 +328,63 @@ class Desk:
             raise Refusal(422, "There is no such change of points.")
         with _refusing():
             self._book.correct(replacing=(made[0][0],))
+
+    def extend(
+        self,
+        asker: Asker,
+        student: str,
+        name: str,
+        seen: str,
+        *,
+        until: datetime.datetime,
+        reason: str,
+    ) -> None:
+        """Give a student more time for an exercise, for those of an assignment, or with an empty name for all.
+
+        It is on the disk when this returns. Raises Refusal if the extensions or due times are others than those
+        that were `seen`, and if the extension is not possible.
+        """
+        info = self._reached(asker, student, NO_STUDENT)
+        with _refusing():
+            exercises = extending.exercises_named(self._book, name)
+            self._refuse_extended(info, seen)
+            made = extending.new_extension(
+                self._book, info, exercises, until=until, reason=reason, author=asker.name
+            )
+            self._book.extend(made)
+        self._queue_unjudged(info)
+
+    def take_extension_back(self, asker: Asker, student: str, seen: str, number: int) -> None:
+        """Remove an extension, by its number from 0 among the student's in the state that was `seen`.
+
+        Raises Refusal, as `extend` does, and if there is none by that number.
+        """
+        info = self._reached(asker, student, NO_STUDENT)
+        self._refuse_extended(info, seen)
+        given = extending.extensions_of(self._book, student)[number : number + 1]
+        if not given:
+            raise Refusal(422, "There is no such extension.")
+        with _refusing():
+            self._book.extend(removing=(given[0][0],))
+        self._queue_unjudged(info)
+
+    def _refuse_extended(self, student: StudentInfo, seen: str) -> None:
+        if extending.state_of(self._book, student) != seen:
+            raise Refusal(
+                409,
+                "Nothing was changed: somebody else changed an extension, or the due times changed, since you "
+                "looked.",
+            )
+
+    def _queue_unjudged(self, student: StudentInfo) -> None:
+        """Queue files that count by the due times of now, and were replaced before they were judged."""
+        book, now = self._book, time.time()
+        with book.transaction():
+            work, rules = book.work(student), book.rules()
+            for exercise in self._questions.exercises:
+                for attempt in needed(work, rules, exercise.id):
+                    if work.judged_as(exercise.id, attempt.id) is None:
+                        queue.queue_job(book, attempt.id, exercise.id, JobState.WAITING, now)
 
     def _refuse_changed(self, student: str, exercise: str, seen: str) -> None:
         if state_of(self._book, student, exercise) != seen:

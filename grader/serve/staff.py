@@ -13,6 +13,7 @@ from grader.gradebook.policy import Weighed
 from grader.gradebook.standing import choices, handed_in
 from grader.gradebook.work import Work
 from grader.results import Entry, ExerciseResult, StudentInfo
+from grader.serve.extensions import ExtensionsState, extensions_of_student
 from grader.serve.roles import Asker
 from grader.text import number
 
@@ -49,6 +50,7 @@ class StudentView(msgspec.Struct, frozen=True):
 
     entry: Entry
     exercises: tuple[ExercisePart, ...]
+    extensions: ExtensionsState
 
 
 def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | None:
@@ -70,7 +72,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
                 state_of(book, student, result.name),
             )
         )
-    return StudentView(entry, tuple(parts))
+    return StudentView(entry, tuple(parts), extensions_of_student(book, info))
 
 
 def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:

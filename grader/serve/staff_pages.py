@@ -16,6 +16,7 @@ from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric, read_rubric, rubric_of
 from grader.serve.claims import Claimed, Claims
+from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of
 from grader.serve.pages import PageWriter
 from grader.serve.roles import Asker, Right
@@ -56,8 +57,8 @@ class StaffPages:
                 raise
             return await self._student(asker, student, form, refusal)
         self._server.hub.tell(CLASS, CHANGED)
-        part = form.get("exercise", "")
-        return RedirectResponse(f"/class/students/{quote(student, safe='')}#ex-{part}", 303)
+        part = f"ex-{form['exercise']}" if "exercise" in form else "extensions"
+        return RedirectResponse(f"/class/students/{quote(student, safe='')}#{part}", 303)
 
     async def _student(
         self,
@@ -84,12 +85,13 @@ class StaffPages:
     async def _change(self, asker: Asker, student: str, form: Mapping[str, str]) -> None:
         """Change points as a form says; raises Refusal."""
         exercise, seen, what = (form.get(name, "") for name in ("exercise", "seen", "do"))
+        if what in ("extend", "take-extension-back"):
+            await self._extend(asker, student, form)
+            return
         if what == "undo":
-            number = form.get("number", "")
-            if not (number.isascii() and number.isdecimal() and len(number) < 10):
-                raise Refusal(422, "There is no such change of points.")
+            number = _number_of(form)
             await self._server.desk.answer(
-                lambda desk: desk.take_back(asker, student, exercise, seen, int(number))
+                lambda desk: desk.take_back(asker, student, exercise, seen, number)
             )
             return
         changes: dict[str, Any] = {"release": True} if what == "release" else {}
@@ -101,6 +103,22 @@ class StaffPages:
         await self._server.desk.answer(
             lambda desk: desk.adjust(asker, student, exercise, seen, **changes, **texts)
         )
+
+    async def _extend(self, asker: Asker, student: str, form: Mapping[str, str]) -> None:
+        """Give more time, or take an extension back, as a form says; raises Refusal."""
+        name, seen, reason = (form.get(key, "") for key in ("name", "seen", "reason"))
+        if form["do"] == "extend":
+            until = time_of(form.get("until", ""))
+            await self._server.desk.answer(
+                lambda desk: desk.extend(asker, student, name, seen, until=until, reason=reason)
+            )
+        else:
+            number = _number_of(form)
+            await self._server.desk.answer(
+                lambda desk: desk.take_extension_back(asker, student, seen, number)
+            )
+        # A file that counts now may have been replaced before it was judged.
+        self._server.judging.wake()
 
     # --- marking by a rubric ----------------------------------------------------------------------
 
@@ -246,6 +264,14 @@ def _said(refusal: Refusal | None) -> str:
         return ""
     below = " Below is how it is now, with what you typed." if refusal.status_code == 409 else ""
     return f"{refusal.detail}{below}"
+
+
+def _number_of(form: Mapping[str, str]) -> int:
+    """Return the number of what a button takes back; raises Refusal."""
+    number = form.get("number", "")
+    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+        raise Refusal(422, "There is no such change.")
+    return int(number)
 
 
 def _points(how: str, text: str) -> dict[str, float]:

@@ -62,7 +62,8 @@ class SubmissionAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
 class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of an exercise now; `file` is the SHA-256 of the newest file, empty where there is none.
 
-    Times are ISO 8601 in UTC, empty where there is none; `until` is later than `due` by an extension.
+    Times are ISO 8601 in UTC, empty where there is none; `until` is later than `due` by an extension, which has
+    the reason `extended`.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     most_attempts: int | None
     due: str
     until: str
+    extended: str
     open: bool
     file: str
 
@@ -256,6 +258,7 @@ class Views:
                     most_attempts=rules.max_attempts,
                     due=due,
                     until=until,
+                    extended=deadline.extension.reason if deadline and deadline.extension else "",
                     open=exercise.id in open_ones,
                     file=sources[-1] if sources else "",
                 )

@@ -6,6 +6,7 @@ Needs only Python's own library, so a student's machine need not install a serve
 from __future__ import annotations
 
 import base64
+import datetime
 import http.client
 import json
 import os
@@ -16,7 +17,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from grader.errors import GraderError, SubmissionError
 from grader.files import write_whole
 from grader.results import Result
 from grader.text import clean
+
+T = TypeVar("T")
 
 # Shared with the client that sends grades to platforms.
 TIMEOUT_SECONDS = 60
@@ -166,7 +169,7 @@ def holder(server: Server) -> tuple[str, str]:
 def points_of(server: Server, student: str, exercise: str) -> StaffPoints:
     """Return the points of a student, for staff; raises GraderError."""
     query = urllib.parse.urlencode({"student": student, "exercise": exercise})
-    return _staff_points(_asked(server, "GET", f"/api/staff/corrections?{query}"))
+    return _decoded_as(_asked(server, "GET", f"/api/staff/corrections?{query}"), StaffPoints)
 
 
 def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
@@ -178,14 +181,48 @@ def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
     Raises SubmissionError if the change is impossible, ServerError for anything else.
     """
     sent = {"student": seen.student, "exercise": seen.exercise, "seen": seen.seen, **change}
-    return _staff_points(
-        _asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
-    )
+    answer = _asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
+    return _decoded_as(answer, StaffPoints)
 
 
-def _staff_points(answer: bytes) -> StaffPoints:
+class StaffExtension(msgspec.Struct, frozen=True):
+    """An extension in the answer to staff."""
+
+    words: str
+
+
+class StaffExtensions(msgspec.Struct, frozen=True):
+    """The extensions of a student in the answer to staff; see docs/openapi.json."""
+
+    student: str
+    name: str
+    extensions: tuple[StaffExtension, ...]
+    seen: str
+
+
+def extensions_of(server: Server, student: str) -> StaffExtensions:
+    """Return the extensions of a student, for staff; raises GraderError."""
+    query = urllib.parse.urlencode({"student": student})
+    answer = _asked(server, "GET", f"/api/staff/extensions?{query}")
+    return _decoded_as(answer, StaffExtensions)
+
+
+def extend(
+    server: Server, seen: StaffExtensions, name: str, until: datetime.datetime, reason: str
+) -> StaffExtensions:
+    """Give a student more time, by the state that was `seen`; return the state afterwards.
+
+    `name` is an exercise, an assignment, or empty for all exercises. Raises GraderError.
+    """
+    sent = {"student": seen.student, "seen": seen.seen, "name": name, "reason": reason}
+    body = json.dumps({**sent, "until": until.isoformat()}).encode()
+    return _decoded_as(_asked(server, "POST", "/api/staff/extensions", body), StaffExtensions)
+
+
+def _decoded_as(answer: bytes, kind: type[T]) -> T:
+    """Decode an answer as this struct; raises ServerError."""
     try:
-        return msgspec.json.decode(answer, type=StaffPoints)
+        return msgspec.json.decode(answer, type=kind)
     except msgspec.DecodeError as error:
         raise ServerError(f"The server's answer cannot be read: {error}.") from error
 
@@ -202,7 +239,7 @@ def hand_in(
     )
     key = secrets.token_hex(16)
     answer = _asked(server, "POST", "/api/submissions", body.encode(), key, tell)
-    return _decoded(answer)
+    return _decoded_as(answer, ServerAnswer)
 
 
 def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], None]) -> Result:
@@ -249,14 +286,7 @@ def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
     """Return a submission as it is now; raises ServerError."""
-    return _decoded(_asked(server, "GET", f"/api/submissions/{id_}"))
-
-
-def _decoded(answer: bytes) -> ServerAnswer:
-    try:
-        return msgspec.json.decode(answer, type=ServerAnswer)
-    except msgspec.DecodeError as error:
-        raise ServerError(f"The server's answer cannot be read: {error}.") from error
+    return _decoded_as(_asked(server, "GET", f"/api/submissions/{id_}"), ServerAnswer)
 
 
 def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:

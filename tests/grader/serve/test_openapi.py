@@ -16,10 +16,12 @@ from starlette.routing import Route
 import grader
 from grader.serve.api import Api, DraftRequest, PracticeRequest, RegradeRequest
 from grader.serve.app import routes
+from grader.serve.extensions import ExtensionRequest, ExtensionsState
 from grader.serve.hand_in import Body
 from grader.serve.pages import Pages
 from grader.serve.sign_in.door import Door
 from grader.serve.staff import CorrectionRequest, PointsState, StaffInfo
+from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
 from grader.serve.views import (
     ClassSubmission,
@@ -55,6 +57,8 @@ STRUCTS = (
     StaffInfo,
     PointsState,
     CorrectionRequest,
+    ExtensionsState,
+    ExtensionRequest,
 )
 OPERATIONS = [
     (path, method, operation)
@@ -88,7 +92,7 @@ def test_the_schemas_are_those_of_the_structs() -> None:
 
 def test_every_route_for_programs_is_in_it_and_no_other() -> None:
     there: set[tuple[str, str]] = set()
-    kinds = (Api, Pages, StaffPages, Door)
+    kinds = (Api, Pages, StaffPages, Door, StaffApi)
     for route in routes(*(kind.__new__(kind) for kind in kinds)):  # type: ignore[arg-type]
         assert isinstance(route, Route)
         if route.path.startswith("/api/"):

@@ -19,6 +19,7 @@ from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
 from grader.serve.sign_in.door import Door
+from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
 from tests.grader.exports.platforms import LtiServer
 from tests.grader.exports.platforms import serving as serving_platform
@@ -236,9 +237,10 @@ def test_all_of_a_student_s_table_is_to_be_seen(
 
 
 def test_no_page_is_left_out() -> None:
+    kinds = (Api, Pages, StaffPages, Door, StaffApi)
     pages = {
         route.path
-        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages, Door)))  # type: ignore[arg-type]
+        for route in routes(*(kind.__new__(kind) for kind in kinds))  # type: ignore[arg-type]
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
     pages = {path.replace("{exercise}", "greeting") for path in pages}

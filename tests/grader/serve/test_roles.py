@@ -23,6 +23,7 @@ from grader.serve.app import routes
 from grader.serve.pages import Pages
 from grader.serve.roles import Asker
 from grader.serve.sign_in.door import Door
+from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
 from grader.serve.views import Views
 from tests.grader.command import grade
@@ -71,6 +72,8 @@ MATRIX = (
     Asked("GET", "/api/staff/me", READ),
     Asked("GET", "/api/staff/corrections", READ),
     Asked("POST", "/api/staff/corrections", MARK),
+    Asked("GET", "/api/staff/extensions", READ),
+    Asked("POST", "/api/staff/extensions", MARK),
     Asked("GET", "/healthz", EVERYONE),
     Asked("GET", "/metrics", READ),
     Asked("GET", "/", EVERYONE),
@@ -146,9 +149,10 @@ def until_it_begins(served: Served, path: str, who: str) -> Answer:
 
 
 def test_the_matrix_has_every_route() -> None:
+    kinds = (Api, Pages, StaffPages, Door, StaffApi)
     there = {
         (method, route.path)
-        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages, Door)))  # type: ignore[arg-type]
+        for route in routes(*(kind.__new__(kind) for kind in kinds))  # type: ignore[arg-type]
         if isinstance(route, Route)
         for method in route.methods or ()
         if method != "HEAD"
