@@ -132,7 +132,14 @@ def test_what_the_server_answers_is_what_the_document_says(served: Served) -> No
             state = served.ask("GET", f"{path}?{points}", "staff").json
             sent = {"student": "ada", "exercise": "greeting", "seen": state["seen"]}
             body = json.dumps({**sent, "comment": "Well done."}).encode()
+        elif path == "/api/staff/extensions":
+            address += "?student=ada" if method == "get" else ""
         answer = served.ask(method.upper(), address, who, body)
+        if path == "/api/staff/extensions" and method == "post":
+            # Nothing is due in this course: test_extensions.py.
+            assert answer.status in (400, 422), (path, answer)
+            check(path, method, answer)
+            continue
         assert answer.status < 300, (path, answer)
         check(path, method, answer)
     served.resume()

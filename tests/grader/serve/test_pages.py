@@ -26,6 +26,7 @@ from tests.grader.exports.platforms import serving as serving_platform
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, STUDENTS, Served, marked, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_passback import launched
 from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
@@ -71,7 +72,10 @@ BUTTONS = {
         "observer": ["Sign out"],
     },
     "/class/students/eve": {
-        "staff": ["Change", "Take back", "Release the points", "Sign out"],
+        "staff": [
+            *("Change", "Take back", "Release the points", "Give more time"),
+            *("Take the extension back", "Sign out"),
+        ],
         "observer": ["Sign out"],
     },
     "/class/mark/greeting": {
@@ -160,7 +164,7 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
     def fill(own: WebElement) -> None:
         for field in own.find_elements(By.CSS_SELECTOR, _FIELDS):
             texts = {"file": str(file), "password": served.tokens["eve"]}
-            texts |= {"decimal": "-0.1", "numeric": "1"}
+            texts |= {"decimal": "-0.1", "numeric": "1", "datetime-local": "12312037\t1159PM"}
             kind = field.get_attribute("inputmode") or field.get_attribute("type") or ""
             field.send_keys(texts.get(kind, "So?"))
 
@@ -193,6 +197,9 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
         crowded.judged("eve", crowded.hand_in("eve", held).json["id"])
         state = seen(student_page(crowded, "eve"))
         assert change(crowded, "eve", "staff", state, points="-0.2", reason="So.").status == 303
+        given = {"do": "extend", "name": "greeting", "until": f"204{SIZES.index(size)}-01-01T10:00"}
+        shown = extensions_seen(student_page(crowded, "eve"))
+        assert form(crowded, "/class/students/eve", "staff", seen=shown, reason="Ill.", **given)
     file = tmp_path / "greeting.py"
     file.write_bytes(marked(SIZES.index(size)))
     for path, readers in BUTTONS.items():
@@ -233,7 +240,7 @@ def test_all_of_a_student_s_table_is_to_be_seen(
     )
     assert view.execute_script(hidden) == [0]
     rows = [row.text for row in view.find_elements(By.CSS_SELECTOR, ".standing tbody tr")]
-    assert sum("2036-12-31" in row and "(extended)" in row for row in rows) == 3, rows
+    assert sum("2036-12-31" in row and "(extended: ill)" in row for row in rows) == 3, rows
 
 
 def test_no_page_is_left_out() -> None:
