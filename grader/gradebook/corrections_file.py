@@ -26,7 +26,7 @@ T = TypeVar("T")
 CORRECTIONS_FILE = "corrections.toml"
 _HEADER = """\
 # Points that a person changed, and more time. Every command reads this file, and you may edit it:
-# docs/reference.md has the keys. To take a change back, remove its table, or call `grade adjust RESULTS --undo`.
+# docs/reference.md has the keys. To take one back, remove its table, or call `grade adjust RESULTS --undo`.
 """
 _TABLE = re.compile(r"\s*\[\[\s*(correction|extension)\s*\]\]")
 _LONGEST = 1000
