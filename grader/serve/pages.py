@@ -155,6 +155,7 @@ class Pages:
             "class.html",
             asker=asker,
             may_run=asker.may(Right.RUN),
+            may_mark=asker.may(Right.MARK),
             rubrics=self._rubrics() if asker.may(Right.MARK) else [],
             summary=summary,
             queue=queue,

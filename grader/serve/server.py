@@ -19,6 +19,7 @@ from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.drawing import Drawing
 from grader.serve.exam import ExamDoor
+from grader.serve.exporting import Exports
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
@@ -82,6 +83,7 @@ class OpenServer(NamedTuple):
     passback: PassBack
     handout: bytes
     exam: ExamDoor
+    exports: Exports
 
 
 @contextlib.contextmanager
@@ -102,6 +104,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         )
         judges = _judges(settings)
         practice = Practice(course, options, hub)
+        exports = Exports(results)
+        stack.callback(exports.close)
         passback = PassBack(results)
         hub.follow(passback.wake)
         judging = Judging(
@@ -129,6 +133,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             passback,
             settings.handout,
             ExamDoor(course),
+            exports,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from grader.course.manifest import Exercise
 from grader.errors import UsageError
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric, read_rubric, rubric_of
+from grader.serve import exporting
 from grader.serve.claims import Claimed, Claims
 from grader.serve.extensions import time_of
-from grader.serve.http import NO_STUDENT, Refusal, answered, form_of
+from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
 from grader.serve.pages import PageWriter
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
@@ -26,6 +28,7 @@ from grader.serve.threads import CHANGED, CLASS
 from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
 
+log = logging.getLogger("grader.serve")
 # Of a character of a form twelve bytes, of the texts that a person writes two.
 _FORM_BYTES = 24 * MOST_CHARACTERS + 4096
 # Of one file, and of one comment.
@@ -119,6 +122,64 @@ class StaffPages:
             )
         # A file that counts now may have been replaced before it was judged.
         self._server.judging.wake()
+
+    # --- exports ------------------------------------------------------------------------------------
+
+    async def export(self, request: Request) -> Response:
+        """The formats of `grade export` with their options; and the file that a form asks for."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        if request.method != "POST":
+            return await self._export_page(asker, request.query_params.get("format", "csv"))
+        form, files = await upload_of(request, exporting.MOST_TEMPLATE_BYTES)
+        name, template = form.get("format", ""), files.get("template")
+        try:
+            made = await self._server.exports.make(asker, name, form, template)
+        except Refusal as refusal:
+            if refusal.status_code not in _TOLD_IN_PAGE:
+                raise
+            return await self._export_page(asker, name, form, refusal=refusal)
+        # Who, as the role: names are not in the log.
+        log.info("exported", extra={"format": name, "role": asker.role.word})
+        return await self._export_page(asker, name, form, made=made)
+
+    async def _export_page(
+        self,
+        asker: Asker,
+        name: str,
+        typed: Mapping[str, str] = {},
+        *,
+        made: exporting.Made | None = None,
+        refusal: Refusal | None = None,
+    ) -> Response:
+        formats = exporting.formats()
+        if name not in formats:
+            raise refusal or Refusal(404, "There is no such format.")
+        parts = await self._server.views.answer(
+            lambda views: {} if views.book.facts.assignment else views.book.facts.assignments
+        )
+        return self._page(
+            "class_export.html",
+            200 if refusal is None else refusal.status_code,
+            asker=asker,
+            format=name,
+            formats=formats,
+            has_template=exporting.reads_template(name),
+            options=exporting.OPTIONS,
+            offered=exporting.options_of(name),
+            assignments={id_: part.title for id_, part in parts.items()},
+            typed=typed,
+            made=made,
+            minutes=round(exporting.KEPT_SECONDS / 60),
+            said=_said(refusal),
+        )
+
+    async def exported(self, request: Request) -> Response:
+        """The file of an export, for the person who made it."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        made = self._server.exports.of(asker, request.path_params["id"])
+        if made is None:
+            raise Refusal(404, "There is no such export any more. Export again.")
+        return FileResponse(made.path, filename=made.name, media_type="application/octet-stream")
 
     # --- marking by a rubric ----------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ BUTTONS = {
     "/class/mark/greeting": {
         "staff": ["Add the comment", "Remove", "Skip", "Save, next file", "Stop", "Sign out"]
     },
+    "/class/export": {"staff": ["Choose this format", "Export", "Sign out"]},
     "/class/requests": {
         "staff": ["Answer", "A further answer", "Sign out"],
         "observer": ["Sign out"],
@@ -251,7 +252,7 @@ def test_no_page_is_left_out() -> None:
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
     pages = {path.replace("{exercise}", "greeting") for path in pages}
-    pages -= {"/exercise/greeting/file", "/release"}
+    pages -= {"/exercise/greeting/file", "/release", "/class/export/{id}"}
     pages = {path.replace("{student:path}", "eve") for path in pages}
     # Those of a sign-in elsewhere are opened in test_university_browser and test_launch_browser.
     elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university", "/lti/")
