@@ -67,7 +67,7 @@ def policy(
 
     RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read policy.toml
     beside course.toml. --file uses another file until you name a new one or --reset the policy to the
-    course's. In the gradebook of an assignment, both are combined with assignments.toml, so these two options
+    course's. If the course has assignments, both are combined with assignments.toml, so these two options
     need the course. docs/reference.md has every key. Nothing is judged again; points change at once.
 
     \b
@@ -118,8 +118,9 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
 def _set(results: Path, course_path: Path, file: Path | None) -> None:
     """Apply the policy of a file, or the course's, and print whose points change."""
     with Gradebook.open(results) as book:
-        chapters, students, assignment = book.chapters, book.students(), book.facts.assignment
-        course = _course_of(book, course_path) if file is None or assignment else None
+        chapters, students, facts = book.chapters, book.students(), book.facts
+        has_assignments = bool(facts.assignment or facts.assignments)
+        course = _course_of(book, course_path) if file is None or has_assignments else None
     named: NamedPolicy | None = None
     if file is None:
         assert course is not None, "it was opened above"

@@ -129,14 +129,16 @@ def term(
 ) -> None:
     """Compute the totals of a term, by the weights and rules of assignments.toml.
 
-    RESULTS are the folders that `grade batch --assignment` wrote, one for each assignment. Writes grades.csv,
-    explained.txt with one line for each student, and index.html with the distribution into FOLDER. Nothing is
-    judged. Students missing from a folder, ids that may be one person, and unjudged exercises are
-    listed; their totals stay open. docs/reference.md explains the rules.
+    RESULTS are the folders that `grade batch --assignment` wrote, one for each assignment. Of a folder for the
+    whole course, the assignments that are due count. Writes grades.csv, explained.txt with one line for each
+    student, and index.html with the distribution into FOLDER. Nothing is judged. Students missing from a
+    folder, ids that may be one person, and unjudged exercises are listed; their totals stay open.
+    docs/reference.md explains the rules.
 
     \b
     Examples:
       grade term week1 week2 final -o term
+      grade term results -o term
       grade term week1 week2 -o term --format canvas --template gradebook.csv --column "Term (7)"
     """
     if (template is not None or column) and name is None:
@@ -145,7 +147,8 @@ def term(
         raise click.UsageError(f"The upload would overwrite {template}: name another folder.")
     course = shared.open_course(course_path)
 
-    whole = add_up([read_graded(folder_of_one, course) for folder_of_one in results], course)
+    graded = [each for folder_of_one in results for each in read_graded(folder_of_one, course)]
+    whole = add_up(graded, course)
     paths = write_term(whole, folder, course.title)
     notes = list(whole.notes)
     if name is not None:

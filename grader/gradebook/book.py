@@ -312,7 +312,7 @@ class Gradebook:
                 exercises=self.exercises,
                 stubs=facts.stubs,
                 blank=facts.blank,
-                policy=Policy(facts.policy, self.chapters, given),
+                policy=Policy(facts.policy, self.chapters, given=given),
                 has_policy=facts.policy != Rules(),
                 corrections=self._of_files(made.correction),
                 extensions=made.extension,

@@ -37,6 +37,7 @@ from grader.text import counted, number, rounded
 from grader.toml import Text
 
 _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+_Days = Annotated[int, msgspec.Meta(ge=0, le=366)]
 _NONE = datetime.timedelta()
 _DAY = datetime.timedelta(days=1)
 
@@ -83,12 +84,16 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Due(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A due time of some exercises, of whole chapters, or of all; its own rules replace `[late]`."""
+    """A due time of some exercises, of whole chapters, or of all; its own rules replace `[late]`.
+
+    At most `late_days` of the budget may be used for it, all of them if it says nothing.
+    """
 
     at: datetime.datetime
     exercises: tuple[Text, ...] = ()
     chapters: tuple[Text, ...] = ()
     late: Late | None = None
+    late_days: _Days | None = None
 
 
 class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,8 +116,22 @@ class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return named or any(is_in_group(student, kind, name) for kind, name in groups)
 
 
+class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Other rules for some exercises or whole chapters; a key that is left out is as for the class."""
+
+    exercises: tuple[Text, ...] = ()
+    chapters: tuple[Text, ...] = ()
+    attempts: CountedAttempt | None = None
+    max_attempts: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    most_submissions: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cool_down: Span | None = None
+
+
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy as its TOML has it."""
+    """A policy as its TOML has it.
+
+    `late_days` is the number of days late that cost a student nothing, over all due times together.
+    """
 
     timezone: str = ""
     attempts: CountedAttempt = CountedAttempt.NEWEST
@@ -120,8 +139,10 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # What `grade serve` takes in of an exercise and a student, within 24 hours and between two submissions.
     most_submissions: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cool_down: Span = Span()
+    late_days: _Days = 0
     late: Late = Late()
     due: tuple[Due, ...] = ()
+    override: tuple[Override, ...] = ()
     extension: tuple[Extension, ...] = ()
 
 
@@ -132,11 +153,14 @@ class NamedPolicy(msgspec.Struct, frozen=True):
     rules: Rules
 
 
-def is_about(table: Due | Extension, exercise: str, chapter: str) -> bool:
+def is_about(table: Due | Override | Extension, exercise: str, chapter: str) -> bool:
     """Whether a table names an exercise or its chapter, or neither any exercise nor any chapter."""
     is_all = not table.exercises and not table.chapters
     return is_all or exercise in table.exercises or chapter in table.chapters
 
+
+# The keys of an override that replace those of the class.
+OVERRIDES = ("attempts", "max_attempts", "most_submissions", "cool_down")
 
 # What to write, by key; of the keys of `steps` as a whole.
 EXAMPLES = {
@@ -145,6 +169,7 @@ EXAMPLES = {
     "max_attempts": "max_attempts = 5",
     "most_submissions": "most_submissions = 20",
     "cool_down": 'cool_down = "2 minutes"',
+    "late_days": "late_days = 5",
     "late": "[late] with per_day = 10 below it",
     "grace": 'grace = "15 minutes"',
     "per_day": "per_day = 10, in per cent",
@@ -157,6 +182,7 @@ EXAMPLES = {
     "at": "at = 2026-10-12T23:59:00",
     "exercises": 'exercises = ["strides", "relu"]',
     "chapters": 'chapters = ["tensors"]',
+    "override": '[[override]] with exercises = ["strides"] and attempts = "best" below it',
     "extension": '[[extension]] with student = "zoe" and by = "2 days" below it',
     "student": 'student = "zoe"',
     "students": 'students = ["zoe", "kim"]',
@@ -202,12 +228,16 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Deadline(NamedTuple):
-    """The due time of an exercise for a student, in UTC; `until` is later than `due` by an extension."""
+    """The due time of an exercise for a student, in UTC.
+
+    `until` is later than `due` by an extension, and by the `late_days` that the student used.
+    """
 
     due: datetime.datetime
     until: datetime.datetime
     extension: Extension | None
     rules: Late
+    late_days: int = 0
 
 
 class Weighed(NamedTuple):
@@ -242,11 +272,14 @@ class Weighed(NamedTuple):
 class Policy(msgspec.Struct, frozen=True):
     """The rules of a class; without any, the newest attempt counts with the judge's points.
 
-    `chapters` has the chapter of each exercise. The `given` extensions are beside those of the rules.
+    `chapters` has the chapter of each exercise. `used` has the late days that one student used for each due
+    time, by its number from 0; None before `with_late_days` has counted them. The `given` extensions are beside
+    those of the rules.
     """
 
     rules: Rules = Rules()
     chapters: Mapping[str, str] = {}
+    used: Mapping[int, int] | None = None
     given: tuple[Extension, ...] = ()
 
     def counted(
@@ -263,15 +296,15 @@ class Policy(msgspec.Struct, frozen=True):
             newest = weighed[-1]
             why, lost = self._why_none(newest), newest.file.judged or 0.0
             return Counted(newest.file.attempt, 0.0, (why,), newest.is_late, lost)
-        if (missing := self._missing(open_ones, worth)) is not None:
+        if (missing := self._missing(exercise, open_ones, worth)) is not None:
             return Counted(missing.file.attempt, 0.0, late=missing.is_late)
-        rule, chosen = self.rules.attempts, open_ones[-1]
+        rule, chosen = self.rules_of(exercise).attempts, open_ones[-1]
         if rule is CountedAttempt.BEST:
             # Of equally good ones the newest.
             chosen = max(reversed(open_ones), key=lambda each: rounded(each.points or 0.0))
         points = rounded(chosen.points or 0.0)
         lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
-        reasons = self._passed_over(weighed, chosen)
+        reasons = self._passed_over(exercise, weighed, chosen)
         if rule is CountedAttempt.AVERAGE and len(open_ones) > 1:
             exact = [attempt.points or 0.0 for attempt in open_ones]
             points = rounded(math.fsum(exact) / len(exact))
@@ -286,7 +319,7 @@ class Policy(msgspec.Struct, frozen=True):
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
     ) -> set[int]:
         """Return the attempts that have to be judged before `counted` can tell."""
-        if self.rules.attempts is CountedAttempt.NEWEST:
+        if self.rules_of(exercise).attempts is CountedAttempt.NEWEST:
             return {self.counted(student, exercise, worth, files).attempt}
         weighed = self.weighed(student, exercise, files)
         open_ones = [attempt for attempt in weighed if attempt.may_count] or weighed[-1:]
@@ -305,7 +338,7 @@ class Policy(msgspec.Struct, frozen=True):
             last[source] = file
         deadline = self.deadline(student, exercise)
         # Without a rule all of them may count.
-        most = self.rules.max_attempts or len(turns)
+        most = self.rules_of(exercise).max_attempts or len(turns)
         return [_weighed(file, deadline, turns[source] > most) for source, file in last.items()]
 
     def deadline(self, student: StudentInfo, exercise: str) -> Deadline | None:
@@ -323,7 +356,58 @@ class Policy(msgspec.Struct, frozen=True):
                 )
                 if end > until:
                     until, extension = end, more
-        return Deadline(due, until, extension, self.rules.late if set_.late is None else set_.late)
+        days = (self.used or {}).get(self._number(set_), 0)
+        late = self.rules.late if set_.late is None else set_.late
+        return Deadline(due, until + days * _DAY, extension, late, days)
+
+    def rules_of(self, exercise: str) -> Rules:
+        """Return the rules with the overrides for an exercise; for due times see `due`."""
+        if not (tables := self.overrides(exercise)):
+            return self.rules
+        given = msgspec.structs.asdict(tables[0])
+        changed = {key: given[key] for key in OVERRIDES if given[key] is not None}
+        return msgspec.structs.replace(self.rules, **changed)
+
+    def overrides(self, exercise: str) -> list[Override]:
+        """Return the overrides that name an exercise, else those of its chapter."""
+        chapter = self.chapters.get(exercise, "")
+        by_name = [table for table in self.rules.override if exercise in table.exercises]
+        return by_name or [table for table in self.rules.override if chapter in table.chapters]
+
+    def with_late_days(
+        self, student: StudentInfo, files: Mapping[str, Sequence[HandedIn]]
+    ) -> Policy:
+        """Return the policy with the late days that a student used, by the files for each exercise.
+
+        Days are used in the order in which files were handed in, as many as a file is late after its extension
+        and grace. All exercises of a due time share them. A later file takes none from an earlier one. No day
+        is used where lateness costs nothing, or for a file that does not count even then.
+        """
+        used: dict[int, int] = {}
+        if self.rules.late_days:
+            before = msgspec.structs.replace(self, used={})
+            late_files = [
+                (weighed.file.submitted_at, before._number(due), due, weighed)
+                for exercise, handed in files.items()
+                if handed and (due := before.due(exercise)) is not None
+                for weighed in before.weighed(student, exercise, handed)
+                if weighed.is_late and not weighed.is_beyond
+            ]
+            for _, number_, due, weighed in sorted(late_files, key=lambda each: each[:2]):
+                most = self.rules.late_days if due.late_days is None else due.late_days
+                has = used.get(number_, 0)
+                left = self.rules.late_days - sum(used.values())
+                if (days := _days_for(weighed, min(most, has + left))) > has:
+                    used[number_] = days
+        return msgspec.structs.replace(self, used=used)
+
+    @property
+    def late_days_left(self) -> int:
+        """The late days that the student of `with_late_days` has left."""
+        return self.rules.late_days - sum((self.used or {}).values())
+
+    def _number(self, due: Due) -> int:
+        return next(number_ for number_, each in enumerate(self.rules.due) if each is due)
 
     def due(self, exercise: str) -> Due | None:
         """Return the due set of an exercise."""
@@ -342,12 +426,15 @@ class Policy(msgspec.Struct, frozen=True):
         """The time zone of the class, None if no time needs one."""
         return _zone(self.rules.timezone) if self.rules.timezone else None
 
-    def _missing(self, open_ones: Sequence[Weighed], worth: float) -> Weighed | None:
+    def _missing(self, exercise: str, open_ones: Sequence[Weighed], worth: float) -> Weighed | None:
         """Return a file without a verdict on which the points depend."""
-        unjudged = [attempt for attempt in open_ones if attempt.points is None]
-        if self.rules.attempts is CountedAttempt.NEWEST:
+        unjudged, rule = (
+            [a for a in open_ones if a.points is None],
+            self.rules_of(exercise).attempts,
+        )
+        if rule is CountedAttempt.NEWEST:
             unjudged = [attempt for attempt in unjudged if attempt is open_ones[-1]]
-        elif self.rules.attempts is CountedAttempt.BEST:
+        elif rule is CountedAttempt.BEST:
             best = max(
                 (attempt.points for attempt in open_ones if attempt.points is not None),
                 default=-1.0,
@@ -359,12 +446,12 @@ class Policy(msgspec.Struct, frozen=True):
             ]
         return unjudged[-1] if unjudged else None
 
-    def _passed_over(self, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
+    def _passed_over(self, exercise: str, weighed: Sequence[Weighed], chosen: Weighed) -> list[str]:
         """Return sentences about later files that cannot count."""
         later = weighed[weighed.index(chosen) + 1 :]
         reasons = []
         if beyond := sum(attempt.is_beyond for attempt in later):
-            most = counted(self.rules.max_attempts or 0, "attempt")
+            most = counted(self.rules_of(exercise).max_attempts or 0, "attempt")
             reasons.append(f"Only the first {most} may count: {beyond} later not.")
         if closed := [attempt for attempt in later if attempt.is_closed and not attempt.is_beyond]:
             late = span_words(closed[-1].late or _NONE)
@@ -411,13 +498,28 @@ def _weighed(file: HandedIn, deadline: Deadline | None, is_beyond: bool) -> Weig
     return Weighed(file, deadline, late, lost, points, deadline.rules.is_closed(late), is_beyond)
 
 
+def _days_for(weighed: Weighed, most: int) -> int:
+    """Return how many of at most `most` late days a late file uses: none if it would not count even then."""
+    deadline, late = weighed.deadline, weighed.late
+    assert deadline is not None and late is not None, "only a late file uses late days"
+    rules = deadline.rules
+    if not weighed.lost and not weighed.is_closed:
+        return 0
+    days = min(most, -(-(late - rules.grace) // _DAY))
+    return 0 if rules.is_closed(late - days * _DAY) else days
+
+
 def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
-    """When it is due, and until when by an extension."""
+    """When it is due, and until when by an extension and by late days."""
     words = f"due {local(deadline.due, zone)}"
-    if deadline.extension is None:
-        return words
-    reason = f": {deadline.extension.reason}" if deadline.extension.reason else ""
-    return f"{words}; extension until {local(deadline.until, zone)}{reason}"
+    until = deadline.until - deadline.late_days * _DAY
+    if deadline.extension is not None:
+        reason = f": {deadline.extension.reason}" if deadline.extension.reason else ""
+        words += f"; extension until {local(until, zone)}{reason}"
+    if deadline.late_days:
+        days = counted(deadline.late_days, "late day")
+        words += f"; {days} used, until {local(deadline.until, zone)}"
+    return words
 
 
 def _lateness_words(chosen: Weighed, zone: datetime.tzinfo | None) -> list[str]:

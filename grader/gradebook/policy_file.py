@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,14 +13,25 @@ import msgspec
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
 from grader.errors import GraderError
-from grader.gradebook.policy import EXAMPLES, Due, Extension, Late, NamedPolicy, Policy, Rules
+from grader.gradebook.policy import (
+    EXAMPLES,
+    OVERRIDES,
+    Due,
+    Extension,
+    Late,
+    NamedPolicy,
+    Override,
+    Policy,
+    Rules,
+    is_about,
+)
 from grader.gradebook.times import Span, instant, oddity, read_span, read_zone, span_text
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
 from grader.text import listed, nearest
 from grader.toml import TomlMistake, converted, explained, read_toml, written
 
-T = TypeVar("T", Due, Extension)
+T = TypeVar("T", Due, Override, Extension)
 
 POLICY_FILE = "policy.toml"
 
@@ -57,18 +68,21 @@ def read_policy(
 def policy_of(course: Course, named: NamedPolicy | None = None) -> Rules | None:
     """Return the rules of a course, or of its assignment; None if no policy lies beside the manifest.
 
-    A `named` policy replaces the file beside the manifest, unless it is that file. With an assignment, they are
-    merged: see `policy_of_assignment`. Raises PolicyError if the policy is not in order.
+    A `named` policy replaces the file beside the manifest, unless it is that file. Rules of assignments are
+    merged into it: see `policy_of_assignment` and `policy_of_assignments`. Raises PolicyError if the policy is
+    not in order.
     """
     path, assignment = course.folder / POLICY_FILE, course.assignment
     rules: Rules | None = None
     if named is not None and Path(named.file) != path.resolve():
         rules = named.rules
     elif path.is_file():
-        rules = policy_from(path, course.chapter_of, due_elsewhere=assignment is not None).rules
-    if assignment is None:
-        return rules
-    return policy_of_assignment(assignment, course.chapter_of, rules or Rules())
+        rules = policy_from(path, course.chapter_of, due_elsewhere=bool(course.assignments)).rules
+    if assignment is not None:
+        return policy_of_assignment(assignment, course.chapter_of, rules or Rules())
+    if any(each.due is not None or each.policy for each in course.assignments):
+        return policy_of_assignments(course.assignments, course.chapter_of, rules or Rules())
+    return rules
 
 
 def name_policy(
@@ -78,7 +92,7 @@ def name_policy(
 
     The file may name the exercises of these chapters, and exercises of a course beside it. Raises PolicyError.
     """
-    policy = policy_from(path, chapters, due_elsewhere=course.assignment is not None)
+    policy = policy_from(path, chapters, due_elsewhere=bool(course.assignments))
     named = NamedPolicy(str(path.resolve()), policy.rules)
     return named, policy_of(course, named) or Rules()
 
@@ -91,36 +105,136 @@ def policy_of_assignment(
     The `due` of the assignment is the due time of all its exercises. The keys of its `policy` replace the
     course's, but extensions are added to the course's. Raises PolicyError.
     """
-    where = f"the policy of the assignment {assignment.id}"
-    try:
-        own = converted(assignment.policy, Rules, dec_hook=_decoded)
-    except TomlMistake as error:
-        raise PolicyError(f"{where}: {explained(error, '', Rules, EXAMPLES)}") from error
-    zone = rules.timezone or assignment.timezone
-    if assignment.timezone and zone != assignment.timezone:
+    where, own = f"the policy of the assignment {assignment.id}", _own_rules(assignment)
+    if rules.late_days and "late_days" not in assignment.policy:
         raise PolicyError(
-            f"{where}: policy.toml has the time zone {zone!r}, and assignments.toml {assignment.timezone!r}; "
-            "write the same into both."
+            f"{where}: `late_days` of policy.toml is for the whole term, and one assignment is graded alone. "
+            "Grade the whole course into one RESULTS, or write policy = {late_days = 0} in the assignment."
         )
     merged = msgspec.structs.replace(
         rules,
-        timezone=zone,
+        timezone=_zone_of(assignment, rules),
         due=_about(rules.due, chapters) if assignment.due is None else (Due(assignment.due),),
+        override=_about(rules.override, chapters),
     )
     merged = msgspec.structs.replace(
         merged, **{key: getattr(own, key) for key in assignment.policy}
     )
     extension = (*_about(rules.extension, chapters), *own.extension)
     merged = msgspec.structs.replace(merged, extension=extension)
+    return _checked(merged, chapters, where)
+
+
+def policy_of_assignments(
+    assignments: Iterable[CourseAssignment], chapters: Mapping[str, str], rules: Rules
+) -> Rules:
+    """Merge the rules of a course with those of all its assignments, each for its own exercises.
+
+    The `due` of an assignment replaces every due time of the course for its exercises. The keys of its `policy`
+    hold for its exercises instead of the course's, and its extensions are added. Raises PolicyError.
+    """
+    merged = rules
+    dues, overrides, extensions = [], [], []
+    for assignment in assignments:
+        exercises = tuple(name for name in assignment.exercises if name in chapters)
+        if not exercises:
+            continue
+        own, given = _own_rules(assignment), assignment.policy
+        merged = msgspec.structs.replace(merged, timezone=_zone_of(assignment, merged))
+        late = own.late if "late" in given else None
+        # Late days cannot move the end of an exam.
+        days = own.late_days if "late_days" in given else None if assignment.exam is None else 0
+        if assignment.due is not None:
+            dues.append(Due(assignment.due, exercises, late=late, late_days=days))
+        elif late is not None or days is not None:
+            dues += _dues_with(Policy(rules, chapters), exercises, late, days)
+        if keys := given.keys() & OVERRIDES:
+            changed = {key: getattr(own, key) for key in keys}
+            overrides.append(Override(exercises, **changed))
+        for extension in own.extension:
+            extensions += _only_about(extension, exercises, chapters)
+    own_due = {name for due in dues for name in due.exercises}
+    own_rules = {name for override in overrides for name in override.exercises}
+    merged = msgspec.structs.replace(
+        merged,
+        due=(*_but(rules.due, own_due, chapters), *dues),
+        override=(*_but(rules.override, own_rules, chapters), *overrides),
+        extension=(*rules.extension, *extensions),
+    )
+    return _checked(merged, chapters, "the policy with assignments.toml")
+
+
+def _own_rules(assignment: CourseAssignment) -> Rules:
+    """Return the rules of an assignment's `policy`; raises PolicyError."""
+    where = f"the policy of the assignment {assignment.id}"
+    try:
+        return converted(assignment.policy, Rules, dec_hook=_decoded)
+    except TomlMistake as error:
+        raise PolicyError(f"{where}: {explained(error, '', Rules, EXAMPLES)}") from error
+
+
+def _zone_of(assignment: CourseAssignment, rules: Rules) -> str:
+    """Return the time zone of the rules and of an assignment; raises PolicyError if they differ."""
+    zone = rules.timezone or assignment.timezone
+    if assignment.timezone and zone != assignment.timezone:
+        raise PolicyError(
+            f"the policy of the assignment {assignment.id}: policy.toml has the time zone {zone!r}, and "
+            f"assignments.toml {assignment.timezone!r}; write the same into both."
+        )
+    return zone
+
+
+def _checked(merged: Rules, chapters: Mapping[str, str], where: str) -> Rules:
+    """Return merged rules without those that have no effect; raises PolicyError."""
     if not merged.due:
         # Nothing is late or extended that is never due.
-        merged = msgspec.structs.replace(merged, late=Late(), extension=())
+        merged = msgspec.structs.replace(merged, late=Late(), late_days=0, extension=())
     if merged == Rules(timezone=merged.timezone):
         return Rules()
     for complaint in _complaints(merged, due_elsewhere=False):
         raise PolicyError(f"{where}: {complaint}")
     check_names(Policy(merged, chapters), where, chapters.keys(), chapters.values())
     return merged
+
+
+def _dues_with(
+    policy: Policy, exercises: Iterable[str], late: Late | None, days: int | None
+) -> list[Due]:
+    """Return the course's due times of exercises, with other rules for lateness."""
+    dues: dict[int, Due] = {}
+    names: dict[int, list[str]] = {}
+    for name in exercises:
+        if (due := policy.due(name)) is not None:
+            dues[id(due)] = due
+            names.setdefault(id(due), []).append(name)
+    return [
+        Due(
+            due.at,
+            tuple(names[key]),
+            late=due.late if late is None else late,
+            late_days=due.late_days if days is None else days,
+        )
+        for key, due in dues.items()
+    ]
+
+
+def _only_about(
+    extension: Extension, exercises: Sequence[str], chapters: Mapping[str, str]
+) -> list[Extension]:
+    """Return an extension for those of these exercises that it is about; none if it is about none of them."""
+    names = tuple(name for name in exercises if is_about(extension, name, chapters[name]))
+    return [msgspec.structs.replace(extension, exercises=names, chapters=())] if names else []
+
+
+def _but(tables: Iterable[T], names: Collection[str], chapters: Mapping[str, str]) -> tuple[T, ...]:
+    """Return the tables without these exercises by name, and without tables that are about no others."""
+    others = [name for name in chapters if name not in names]
+    left = []
+    for table in tables:
+        exercises = tuple(name for name in table.exercises if name not in names)
+        if any(is_about(table, name, chapters[name]) for name in others):
+            left.append(msgspec.structs.replace(table, exercises=exercises))
+    return tuple(left)
 
 
 def _about(tables: Iterable[T], chapters: Mapping[str, str]) -> tuple[T, ...]:
@@ -180,11 +294,11 @@ def check_names(
 ) -> None:
     """Raise PolicyError if the policy names another exercise or chapter than these.
 
-    Also raise it if an exercise in `policy.chapters` is due twice.
+    Also raise it if an exercise in `policy.chapters` is due twice, or has two overrides.
     """
-    tables: dict[str, Due | Extension] = {
+    tables: dict[str, Due | Override | Extension] = {
         f"[[{key}]] {number}": table
-        for key in ("due", "extension")
+        for key in ("due", "override", "extension")
         for number, table in enumerate(getattr(policy.rules, key), 1)
     }
     for where, table in tables.items():
@@ -203,6 +317,12 @@ def check_names(
             raise PolicyError(
                 f"{file}: {exercise!r} is due twice, by {' and '.join(twice[:2])}. Name its `exercises` or "
                 "`chapters` in one of them."
+            )
+        if len(overrides := policy.overrides(exercise)) > 1:
+            twice = [where for where, table in tables.items() if any(table is o for o in overrides)]
+            raise PolicyError(
+                f"{file}: {exercise!r} has two overrides, {' and '.join(twice[:2])}. Leave it out in one of "
+                "them."
             )
 
 
@@ -292,6 +412,20 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
         yield from _time_complaints(rules, where, "at", due.at)
         if due.late is not None:
             yield from _late_complaints(f"[due.late] of {where}", due.late)
+    for number, override in enumerate(rules.override, 1):
+        where = f"[[override]] {number}"
+        if not (override.exercises or override.chapters):
+            yield f"{where} is about nothing. Write {EXAMPLES['exercises']} or {EXAMPLES['chapters']}."
+        if all(getattr(override, key) is None for key in OVERRIDES):
+            yield f"{where} changes nothing. Write one of {', '.join(OVERRIDES)}."
+    lates = (rules.late, *(due.late for due in rules.due if due.late is not None))
+    if rules.late_days and is_due and not due_elsewhere and not any(map(_is_costly, lates)):
+        yield (
+            "`late_days` spares nothing, for lateness costs nothing. Write [late] with "
+            f"{EXAMPLES['per_day']}, {EXAMPLES['steps']} or {EXAMPLES['closes']}."
+        )
+    if rules.late_days and not is_due:
+        yield f"`late_days` spares nothing, for nothing is due. Write {EXAMPLES['due']}."
     for number, extension in enumerate(rules.extension, 1):
         where = f"[[extension]] {number}"
         if not (extension.student or extension.students or extension.section or extension.team):
@@ -323,6 +457,10 @@ def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime
         instant(time, read_zone(rules.timezone) if rules.timezone else None)
     except OverflowError:
         yield f"`{key}` of {where}: the year {time.year} is out of range."
+
+
+def _is_costly(late: Late) -> bool:
+    return bool(late.per_day or late.steps or late.closes is not None)
 
 
 def _late_complaints(where: str, late: Late) -> Iterator[str]:

@@ -89,8 +89,18 @@ class Choice(NamedTuple):
 # --- which attempt ------------------------------------------------------------------------------------
 
 
+def with_late_days(work: Work, rules: ClassRules) -> ClassRules:
+    """Return the rules with the late days that the student used, as `Policy.with_late_days` counts them."""
+    policy = rules.policy
+    if not policy.rules.late_days or policy.used is not None:
+        return rules
+    files = {name: handed_in(work, rules, name) for name in rules.exercises}
+    return msgspec.structs.replace(rules, policy=policy.with_late_days(work.student, files))
+
+
 def choices(work: Work, rules: ClassRules) -> dict[str, Choice]:
     """Return the attempt that counts by exercise, omitting exercises with neither a file nor a verdict."""
+    rules = with_late_days(work, rules)
     chosen = ((name, _choice(work, rules, name)) for name in rules.exercises)
     return {name: choice for name, choice in chosen if choice is not None}
 
@@ -99,6 +109,7 @@ def needed(work: Work, rules: ClassRules, exercise: str) -> list[Attempt]:
     """Return the attempts that have to be judged before `choices` can tell which counts for an exercise."""
     if not (files := handed_in(work, rules, exercise)):
         return []
+    rules = with_late_days(work, rules)
     worth = _worth(work, rules, exercise)
     numbers = rules.policy.needed(work.student, exercise, worth, files)
     return [attempt for attempt, _ in work.sources(exercise) if attempt.number in numbers]
@@ -167,6 +178,7 @@ def _worth(work: Work, rules: ClassRules, exercise: str) -> float:
 
 def entry_of(work: Work, rules: ClassRules) -> Entry | None:
     """Return the entry of a student, None if the gradebook has no exercise."""
+    rules = with_late_days(work, rules)
     chosen = choices(work, rules)
     verdicts = {
         name: work.verdicts[name][choice.judged_as]

@@ -1,4 +1,6 @@
-"""A term: the gradebooks of its assignments, added up for each student by the rules of `assignments.toml`.
+"""A term: its assignments, added up for each student by the rules of `assignments.toml`.
+
+Each assignment has a gradebook of its own, or one gradebook has the whole course.
 
 Nothing is judged or guessed: if a student is missing, a result is open, or an id may be two people's, the total
 stays empty and a note says why.
@@ -6,8 +8,9 @@ stays empty and a note says why.
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,9 +20,10 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.times import local, moment
 from grader.judge.scoring import hundredths
 from grader.results import Entry, Status, StudentInfo
-from grader.text import counted, listed, number, rounded
+from grader.text import counted, listed, number, rounded, utc
 
 # The most people named in one note.
 _MOST_NAMES = 10
@@ -28,13 +32,16 @@ _MOST_NAMES = 10
 class Score(msgspec.Struct, frozen=True):
     """A student's points for an assignment that is `worth` points; None while an exercise is not judged.
 
-    `why` is the reason why the points are open.
+    `why` is the reason why the points are open. `extra` of the points are extra credit. `is_due` is false while
+    the student may hand in on time.
     """
 
     points: float | None
     worth: float
     provisional: bool = False
     why: str = ""
+    extra: float = 0.0
+    is_due: bool = True
 
     @property
     def percent(self) -> float:
@@ -50,7 +57,8 @@ class Score(msgspec.Struct, frozen=True):
         """The points and the percentage: `18 / 30 = 60 %`."""
         if self.points is None:
             return f"open / {number(self.worth)}"
-        return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %"
+        extra = f" with {number(self.extra)} of extra credit" if self.extra else ""
+        return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %{extra}"
 
 
 class GradedAssignment(msgspec.Struct, frozen=True):
@@ -115,26 +123,64 @@ class Term(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def read_graded(folder: Path, course: Course) -> GradedAssignment:
-    """Read the scores of one gradebook.
+def read_graded(
+    folder: Path, course: Course, now: datetime.datetime | None = None
+) -> list[GradedAssignment]:
+    """Read the scores of one gradebook: of its assignment, or of all that are due by `now` in a course's.
 
     Raises SubmissionError if it belongs to no assignment of the course.
     """
     with Gradebook.open(folder) as book:
         refuse_other_course(book, course)
-        name = book.facts.assignment
-        assignment = next((a for a in course.assignments if a.id == name), None)
-        if assignment is None:
-            owner = (
-                f"of the assignment {name}, which is no longer in assignments.toml"
-                if name
-                else "of no assignment; `grade regrade` with --assignment sets its assignment"
-            )
-            raise SubmissionError(f"{folder} is the gradebook {owner}.")
-        notes = [book.unfinished] if book.unfinished else []
+        name, exercises = book.facts.assignment, {*book.exercises}
         entries = {entry.student.id: entry for entry in book.entries()}
-        graded = set(book.exercises)
-    if graded != set(assignment.exercises):
+        if name or not book.facts.assignments:
+            return [_graded(book, entries, _assignment_of(book, course))]
+        now = now or datetime.datetime.now(datetime.UTC)
+        given = [a for a in course.assignments if exercises & {*a.exercises}]
+        due = [a for a in given if a.due is None or a.due_at <= now]
+        graded = [_graded(book, entries, assignment, now) for assignment in due]
+        if not graded:
+            raise SubmissionError(f"{folder} has no assignment that is due yet.")
+        notes = [
+            f"{a.id} is due at {moment(utc(a.due_at), a.timezone)}: the total does not include it."
+            for a in given
+            if a not in due
+        ]
+        if without := [e.id for e in course.exercises if course.assignment_of(e) is None]:
+            notes.append(f"No assignment has {listed(without)}: the total does not include them.")
+    first = graded[0]
+    return [msgspec.structs.replace(first, notes=(*first.notes, *notes)), *graded[1:]]
+
+
+def _assignment_of(book: Gradebook, course: Course) -> CourseAssignment:
+    """Return the assignment that a gradebook is of; raises SubmissionError if there is none."""
+    name = book.facts.assignment
+    assignment = next((a for a in course.assignments if a.id == name), None)
+    if assignment is None:
+        owner = (
+            f"of the assignment {name}, which is no longer in assignments.toml"
+            if name
+            else "of no assignment; `grade regrade` with --assignment sets its assignment"
+        )
+        raise SubmissionError(f"{book.folder} is the gradebook {owner}.")
+    return assignment
+
+
+def _graded(
+    book: Gradebook,
+    entries: Mapping[str, Entry],
+    assignment: CourseAssignment,
+    now: datetime.datetime | None = None,
+) -> GradedAssignment:
+    """Return an assignment with its scores; with `now`, students who may still hand in on time are open."""
+    name, folder = assignment.id, book.folder
+    notes = [book.unfinished] if book.unfinished else []
+    graded = {*book.exercises}
+    if now is not None:
+        # The gradebook of a course has the exercises of other assignments, too.
+        graded &= {*assignment.exercises}
+    if graded != {*assignment.exercises}:
         notes.append(
             f"{folder} was graded with other exercises than {name} now has: run `grade regrade {folder}`."
         )
@@ -142,14 +188,40 @@ def read_graded(folder: Path, course: Course) -> GradedAssignment:
         assignment,
         folder,
         {student: entry.student for student, entry in entries.items()},
-        {student: _score(entry, assignment) for student, entry in entries.items()},
+        {student: _score(book, entry, assignment, now) for student, entry in entries.items()},
         tuple(notes),
     )
 
 
-def _score(entry: Entry, assignment: CourseAssignment) -> Score:
+def term_of(
+    book: Gradebook, course: Course, student: str, now: datetime.datetime
+) -> TermRow | None:
+    """Return a student's term so far, from the gradebook of a course; None if the student is not in it.
+
+    It has a part for each assignment that is open. Those that the student may still hand in on time are not
+    counted.
+    """
+    entry = book.entry_of(student)
+    opened = [a for a in course.assignments if a.opens_at <= now]
+    if entry is None or not opened:
+        return None
+    graded = [_graded(book, {student: entry}, assignment, now) for assignment in opened]
+    people = _People(graded, course.term)
+    return _row(people.ids[0], graded, people, course.term, so_far=True)
+
+
+def _score(
+    book: Gradebook,
+    entry: Entry,
+    assignment: CourseAssignment,
+    now: datetime.datetime | None,
+) -> Score:
     """Return a student's points for an assignment, and its worth without extra credit."""
-    exercises = entry.result.exercises
+    names: Collection[str] = (
+        book.exercises if book.facts.assignment == assignment.id else assignment.exercises
+    )
+    exercises = [e for e in entry.result.exercises if e.name in names]
+    extras = [e for e in exercises if e.name in assignment.extra_credit]
     open_ones = [exercise for exercise in exercises if exercise.status is Status.UNJUDGED]
     faults, waiting = (
         ", ".join(e.name for e in open_ones if e.waiting is is_waiting)
@@ -157,11 +229,20 @@ def _score(entry: Entry, assignment: CourseAssignment) -> Score:
     )
     why = [f"could not be judged, for a fault of the grader ({faults})"] if faults else []
     why += [f"is not judged yet ({waiting})"] if waiting else []
+    policy, until = book.policy, None
+    if now is not None:
+        deadlines = [policy.deadline(entry.student, e.name) for e in exercises]
+        until = max((d.until for d in deadlines if d is not None), default=None)
+    is_due = until is None or now is None or until <= now
+    if until is not None and not is_due:
+        why.append(f"may be handed in until {local(until, policy.zone)}")
     return Score(
         None if open_ones else rounded(math.fsum(exercise.score for exercise in exercises)),
-        rounded(math.fsum(e.max_score for e in exercises if e.name not in assignment.extra_credit)),
+        rounded(math.fsum(e.max_score for e in exercises if e not in extras)),
         any(exercise.provisional for exercise in exercises),
         " and ".join(why),
+        rounded(math.fsum(e.score for e in extras)),
+        is_due,
     )
 
 
@@ -261,11 +342,26 @@ class _People:
 
 
 def _row(
-    person: str, graded: Sequence[GradedAssignment], people: _People, rules: TermRules
+    person: str,
+    graded: Sequence[GradedAssignment],
+    people: _People,
+    rules: TermRules,
+    *,
+    so_far: bool = False,
 ) -> TermRow:
-    """Return a student's term: parts are replaced, then dropped, then weighed; an open part keeps it open."""
+    """Return a student's term: parts are replaced, then dropped, then weighed; an open part keeps it open.
+
+    With `so_far`, parts that are not due do not count.
+    """
     excused = {e.assignment: e.reason for e in rules.excused if people.person(e.student) == person}
     parts = [_part(person, gradebook, people, rules, excused) for gradebook in graded]
+    if so_far:
+        parts = [
+            part
+            if part.score is None or part.score.is_due
+            else msgspec.structs.replace(part, weight=0.0)
+            for part in parts
+        ]
     open_ones = [p for p in parts if p.percent is None and p.weight]
     info = people.info(person)
     if open_ones:
@@ -273,7 +369,7 @@ def _row(
         return TermRow(info, tuple(parts), None, why=why)
     parts = _dropped(_replaced(parts, graded), graded, rules.drop_lowest)
     if not any(part.weight for part in parts):
-        return TermRow(info, tuple(parts), None, why="no assignment counts")
+        return TermRow(info, tuple(parts), None, why=f"no assignment counts{' yet' * so_far}")
     parts, total = _weighed(parts)
     why = ""
     if total > rules.at_most:
@@ -302,7 +398,7 @@ def _part(
         return TermPart(name, None, 0.0, weight, why="missing, 0 %")
     if score is None:
         return TermPart(name, None, None, weight, why="is missing")
-    if score.points is None:
+    if score.points is None or not score.is_due:
         return TermPart(name, score, None, weight, why=score.why)
     if score.percent > assignment.at_most:
         most = f"at most {number(assignment.at_most)} % count"

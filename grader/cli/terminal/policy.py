@@ -27,12 +27,13 @@ from grader.gradebook.policy import (
     Extension,
     HandedIn,
     Late,
+    Override,
     Policy,
     Weighed,
     due_words,
 )
 from grader.gradebook.policy_file import odd_times
-from grader.gradebook.standing import choices, handed_in
+from grader.gradebook.standing import choices, handed_in, with_late_days
 from grader.gradebook.times import instant, local, span_words, submitted
 from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
@@ -60,14 +61,19 @@ def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> I
         yield Text()
         yield from hang(console, head, ", ".join(names) or "no exercise of this class")
         late = rules.late if due.late is None else due.late
-        yield from hang(console, "  ", _late_words(late), "dim")
+        words = _late_words(late)
+        if rules.late_days and due.late_days is not None:
+            words += f"; at most {counted(due.late_days, 'late day')}"
+        yield from hang(console, "  ", words, "dim")
     undated = [exercise for exercise, due in dues.items() if due is None]
     if rules.due and undated:
         yield Text()
         yield from hang(console, "Never due: ", ", ".join(undated))
     extensions = (*rules.extension, *policy.given)
-    if extensions:
+    if rules.override or extensions:
         yield Text()
+    for override in rules.override:
+        yield from hang(console, "  ", _override_words(override))
     for extension in extensions:
         yield from hang(console, "  ", _extension_words(extension, zone))
     for text in odd_times(policy):
@@ -75,10 +81,28 @@ def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> I
 
 
 def _first_words(policy: Policy) -> str:
-    most, zone = policy.rules.max_attempts, policy.rules.timezone
+    rules = policy.rules
+    most, zone = rules.max_attempts, rules.timezone
     first = "" if most is None else f", of the first {most}"
+    budget = counted(rules.late_days, "late day")
+    days = f" Each student has {budget} for the term." if rules.late_days else ""
     times = f" Times are those of {zone}." if zone else ""
-    return f"{_COUNTS[policy.rules.attempts]}{first}.{times}"
+    return f"{_COUNTS[rules.attempts]}{first}.{days}{times}"
+
+
+def _override_words(override: Override) -> str:
+    """Describe other rules for some exercises: `strides, relu: the first 5 attempts may count`."""
+    words = []
+    if override.attempts is not None:
+        words.append(_COUNTS[override.attempts].lower())
+    if override.max_attempts is not None:
+        words.append(f"the first {counted(override.max_attempts, 'attempt')} may count")
+    if override.most_submissions is not None:
+        words.append(f"at most {counted(override.most_submissions, 'submission')} in 24 hours")
+    if override.cool_down is not None:
+        words.append(f"{span_words(override.cool_down)} between submissions")
+    names = ", ".join((*override.exercises, *override.chapters))
+    return clean(f"{names}: {'; '.join(words)}", _LONGEST)
 
 
 def _late_words(late: Late) -> str:
@@ -116,12 +140,14 @@ def show_explanation(
     console: Console, book: Gradebook, student: StudentInfo, exercises: Sequence[str]
 ) -> Iterator[Text]:
     """Print every attempt, due times and points, of these exercises or of all."""
-    entry, work, rules = book.entry_of(student.id), book.work(student), book.rules()
+    entry, work = book.entry_of(student.id), book.work(student)
     if entry is None:
         return
+    rules = with_late_days(work, book.rules())
+    policy = rules.policy
     name = f"  {clean(student.name, 60)}" if student.name not in ("", student.id) else ""
     yield Text.assemble((clean(student.id, 60), "bold"), name)
-    yield from hang(console, "", _first_words(book.policy), "dim")
+    yield from hang(console, "", _first_words(policy), "dim")
     if work.has_versions and not work.is_dated:
         text = "An attempt has no timestamp: the attempt found last is the newest."
         yield from hang(console, "", text, "yellow")
@@ -132,7 +158,10 @@ def show_explanation(
             choice = chosen.get(result.name)
             counting = choice.attempt.number if choice is not None else 0
             yield Text()
-            yield from _exercise_lines(console, book, student, result, files, counting)
+            yield from _exercise_lines(console, book, policy, student, result, files, counting)
+    if budget := policy.rules.late_days:
+        yield Text()
+        yield Text.assemble("Late days left: ", (f"{policy.late_days_left} of {budget}", "bold"))
     total = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
     if any(exercise.status is Status.UNJUDGED for exercise in entry.result.exercises):
         total = "open, because an exercise is not judged"
@@ -143,13 +172,13 @@ def show_explanation(
 def _exercise_lines(
     console: Console,
     book: Gradebook,
+    policy: Policy,
     student: StudentInfo,
     result: ExerciseResult,
     files: Sequence[HandedIn],
     counting: int,
 ) -> Iterator[Text]:
     """Describe an exercise: points, due time, every attempt, and reasons for changed points."""
-    policy = book.policy
     is_open = result.status is Status.UNJUDGED
     points = "not judged" if is_open else f"{number(result.score)} / {number(result.max_score)}"
     yield Text.assemble((result.name, "bold"), f"  {points}")
@@ -158,7 +187,7 @@ def _exercise_lines(
         yield from hang(console, "  ", clean(due_words(deadline, policy.zone), _LONGEST))
     for weighed in policy.weighed(student, result.name, files):
         mark = ">" if weighed.file.attempt == counting else " "
-        words = ", ".join(_attempt_words(policy, weighed, deadline))
+        words = ", ".join(_attempt_words(policy, result.name, weighed, deadline))
         yield from hang(console, f"  {mark} attempt {weighed.file.attempt}  ", words)
     if not files:
         yield Text("    nothing was handed in")
@@ -172,7 +201,9 @@ def _exercise_lines(
             yield from hang(console, "    | ", clean(reason, _LONGEST), "dim")
 
 
-def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) -> Iterator[str]:
+def _attempt_words(
+    policy: Policy, exercise: str, weighed: Weighed, deadline: Deadline | None
+) -> Iterator[str]:
     """Describe an attempt: when it was handed in, why it does not count, and its points."""
     time = submitted(weighed.file.submitted_at)
     yield local(time, policy.zone) if time is not None else "no timestamp, so never late"
@@ -187,7 +218,8 @@ def _attempt_words(policy: Policy, weighed: Weighed, deadline: Deadline | None) 
     if weighed.is_closed:
         yield "too late to count"
     if weighed.is_beyond:
-        yield f"beyond the first {counted(policy.rules.max_attempts or 0, 'attempt')}"
+        most = policy.rules_of(exercise).max_attempts or 0
+        yield f"beyond the first {counted(most, 'attempt')}"
     judged = weighed.file.judged
     yield "not judged" if judged is None else f"{number(judged)} points"
     if judged is not None and weighed.lost and weighed.may_count:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -20,7 +22,8 @@ from grader.exports.formats.feedback import plain_feedback
 from grader.exports.term import write_upload
 from grader.exports.verdicts import why_open
 from grader.gradebook import Gradebook
-from grader.gradebook.term import Term, TermRow, add_up, read_graded
+from grader.gradebook.policy_file import policy_of
+from grader.gradebook.term import Term, TermRow, add_up, read_graded, term_of
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, Status, StudentInfo
 from grader.submissions import Attempt, ExerciseFile, Submission
@@ -95,7 +98,8 @@ class Semester:
 
     def term(self, *assignments: str) -> Term:
         folders = [self.folder / name for name in assignments or EXERCISE]
-        return add_up([read_graded(each, self.course) for each in folders], self.course)
+        graded = [each for folder in folders for each in read_graded(folder, self.course)]
+        return add_up(graded, self.course)
 
 
 @pytest.fixture
@@ -193,7 +197,7 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
     semester.rule("[term]\nat_most = 120\n", assignments=one + "at_most = 110\n")
     assert totals() == {"zoe": 110, "kim": 60}
     assert (
-        "week1 11.5 / 10 = 115 %, at most 110 % count, weight 1: 110."
+        "week1 11.5 / 10 = 115 % with 2.5 of extra credit, at most 110 % count, weight 1: 110."
         in semester.term("week1").rows[1].words
     )
 
@@ -349,16 +353,119 @@ def test_gradebooks_that_do_not_belong(semester: Semester) -> None:
         SubmissionError, match=r"of the assignment week1, which is no longer in assignments\.toml"
     ):
         semester.term()
-    with Gradebook.open_to_write(semester.folder / "whole") as book:
-        book.begin(semester.course)
+    with Gradebook.open_to_write(semester.folder / "part") as book:
+        book.begin(msgspec.structs.replace(semester.course, assignments=()))
     with pytest.raises(
         SubmissionError, match="the gradebook of no assignment; `grade regrade` with"
     ):
-        semester.term("whole")
+        semester.term("part")
     semester.rule(
         assignments=ASSIGNMENTS.replace('["greeting"]', '["greeting"]\nextra_credit = []')
     )
     assert not semester.term().notes
+
+
+DUE = """
+timezone = "Europe/Warsaw"
+
+[[assignment]]
+id = "week1"
+title = "Week 1"
+exercises = ["word_count"]
+due = 2026-10-12T23:59:59
+
+[[assignment]]
+id = "week2"
+title = "Week 2"
+exercises = ["greeting", "running_mean"]
+extra_credit = ["greeting"]
+opens = 2026-10-12T23:59:59
+due = 2026-10-19T23:59:59
+"""
+
+
+def of_october(day: int) -> datetime.datetime:
+    return datetime.datetime(2026, 10, day, 12, tzinfo=datetime.UTC)
+
+
+def course_gradebook(semester: Semester, policy: str = "") -> Path:
+    """The gradebook of a whole course in which zoe has 6, 2 and 3.75 points, and kim handed in nothing."""
+    (semester.folder / "course/exercises/policy.toml").write_text(policy, encoding="utf-8")
+    course, folder = semester.rule(assignments=DUE), semester.folder / "whole"
+    blank = builders.result(
+        *(builders.exercise(name=name, worth=worth, score=0.0) for name, worth in WORTH.items())
+    )
+    with Gradebook.open_to_write(folder) as book:
+        book.keep_student(StudentInfo(id="kim"))
+        book.begin(course, blank, policy_of(course))
+        for assignment, score in {"week1": 6.0, "week2": 2.0, "final": 3.75}.items():
+            semester._hand_in(book, StudentInfo(id="zoe"), assignment, score)
+        book.finish(())
+    return folder
+
+
+def test_a_gradebook_of_the_whole_course_has_every_assignment_that_is_due(
+    semester: Semester,
+) -> None:
+    folder = course_gradebook(semester)
+    (week1,) = read_graded(folder, semester.course, of_october(13))
+    assert week1.scores["zoe"].words == "6 / 10 = 60 %"
+    assert "week2 is due at 2026-10-19 23:59:59 CEST: the total does not include it." in week1.notes
+    with pytest.raises(SubmissionError, match="has no assignment that is due yet"):
+        read_graded(folder, semester.course, of_october(12))
+
+    whole = add_up(read_graded(folder, semester.course, of_october(20)), semester.course)
+    assert not whole.notes
+    zoe = {row.student.id: row for row in whole.rows}["zoe"]
+    assert zoe.words == (
+        "week1 6 / 10 = 60 %, weight 1: 30; "
+        "week2 5.75 / 7.5 = 76.67 % with 2 of extra credit, weight 1: 38.33. Total: 68.33 %"
+    )
+
+
+def test_who_has_an_extension_is_open_until_its_end(semester: Semester) -> None:
+    policy = '[[extension]]\nstudent = "zoe"\nby = "3 days"\nreason = "ill"\nexercises = ["word_count"]\n'
+    folder = course_gradebook(semester, policy)
+    for day, total in ((15, None), (16, 60)):
+        whole = add_up(read_graded(folder, semester.course, of_october(day)), semester.course)
+        rows = {row.student.id: row.total for row in whole.rows}
+        assert rows == {"zoe": total, "kim": 0}
+    assert (
+        "week1 may be handed in until 2026-10-15"
+        in add_up(read_graded(folder, semester.course, of_october(15)), semester.course)
+        .rows[1]
+        .words
+    )
+
+
+def test_a_students_term_so_far(semester: Semester) -> None:
+    folder = course_gradebook(semester)
+
+    def zoe(day: int) -> TermRow:
+        with Gradebook.open(folder) as book:
+            row = term_of(book, semester.course, "zoe", of_october(day))
+            assert term_of(book, semester.course, "nobody", of_october(day)) is None
+        assert row is not None
+        return row
+
+    assert zoe(12).words == (
+        "week1 6 / 10 = 60 %, may be handed in until 2026-10-12 23:59:59 CEST. "
+        "Total: open: no assignment counts yet"
+    )
+    assert [part.assignment for part in zoe(12).parts] == ["week1"]
+    assert (zoe(13).total, [part.weight for part in zoe(13).parts]) == (60, [1, 0])
+    assert zoe(20).total == 68.33
+
+
+def test_the_command_takes_the_gradebook_of_a_whole_course(
+    semester: Semester, tmp_path: Path
+) -> None:
+    folder = course_gradebook(semester)
+    command = ["term", str(folder), "-o", str(tmp_path / "term")]
+    done = CliRunner().invoke(main, [*command, "--course", str(semester.folder / "course")])
+    assert done.exit_code == 0, done.output
+    table = (tmp_path / "term/grades.csv").read_text("utf-8")
+    assert "68.33" in table.splitlines()[2]
 
 
 def test_the_command_writes_totals_a_page_and_an_upload(semester: Semester, tmp_path: Path) -> None:

@@ -224,14 +224,14 @@ def test_a_named_policy_counts_with_what_the_assignment_says_and_can_be_left(
     assert "No course found" in elsewhere.stderr and "--course" in elsewhere.stderr
 
 
-def test_a_gradebook_of_the_whole_course_goes_back_to_its_policy(
+def test_in_a_gradebook_of_the_whole_course_each_assignment_has_its_due_time(
     course: Path, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
     results, beside = tmp_path / "results", course / "exercises/policy.toml"
     beside.write_text(POLICY.replace('"ada"', '"zoe"'), encoding="utf-8")
-    invoke("batch", tmp_path / "class", "-o", results, "--times", "2026-10-02 11:00")
+    invoke("batch", tmp_path / "class", "-o", results, "--times", "2026-10-13 11:00")
     before = graded(results)
-    assert sum(before.values()) == 18
+    assert before == {"word_count": 9.0, "greeting": 2.25, "running_mean": 7.5}
     other = tmp_path / "other.toml"
     other.write_text("", encoding="utf-8")
     for back in (("--file", beside), ("--reset",)):
