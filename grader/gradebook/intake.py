@@ -302,10 +302,14 @@ class Questions:
             # It waited for a judge.
             question.settled = None
             return question
-        key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
+        key = self.key_of(exercise, file)
         return Question(
             self._course, self._options, exercise, file, key, self._held(exercise, file)
         )
+
+    def key_of(self, exercise: Exercise, file: ExerciseFile) -> VerdictKey:
+        """Return the key of the verdict on a file."""
+        return verdict_key(exercise, file, self._digests[exercise.id], self._options)
 
     def _held(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
         # Before a class has begun, most files are the stub, which need not be checked.

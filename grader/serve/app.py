@@ -77,6 +77,7 @@ def routes(
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
         Route("/class/students/{student:path}", staff.student, methods=["GET", "POST"]),
         Route("/class/mark/{exercise}", staff.mark, methods=["GET", "POST"]),
+        Route("/class/regrade", staff.regrade, methods=["GET", "POST"]),
         Route("/class/export", staff.export, methods=["GET", "POST"]),
         Route("/class/export/{id}", staff.exported),
         Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),

@@ -557,24 +557,35 @@ class Desk:
     def begin_regrade(self) -> list[str]:
         """Begin a regrading; returns the students to ask about, who handed in something."""
         self._begin()
+        return self.students_with_work()
+
+    def students_with_work(self) -> list[str]:
+        """Return the students who handed in something, by id."""
         absent = {student.id for student in self._book.absent()}
         return [student.id for student in self._book.students() if student.id not in absent]
 
+    def to_regrade(self, student: str, exercises: Sequence[Exercise]) -> list[tuple[int, str]]:
+        """Return the attempt and exercise of each file that a changed suite may judge differently."""
+        info = self._book.student(student)
+        if info is None:
+            return []
+        asked = Asking(self._book, self._course, exercises).kept(info)
+        return [
+            (attempt.id, exercise.id)
+            for attempt, exercise, file in asked.files
+            if file.source is not None
+            and not self._book.tables.has_verdict(
+                attempt.id, exercise.id, self._questions.key_of(exercise, file).key
+            )
+        ]
+
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
         """Queue files that a changed suite may judge differently, behind all submissions; returns how many."""
-        book, now, count = self._book, time.time(), 0
-        info = book.student(student)
-        if info is None:
-            return 0
-        asked = Asking(book, self._course, exercises).kept(info)
-        with book.transaction():
-            for attempt, exercise, file in asked.files:
-                question = self._questions.about(exercise, file)
-                if file.source is None or self._verdicts.has_verdict(attempt, question):
-                    continue
-                queue.queue_job(book, attempt.id, exercise.id, JobState.WAITING, now, priority=1)
-                count += 1
-        return count
+        found, now = self.to_regrade(student, exercises), time.time()
+        with self._book.transaction():
+            for attempt, exercise in found:
+                queue.queue_job(self._book, attempt, exercise, JobState.WAITING, now, priority=1)
+        return len(found)
 
 
 @contextlib.contextmanager

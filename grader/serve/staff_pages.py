@@ -16,7 +16,7 @@ from grader.errors import UsageError
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric, read_rubric, rubric_of
-from grader.serve import exporting
+from grader.serve import exporting, regrading
 from grader.serve.claims import Claimed, Claims
 from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
@@ -122,6 +122,26 @@ class StaffPages:
             )
         # A file that counts now may have been replaced before it was judged.
         self._server.judging.wake()
+
+    # --- a regrade ----------------------------------------------------------------------------------
+
+    async def regrade(self, request: Request) -> Response:
+        """What a regrade would judge, and the button that begins it."""
+        await self._server.identity.staff(request, Right.RUN)
+        is_sent = request.method == "POST"
+        form = await form_of(request) if is_sent else request.query_params
+        chosen, course = form.get("exercise", ""), self._server.course
+        exercises = [self._exercise(chosen)] if chosen else course.select(())
+        if is_sent:
+            await regrading.regrade(self._server, exercises)
+            return RedirectResponse("/class#queue", 303)
+        waiting = await regrading.count(self._server, exercises)
+        return self._page(
+            *("class_regrade.html", 200),
+            chosen=chosen,
+            exercises=course.exercises,
+            waiting=waiting,
+        )
 
     # --- exports ------------------------------------------------------------------------------------
 

@@ -88,6 +88,8 @@ MATRIX = (
     Asked("POST", "/class/students/{student:path}", MARK, {"do": "undo", "number": "99"}),
     Asked("GET", "/class/mark/{exercise}", MARK),
     Asked("POST", "/class/mark/{exercise}", MARK, {"do": "skip"}),
+    Asked("GET", "/class/regrade", RUN),
+    Asked("POST", "/class/regrade", RUN, {"exercise": "nothing"}),
     Asked("GET", "/class/export", MARK),
     Asked("POST", "/class/export", MARK, {"format": "nothing"}),
     Asked("GET", "/class/export/{id}", MARK),
