@@ -12,8 +12,8 @@ verdicts, `judging` has it judged, and `views` are what the gradebook answers, e
 The page to write in: `exercise` is what it shows, `practice` has its runs, with a queue of their own, from
 which `stuck` counts where the class is, `drawing` draws plots, and `exam` is the door to an exam. The pages for
 staff: `staff` is what they show, `extensions` the more time that it gives, and `claims` say with whom a file to
-mark is; `staff_api` has the same for programs. `exporting` writes files for them, `regrading` judges again, `passback`
-sends points to platforms; `observing` has metrics and the log.
+mark is; `staff_api` has the same for programs. `exporting` writes files for them, `regrading` judges again,
+`passback` sends points to platforms; `observing` has metrics and the log.
 """
 
 from grader.serve.app import serve
