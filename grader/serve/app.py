@@ -23,6 +23,7 @@ from starlette.routing import Route
 from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
 from grader.serve.http import Refusal, answered, busy
+from grader.serve.marks import Marks
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
@@ -67,6 +68,10 @@ def routes(
         Route("/api/staff/corrections", api.correct, methods=["POST"]),
         Route("/api/staff/extensions", programs.extensions),
         Route("/api/staff/extensions", programs.extend, methods=["POST"]),
+        Route("/api/staff/requests", programs.requests),
+        Route("/api/staff/requests", programs.answer, methods=["POST"]),
+        Route("/api/staff/marks/{exercise}", programs.to_mark),
+        Route("/api/staff/marks/{exercise}", programs.mark, methods=["POST"]),
         Route("/healthz", api.health),
         Route("/metrics", api.metrics),
         Route("/", pages.home),
@@ -99,7 +104,8 @@ def _application(server: OpenServer) -> Starlette:
     api = Api(server, writer.findings)
     door = Door(server, writer.page)
     pages = Pages(server, api, writer, door)
-    staff = StaffPages(server, writer)
+    marks = Marks(server)
+    staff = StaffPages(server, writer, marks)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -125,7 +131,7 @@ def _application(server: OpenServer) -> Starlette:
     known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
     errors = (*known, Exception)
     return Starlette(
-        routes=routes(api, pages, staff, door, StaffApi(server)),
+        routes=routes(api, pages, staff, door, StaffApi(server, marks)),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )

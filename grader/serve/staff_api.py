@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from grader.gradebook import Gradebook
 from grader.serve.extensions import ExtensionRequest, extensions_state
-from grader.serve.http import NO_STUDENT, Refusal, answered, body_of, decoded
+from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal, answered, body_of, decoded
+from grader.serve.marks import (
+    LONGEST_COMMENT,
+    MOST_COMMENTS,
+    Marking,
+    MarkRequest,
+    Marks,
+    MarkSaved,
+    answers_in,
+    exercise_of,
+    file_for_marking,
+    rubric_for,
+)
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
+from grader.serve.staff import AnswerRequest, StaffRequest, staff_requests
+from grader.serve.staff_pages import options_of
 from grader.serve.threads import CHANGED, CLASS
 
 _MOST_BYTES = 64 << 10
+# A character of JSON takes up to twelve bytes.
+_MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT + 4096
 
 
 class StaffApi:
     """The routes for programs of staff."""
 
-    def __init__(self, server: OpenServer) -> None:
-        self._server = server
+    def __init__(self, server: OpenServer, marks: Marks) -> None:
+        self._server, self._marks = server, marks
 
     # --- extensions -----------------------------------------------------------------------------
 
@@ -55,3 +73,65 @@ class StaffApi:
         if state is None:
             raise Refusal(404, NO_STUDENT)
         return answered(state)
+
+    # --- regrade requests -----------------------------------------------------------------------
+
+    async def requests(self, request: Request) -> Response:
+        """The regrade requests of the students that staff reaches; of one number, with its verdict."""
+        asker = await self._server.identity.staff(request, Right.READ)
+        text = request.query_params.get("number", "")
+        if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise Refusal(404, NO_REQUEST)
+        return answered(await self._requests(asker, int(text or 0)))
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a regrade request; sent when the answer is on the disk."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        sent = decoded(await body_of(request, _MOST_BYTES), AnswerRequest)
+        await self._server.desk.answer(lambda desk: desk.answer(sent.number, sent.answer, asker))
+        return answered(await self._requests(asker, sent.number))
+
+    async def _requests(self, asker: Asker, number: int) -> list[StaffRequest]:
+        found = await self._server.views.answer(
+            lambda views: staff_requests(views.book, asker, number)
+        )
+        if number and not found:
+            raise Refusal(404, NO_REQUEST)
+        return found
+
+    # --- marking by a rubric ----------------------------------------------------------------------
+
+    async def to_mark(self, request: Request) -> Response:
+        """The next file of an exercise to mark, which is with this person from then on."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        course, options = self._server.course, options_of(request)
+        exercise = exercise_of(course, request.path_params["exercise"])
+        files = await self._marks.files(asker, exercise, options)
+
+        def rubric(_: Gradebook) -> Marking:
+            return Marking(
+                items=rubric_for(course, exercise).item,
+                waiting=sum(file.waiting for file in files),
+                files=len(files),
+                others=(),
+                file=None,
+            )
+
+        marking = await self._server.summaries.books.answer(rubric)
+        file = None
+        if name := self._marks.next(asker, exercise.id, files, options):
+            view = await self._marks.view(asker, exercise, name)
+            file = file_for_marking(view, anonymous="anonymous" in options)
+        others = tuple(self._marks.others(asker, exercise))
+        return answered(msgspec.structs.replace(marking, others=others, file=file))
+
+    async def mark(self, request: Request) -> Response:
+        """Keep the answers about a file, or its mark; sent when they are on the disk."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        course = self._server.course
+        exercise = exercise_of(course, request.path_params["exercise"])
+        sent = decoded(await body_of(request, _MARK_BYTES), MarkRequest)
+        rubric = await self._server.summaries.books.answer(lambda _: rubric_for(course, exercise))
+        answers = answers_in(sent, rubric)
+        seen = await self._marks.do(asker, exercise, rubric, sent.file, sent.seen, sent.do, answers)
+        return answered(MarkSaved(seen))

@@ -12,18 +12,23 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from grader.course.manifest import Exercise
-from grader.errors import UsageError
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
-from grader.gradebook.marking import Rubric, read_rubric, rubric_of
+from grader.gradebook.marking import Rubric
 from grader.serve import exporting, regrading
-from grader.serve.claims import Claimed, Claims
 from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
+from grader.serve.marks import (
+    LONGEST_COMMENT,
+    MOST_COMMENTS,
+    Marks,
+    exercise_of,
+    rubric_for,
+)
 from grader.serve.pages import PageWriter
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
-from grader.serve.staff import ListedFile, MarkView, files_to_mark, mark_view, student_view
+from grader.serve.staff import ListedFile, MarkView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
 from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
@@ -31,9 +36,8 @@ from grader.text import clean
 log = logging.getLogger("grader.serve")
 # Of a character of a form twelve bytes, of the texts that a person writes two.
 _FORM_BYTES = 24 * MOST_CHARACTERS + 4096
-# Of one file, and of one comment.
-_MOST_COMMENTS, _LONGEST_COMMENT = 100, 1000
-_MARK_BYTES = 12 * _MOST_COMMENTS * _LONGEST_COMMENT
+# Of one file.
+_MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT
 # What a person typed is shown again beside the reason why it was not taken.
 _TOLD_IN_PAGE = (409, 422)
 
@@ -41,9 +45,8 @@ _TOLD_IN_PAGE = (409, 422)
 class StaffPages:
     """The routes for staff who change points."""
 
-    def __init__(self, server: OpenServer, writer: PageWriter) -> None:
-        self._server, self._writer = server, writer
-        self._claims = Claims()
+    def __init__(self, server: OpenServer, writer: PageWriter, marks: Marks) -> None:
+        self._server, self._writer, self._marks = server, writer, marks
 
     async def student(self, request: Request) -> Response:
         """A student: attempts, what counts and why; and the forms that change points."""
@@ -131,7 +134,7 @@ class StaffPages:
         is_sent = request.method == "POST"
         form = await form_of(request) if is_sent else request.query_params
         chosen, course = form.get("exercise", ""), self._server.course
-        exercises = [self._exercise(chosen)] if chosen else course.select(())
+        exercises = [exercise_of(course, chosen)] if chosen else course.select(())
         if is_sent:
             await regrading.regrade(self._server, exercises)
             return RedirectResponse("/class#queue", 303)
@@ -206,31 +209,13 @@ class StaffPages:
     async def mark(self, request: Request) -> Response:
         """The next file of an exercise to mark, with the rubric; and what the form there does."""
         asker = await self._server.identity.staff(request, Right.MARK)
-        exercise = self._exercise(request.path_params["exercise"])
+        exercise = exercise_of(self._server.course, request.path_params["exercise"])
         if request.method == "POST":
             return await self._marked(request, asker, exercise)
-        options = _options_of(request)
-        files = await self._server.summaries.books.answer(
-            lambda book: files_to_mark(book, asker, exercise.id, anonymous="anonymous" in options)
-        )
-        name = self._next(asker, exercise.id, files, options)
+        options = options_of(request)
+        files = await self._marks.files(asker, exercise, options)
+        name = self._marks.next(asker, exercise.id, files, options)
         return await self._mark_page(asker, exercise, name, options, files)
-
-    def _next(
-        self, asker: Asker, exercise: str, files: Sequence[ListedFile], options: Mapping[str, str]
-    ) -> str:
-        """Claim the file to show, empty if none is left: one's own, else the next one that nobody has."""
-        after, again = options.get("after", ""), "again" in options
-        own = self._claims.own(asker.name, exercise)
-        at = next((place for place, file in enumerate(files, 1) if file.name == after), 0)
-        # Again from the beginning for those that were skipped; through all marked ones once.
-        in_turn = files[at:] if again else [*files[at:], *files[:at]]
-        in_turn = sorted(in_turn, key=lambda file: file.name != own)
-        open_ones = [
-            Claimed(exercise, f.name) for f in in_turn if f.waiting or again or f.name == own
-        ]
-        claimed = self._claims.take(asker.name, open_ones)
-        return "" if claimed is None else claimed.name
 
     async def _mark_page(
         self,
@@ -247,14 +232,13 @@ class StaffPages:
         """The page of a file, or of none; where something was not taken, with the person's own answers."""
         rubric, view = await self._server.summaries.books.answer(
             lambda book: (
-                self._rubric(exercise),
+                rubric_for(self._server.course, exercise),
                 mark_view(book, asker, exercise.id, name) if name else None,
             )
         )
         if name and view is None:
             raise refusal or Refusal(404, NO_STUDENT)
         given = answers if answers is not None else view.answers if view is not None else Draft()
-        others = [who for who in self._claims.holders(exercise.id) if who != asker.name]
         return self._page(
             "class_mark.html",
             200 if refusal is None else refusal.status_code,
@@ -267,34 +251,23 @@ class StaffPages:
             hidden="anonymous" in options,
             again="again" in options,
             counts=(sum(file.waiting for file in files), len(files)) if files else None,
-            others=others,
+            others=self._marks.others(asker, exercise),
         )
 
     async def _marked(self, request: Request, asker: Asker, exercise: Exercise) -> Response:
         """Do what a button of the form says, or a key; raises Refusal."""
-        form, options = await form_of(request, _MARK_BYTES), _options_of(request)
+        form, options = await form_of(request, _MARK_BYTES), options_of(request)
         name, seen, what = (form.get(key, "") for key in ("file", "seen", "do"))
-        rubric = await self._server.summaries.books.answer(lambda _: self._rubric(exercise))
+        rubric = await self._server.summaries.books.answer(
+            lambda _: rubric_for(self._server.course, exercise)
+        )
         answers, where = _answers_of(form, rubric), f"/class/mark/{exercise.id}"
         onward = {key: value for key, value in options.items() if key != "after"}
         try:
-            view = await self._view(asker, exercise, name)
-            other = self._claims.renew(asker.name, exercise.id, name)
-            if what in ("skip", "stop") and other:
-                pass  # It is with somebody else: what it has is that person's.
-            elif other:
-                sentence = f"{other} works on this file now, since you had it for a while without an answer."
-                raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
-            elif what == "next":
-                answers = _with_comment(answers, form, view)
-                await self._server.desk.answer(
-                    lambda desk: desk.mark(asker, rubric, exercise.id, name, seen, answers)
-                )
-            else:
-                answers = _without(_with_comment(answers, form, view), what)
-                seen = await self._server.desk.answer(
-                    lambda desk: desk.keep_answers(asker, exercise.id, name, seen, answers)
-                )
+            view = await self._marks.view(asker, exercise, name)
+            sent = _with_comment(answers, form, view)
+            sent = sent if what == "next" else _without(sent, what)
+            seen = await self._marks.do(asker, exercise, rubric, name, seen, what, sent)
         except Refusal as refusal:
             if what == "draft":
                 return answered({"error": refusal.detail}, refusal.status_code)
@@ -306,34 +279,10 @@ class StaffPages:
         if what == "draft":
             return answered({"seen": seen})
         if what in ("next", "skip", "stop"):
-            self._claims.drop(asker.name, exercise.id, name)
             onward["after"] = name
-        if what == "next":
-            self._server.hub.tell(CLASS, CHANGED)
         if what == "stop":
             return RedirectResponse("/class", 303)
         return RedirectResponse(f"{where}?{urlencode(onward)}" if onward else where, 303)
-
-    async def _view(self, asker: Asker, exercise: Exercise, name: str) -> MarkView:
-        view = await self._server.summaries.books.answer(
-            lambda book: mark_view(book, asker, exercise.id, name)
-        )
-        if view is None:
-            raise Refusal(404, NO_STUDENT)
-        return view
-
-    def _exercise(self, name: str) -> Exercise:
-        for exercise in self._server.course.exercises:
-            if exercise.id == name:
-                return exercise
-        raise Refusal(404, "There is no such exercise.")
-
-    def _rubric(self, exercise: Exercise) -> Rubric:
-        """Read the rubric of an exercise; raises Refusal if there is none, or it is not in order."""
-        try:
-            return read_rubric(rubric_of(self._server.course, exercise), exercise.points)
-        except UsageError as error:
-            raise Refusal(404, str(error)) from error
 
     def _page(self, template: str, status: int, /, **values: Any) -> Response:
         return HTMLResponse(self._writer.page(template, **values), status)
@@ -373,7 +322,7 @@ def _points(how: str, text: str) -> dict[str, float]:
     return {how: points}
 
 
-def _options_of(request: Request) -> dict[str, str]:
+def options_of(request: Request) -> dict[str, str]:
     """Return the options of the list of files: without names, also marked files, and after which file."""
     query = request.query_params
     return {key: query[key][:100] for key in ("anonymous", "again", "after") if key in query}
@@ -382,8 +331,8 @@ def _options_of(request: Request) -> dict[str, str]:
 def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
     """Return the items and the comments that a form has."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
-    comments = (form.get(f"comment-{number}", "") for number in range(_MOST_COMMENTS))
-    return Draft(keys, tuple(clean(text, _LONGEST_COMMENT) for text in comments if text))
+    comments = (form.get(f"comment-{number}", "") for number in range(MOST_COMMENTS))
+    return Draft(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
 
 
 def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Draft:
@@ -394,9 +343,9 @@ def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Dr
     lines = len(code_lines(view.source))
     if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
         raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
-    if len(answers.comments) >= _MOST_COMMENTS:
-        raise Refusal(422, f"{_MOST_COMMENTS} comments are the most.")
-    said = clean(text, _LONGEST_COMMENT)
+    if len(answers.comments) >= MOST_COMMENTS:
+        raise Refusal(422, f"{MOST_COMMENTS} comments are the most.")
+    said = clean(text, LONGEST_COMMENT)
     return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
 
 
