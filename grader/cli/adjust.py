@@ -11,6 +11,7 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.extension import extend_in_book, extend_on_server, take_extension_back, until_of
+from grader.cli.on_server import server_option, signed_in
 from grader.cli.options import EXISTING_FOLDER, login_name
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
@@ -26,7 +27,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.adjusting import exercise_named, new_correction
 from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
-from grader.student.server import Server, checked_address, correct, kept_server
+from grader.student.server import correct
 from grader.student.server import points_of as points_of_server
 from grader.text import clean, number
 
@@ -37,12 +38,7 @@ _NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed
 
 @click.command(cls=Command)
 @click.argument("words", nargs=-1, metavar="RESULTS [STUDENT] [EXERCISE]")
-@click.option(
-    "--server",
-    "address",
-    metavar="ADDRESS",
-    help="Change the points on a running server, with your token of `grade login`, and without RESULTS.",
-)
+@server_option
 @click.option(
     "--points", type=float, metavar="N", help="Set the score to N, overriding everything else."
 )
@@ -138,7 +134,7 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
             "lists changes and takes them back, and changes of the whole class need the server stopped."
         )
     _refuse_mixtures(names, options)
-    server = _signed_in(checked_address(address))
+    server = signed_in(address)
     if options["until"] is not None:
         extend_on_server(server, names, until_of(options["until"]), options["reason"])
         return
@@ -151,14 +147,6 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     who = called(after.student, {after.student: after.name} if after.name else {})
     click.echo(f"{who} {after.exercise}")
     click.echo(f"{stays}{number(after.score)} of {number(after.max_score)} points")
-
-
-def _signed_in(address: str) -> Server:
-    """Return the server with the token of `grade login`; raises a usage error without one."""
-    server = kept_server()
-    if server is None or server.address != address:
-        raise click.UsageError(f"Sign in first, with a token of staff: grade login {address}")
-    return server
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:

@@ -10,10 +10,11 @@ verdicts, `judging` has it judged, and `views` are what the gradebook answers, e
 `threads`, and so are the streams of events. The queue of hand-ins stands in `grader.gradebook.queue`.
 
 The page to write in: `exercise` is what it shows, `practice` has its runs, with a queue of their own, from
-which `stuck` counts where the class is, `drawing` draws plots, and `exam` is the door to an exam. The pages for
-staff: `staff` is what they show, `extensions` the more time that it gives, and `claims` say with whom a file to
-mark is; `staff_api` has the same for programs. `exporting` writes files for them, `regrading` judges again,
-`passback` sends points to platforms; `observing` has metrics and the log.
+which `stuck` counts where the class is, `drawing` draws plots, and `exam` is the door to an exam.
+
+The pages for staff: `staff` is what they show, `extensions` gives students more time, `marks` marks files by a
+rubric, and `claims` say who has which file. `exporting` writes files, and `regrading` judges again. `staff_api`
+does the same for programs. `passback` sends points to platforms; `observing` has metrics and the log.
 """
 
 from grader.serve.app import serve

@@ -133,5 +133,7 @@ class StaffApi:
         sent = decoded(await body_of(request, _MARK_BYTES), MarkRequest)
         rubric = await self._server.summaries.books.answer(lambda _: rubric_for(course, exercise))
         answers = answers_in(sent, rubric)
+        # A claim is only for a file that the person reaches.
+        await self._marks.view(asker, exercise, sent.file)
         seen = await self._marks.do(asker, exercise, rubric, sent.file, sent.seen, sent.do, answers)
         return answered(MarkSaved(seen))

@@ -41,6 +41,10 @@ class ServerError(GraderError):
     """The server cannot be reached, or refuses; nothing is lost."""
 
 
+class ChangedError(ServerError):
+    """Nothing was changed, because somebody else changed it since the state that was seen."""
+
+
 class Server(msgspec.Struct, frozen=True):
     """The address of a server, without a final slash, and the token for it."""
 
@@ -136,7 +140,7 @@ def server_of_workflow(address: str) -> Server | None:
 
 def standing(server: Server) -> dict[str, Any]:
     """Return the student's own standing; raises ServerError."""
-    answer = _asked(server, "GET", "/api/standing")
+    answer = asked(server, "GET", "/api/standing")
     return msgspec.json.decode(answer, type=dict[str, Any])
 
 
@@ -160,7 +164,7 @@ def holder(server: Server) -> tuple[str, str]:
         if not (isinstance(cause, urllib.error.HTTPError) and cause.code == 403):
             raise
         # The token may be one of staff.
-        answer = _asked(server, "GET", "/api/staff/me")
+        answer = asked(server, "GET", "/api/staff/me")
         staff = msgspec.json.decode(answer, type=dict[str, Any])
         return f"{staff['name']}, {staff['role']}", str(staff["title"])
     return str(own["name"] or own["student"]), str(own["title"])
@@ -169,7 +173,7 @@ def holder(server: Server) -> tuple[str, str]:
 def points_of(server: Server, student: str, exercise: str) -> StaffPoints:
     """Return the points of a student, for staff; raises GraderError."""
     query = urllib.parse.urlencode({"student": student, "exercise": exercise})
-    return _decoded_as(_asked(server, "GET", f"/api/staff/corrections?{query}"), StaffPoints)
+    return decoded_as(asked(server, "GET", f"/api/staff/corrections?{query}"), StaffPoints)
 
 
 def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
@@ -181,8 +185,8 @@ def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
     Raises SubmissionError if the change is impossible, ServerError for anything else.
     """
     sent = {"student": seen.student, "exercise": seen.exercise, "seen": seen.seen, **change}
-    answer = _asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
-    return _decoded_as(answer, StaffPoints)
+    answer = asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
+    return decoded_as(answer, StaffPoints)
 
 
 class StaffExtension(msgspec.Struct, frozen=True):
@@ -203,8 +207,8 @@ class StaffExtensions(msgspec.Struct, frozen=True):
 def extensions_of(server: Server, student: str) -> StaffExtensions:
     """Return the extensions of a student, for staff; raises GraderError."""
     query = urllib.parse.urlencode({"student": student})
-    answer = _asked(server, "GET", f"/api/staff/extensions?{query}")
-    return _decoded_as(answer, StaffExtensions)
+    answer = asked(server, "GET", f"/api/staff/extensions?{query}")
+    return decoded_as(answer, StaffExtensions)
 
 
 def extend(
@@ -216,10 +220,10 @@ def extend(
     """
     sent = {"student": seen.student, "seen": seen.seen, "name": name, "reason": reason}
     body = json.dumps({**sent, "until": until.isoformat()}).encode()
-    return _decoded_as(_asked(server, "POST", "/api/staff/extensions", body), StaffExtensions)
+    return decoded_as(asked(server, "POST", "/api/staff/extensions", body), StaffExtensions)
 
 
-def _decoded_as(answer: bytes, kind: type[T]) -> T:
+def decoded_as(answer: bytes, kind: type[T]) -> T:
     """Decode an answer as this struct; raises ServerError."""
     try:
         return msgspec.json.decode(answer, type=kind)
@@ -238,8 +242,8 @@ def hand_in(
         {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
     )
     key = secrets.token_hex(16)
-    answer = _asked(server, "POST", "/api/submissions", body.encode(), key, tell)
-    return _decoded_as(answer, ServerAnswer)
+    answer = asked(server, "POST", "/api/submissions", body.encode(), key, tell)
+    return decoded_as(answer, ServerAnswer)
 
 
 def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], None]) -> Result:
@@ -286,7 +290,7 @@ def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
     """Return a submission as it is now; raises ServerError."""
-    return _decoded_as(_asked(server, "GET", f"/api/submissions/{id_}"), ServerAnswer)
+    return decoded_as(asked(server, "GET", f"/api/submissions/{id_}"), ServerAnswer)
 
 
 def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -301,7 +305,7 @@ def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, msgspec.json.decode(text.removeprefix("data: "), type=dict[str, Any])
 
 
-def _asked(
+def asked(
     server: Server,
     method: str,
     path: str,
@@ -363,6 +367,8 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     sentence = clean(sentence, 1000)
     if error.code in _OF_THE_FILES:
         return SubmissionError(sentence)
+    if error.code == 409:
+        return ChangedError(sentence)
     if error.code == 401:
         return ServerError(f"{sentence} `grade login {server.address}` accepts a new token.")
     wait = error.headers.get("Retry-After", "")
