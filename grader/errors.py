@@ -1,14 +1,14 @@
 """Errors on our side of the wall; an outcome of a submission is never one of these.
 
 GraderError           a fault of the grader or the machine: exit code 3, costs no student a point
-├── CourseError       the course has a mistake, which its author has to correct
+├── CourseError       the course has a mistake that its author must correct
 ├── UsageError        the caller's request is impossible: exit code 2
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
 ├── ServerError       (grader.student) a server cannot be reached, or refuses
 ├── ExportError       (grader.exports) an export cannot be written: exit code 2
 ├── PolicyError       (grader.gradebook) a policy has a mistake: exit code 2
 ├── CorrectionsError  (grader.gradebook) the file of corrections has a mistake: exit code 2
-├── NoVerdict         (grader.exports) a format cannot express that there is no score
+├── NoVerdict         (grader.exports) a format cannot express a missing score
 ├── SandboxError      no sandbox could be started, or the fork server has ended
 ├── IsolationError    a required wall is missing on this machine
 └── JudgeError        the judge ended without a verdict, or its verdict is inconsistent
@@ -18,17 +18,17 @@ from __future__ import annotations
 
 
 class GraderError(Exception):
-    """A fault of the grader or the machine; the text says what, where, and what to do next."""
+    """A fault of the grader or the machine; the text names the problem, the place, and a remedy."""
 
     exit_code = 3
 
 
 class CourseError(GraderError):
-    """The course has a mistake, which its author has to correct."""
+    """The course has a mistake that its author must correct."""
 
 
 class UsageError(GraderError):
-    """The caller's request is impossible; the text says what to name instead."""
+    """The caller's request is impossible; the text has a remedy."""
 
     exit_code = 2
 

@@ -11,10 +11,10 @@ from typing import IO
 
 
 def write_whole(path: Path, content: bytes, *, private: bool = False, synced: bool = True) -> None:
-    """Replace a file by this content; raises OSError, and then the file is as it was.
+    """Replace the content of a file; if this raises OSError, the file is unchanged.
 
-    A reader sees the old file or the new one, even after a power failure if it is `synced`. A new file has the
-    usual permissions, or if `private` its owner's only; an existing file keeps its own.
+    Readers see either the old file or the new one, and if `synced` even after a power failure. A new file gets
+    the usual permissions, or if `private` only its owner's; an existing file keeps its own.
     """
     with replacing(path, private=private, synced=synced) as out:
         out.write(content)
@@ -22,12 +22,12 @@ def write_whole(path: Path, content: bytes, *, private: bool = False, synced: bo
 
 @contextlib.contextmanager
 def replacing(path: Path, *, private: bool = False, synced: bool = True) -> Iterator[IO[bytes]]:
-    """Open a stream whose bytes replace a file when all of them are written, as `write_whole` does.
+    """Open a stream whose bytes replace a file when the block ends, as `write_whole` does.
 
-    They go into a draft beside the file, which is renamed.
+    The bytes go into a draft beside the file, which is then renamed.
     """
     target = path.resolve()
-    # A name of its own: another process may write the same file.
+    # A unique name, since another process may write the same file.
     draft = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.part")
     mode = 0o600 if private else 0o666
     try:
@@ -46,9 +46,9 @@ def replacing(path: Path, *, private: bool = False, synced: bool = True) -> Iter
 
 
 def remove_drafts(folder: Path, name: str = "") -> None:
-    """Remove the drafts that killed processes left in a folder, of all files or of the one of this name.
+    """Remove drafts that killed processes left in a folder: of all files, or of the file with this name.
 
-    No other process may write them.
+    No other process may be writing them.
     """
     for draft in folder.glob(f".{name}*.part"):
         draft.unlink(missing_ok=True)

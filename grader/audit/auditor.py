@@ -47,7 +47,7 @@ from grader.submissions import ExerciseFile
 _HIDDEN = re.compile(r"canary:(\w+):\w+")
 _TRIES = 3
 _NO_ANSWER = "keep the names of the stub"
-# Submissions that attack nothing: one that ends at once, and one that takes all of its time.
+# Harmless submissions: one ends at once, and one takes all of its time.
 _HARMLESS = b"def scale(x, factor):\n    return factor * x\n"
 _LOOP = b"def scale(x, factor):\n    while True:\n        pass\n\n\ndoubled = scale\n"
 # A busy machine is slow, too: a judge that takes longer is stuck or dead.
@@ -65,7 +65,7 @@ class AttackResult(msgspec.Struct, frozen=True):
 
     @property
     def stopped(self) -> bool:
-        """Whether there is no evidence of success."""
+        """Whether the attack was stopped."""
         return not self.evidence
 
 

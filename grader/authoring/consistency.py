@@ -33,7 +33,7 @@ _LONGEST_DIFF = 40
 
 
 class WrittenStub(msgspec.Struct, frozen=True):
-    """A stub that was written: its files, those that changed, and the number of open parts."""
+    """A written stub: its files, the changed ones among them, and the number of open parts."""
 
     files: tuple[Path, ...]
     changed: tuple[Path, ...]

@@ -161,7 +161,7 @@ def installed_versions() -> list[str]:
 
 
 def _requirements(distribution: metadata.Distribution) -> Iterator[str]:
-    """Yield the names of its requirements, without those of extras.
+    """Yield the names of its requirements, except requirements of extras.
 
     Other conditions are not evaluated: a package excluded by one is either not installed here, or harmless as a
     constraint.
@@ -180,7 +180,7 @@ def _installed(name: str) -> metadata.Distribution | None:
 
 
 def _distribution(name: str) -> metadata.Distribution:
-    """Return an installed package; GraderError if it is not one that can be packed."""
+    """Return an installed package; raises GraderError if it cannot be packed."""
     distribution = _installed(name)
     if distribution is None:
         raise GraderError(

@@ -11,7 +11,7 @@ BODIES = {"returns None": "return None", "returns its first argument": "return F
 
 
 def junk_of(stub: bytes) -> dict[str, bytes]:
-    """The stub with each of the BODIES in its unwritten parts, if it has any, by what they do."""
+    """The stub with each of the BODIES in its unwritten parts, by the effect of the body."""
     tree = syntax_tree(stub)
     if not is_unwritten(tree):
         return {}

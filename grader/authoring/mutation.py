@@ -130,7 +130,7 @@ class MutationReport(msgspec.Struct, frozen=True):
 
 
 def mutants_of(source: bytes, stub: bytes = b"") -> list[Mutant]:
-    """Return all mutants of a source, top to bottom, without those that mean the same to Python.
+    """Return all mutants of a source, top to bottom, except mutants that compile to the same code.
 
     Functions, classes and constants unchanged from the stub were given to the student.
     """

@@ -106,7 +106,7 @@ def release(
         done: called with each exercise's id as its wrong answers are run.
 
     Raises:
-        CourseError: the course cannot be handed out as it is, or its trial fails.
+        CourseError: the course cannot be handed out, or its trial fails.
         GraderError: something is in the way in the folder.
     """
     contents = {} if requirement else dict([wheel()])

@@ -143,7 +143,7 @@ def is_empty(folder: Path) -> bool:
 
 
 def _checked(exercise: str, chapter: str, title: str | None) -> str:
-    """Return the title; raises UsageError if one of the three is not valid in a manifest."""
+    """Return the title; raises UsageError if the id, the chapter or the title is not valid in a manifest."""
     for kind, name in (("an exercise", exercise), ("a chapter", chapter)):
         if not _IDENTIFIER.fullmatch(name):
             near = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")

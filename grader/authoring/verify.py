@@ -164,7 +164,7 @@ class _Prover:
 
     @property
     def _is_unreadable(self) -> bool:
-        # The file of the tests that catch them is written anew, whatever it contains.
+        # The file of the tests that catch them is overwritten.
         own = (self._course.caught(self._exercise),) if self._write else ()
         return bool(set(self._wrongs.unreadable) - set(own))
 

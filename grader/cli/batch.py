@@ -322,8 +322,12 @@ def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) 
 
 
 def _remembered_seed(memory: Memory, course: Course) -> int:
-    """Return the seed of the newest verdict in a gradebook, or the assignment's seed, which is not shown."""
-    seeds, results, given = memory.seeds, memory.results, course.assignment
+    """Return the seed of the newest verdict in a gradebook, or an assignment's seed, which is not shown.
+
+    A whole course takes the seed of its first assignment that has one.
+    """
+    seeds, results = memory.seeds, memory.results
+    given = course.assignment or next((a for a in course.assignments if a.seed), None)
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
         click.echo(

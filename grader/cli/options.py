@@ -33,7 +33,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds. Refuses `nan`, which lies within all bounds, and `inf`."""
+    """A number within bounds. Refuses `inf`, and `nan`, which no comparison with a bound excludes."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -266,7 +266,7 @@ def was_given(*names: str) -> bool:
 
 
 def repeated(*names: str) -> str:
-    """Return those of these options that the caller gave, as typed on a command line."""
+    """Return the options among these that the caller gave, as typed on a command line."""
     context = click.get_current_context()
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     values = {n: shlex.quote(str(context.params[n])) for n in names if was_given(n)}

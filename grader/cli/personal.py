@@ -1,4 +1,4 @@
-"""`grade personal-data` and `grade erase`: what a gradebook keeps about one student."""
+"""`grade personal-data` and `grade erase`: hand over or erase the data about one student."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def erase(results: Path, student: str, yes: bool) -> None:
     if found != student:
         raise click.UsageError(f"Name the whole id: {clean(found)}.")
     with Gradebook.open_to_write(results) as book:
-        # Within the lock: who answers is not refused afterwards, because a server writes.
+        # Ask while holding the lock, so that no server can interfere after the answer.
         if not yes:
             click.confirm(f"Erase everything about {clean(found)} from {results}?", abort=True)
         counts = erase_student(book, found)

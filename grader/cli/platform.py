@@ -11,12 +11,14 @@ from grader.cli import options as shared
 from grader.cli.border import Command
 from grader.cli.results import open_book
 from grader.errors import SubmissionError
+from grader.exports.files import written
+from grader.exports.table import Table
 from grader.gradebook import platforms
 from grader.gradebook.platforms import Platform, changing_platforms
 from grader.student.server import checked_address
-from grader.text import clean, counted
+from grader.text import clean, counted, listed, with_article
 
-_ACTIONS = ("show", "add", "list", "remove")
+_ACTIONS = ("show", "add", "list", "remove", "roster")
 # The addresses of Canvas at Instructure, which are the same for every school.
 _CANVAS = {
     "issuer": "https://canvas.instructure.com",
@@ -68,6 +70,22 @@ _MOODLE = {
     help="The platform's id of a course whose instructors are staff here; several times for several.",
 )
 @click.option(
+    "-o",
+    "--output",
+    "output",
+    metavar="CSV",
+    type=shared.FILE,
+    help="With roster: write the class list to this new file.",
+)
+@click.option(
+    "--id",
+    "id_claim",
+    metavar="CLAIM",
+    default="email",
+    show_default=True,
+    help="With roster: what the platform tells of a student that is the id here, such as lis_person_sourcedid.",
+)
+@click.option(
     "--audience", metavar="TEXT", help="For whom requests for tokens are signed, if not --token."
 )
 def platform(
@@ -79,14 +97,18 @@ def platform(
     moodle: str | None,
     deployments: tuple[str, ...],
     staff_courses: tuple[str, ...],
+    output: Path | None,
+    id_claim: str,
     **given: str | None,
 ) -> None:
     """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
 
     `show` prints the addresses to enter in the platform. `add` keeps the addresses that the platform shows
     then; one with the same issuer and client id is replaced. `list` shows the platforms and the links from
-    which this server was launched, and `remove` removes a platform with all that its launches told. A running
-    server notices changes at once. docs/serve.md has the steps for Canvas and Moodle.
+    which this server was launched, and `remove` removes a platform with all that its launches told. `roster`
+    asks a platform for the students of the course from which this server was launched, and writes them to a
+    class list; NAME is then a part of the name of the platform or the course. A running server notices changes
+    at once. docs/serve.md has the steps for Canvas and Moodle.
 
     \b
     Examples:
@@ -95,6 +117,7 @@ def platform(
       grade platform add results --moodle https://moodle.example.edu --client-id X9 --deployment 2
       grade platform list results
       grade platform remove results Canvas
+      grade platform roster results "Deep Learning" -o class.csv
     """
     if action == "show":
         _show(results, address)
@@ -106,6 +129,8 @@ def platform(
         with open_book(results) as book:
             for line in _listed(platforms.platforms(book), platforms.links(book)):
                 click.echo(line)
+    elif action == "roster":
+        _write_roster(results, platform_name, output, id_claim)
     else:
         _remove(results, platform_name)
 
@@ -189,6 +214,38 @@ def _remove(results: Path, name: str) -> None:
             raise SubmissionError(f"{many} called {clean(name)!r}. Registered: {names}.")
         platforms.remove_platform(book, found[0].issuer, found[0].client_id)
     click.echo(f"{clean(found[0].title)} is removed, with all that its launches told.")
+
+
+def _write_roster(results: Path, words: str, output: Path | None, id_claim: str) -> None:
+    """Write the students of a course to a class list."""
+    if output is None:
+        raise click.UsageError("Name the class list to write: -o class.csv.")
+    if output.exists():
+        raise click.UsageError(f"{output} is there already: name a new file.")
+    from grader.exports.push.lti import class_list
+    from grader.gradebook.tool_key import made_key
+
+    with open_book(results) as book:
+        known, link = platforms.chosen_course(book, words)
+    students, without = class_list(known, link, made_key(results), id_claim)
+    if not students:
+        raise SubmissionError(
+            f"{platforms.described(known, link)} tells no {clean(id_claim)} of any student: let the platform "
+            "share names and addresses with this tool, or name another --id."
+        )
+    more = sorted({kind for student in students for kind in student.ids})
+    with written(output) as out:
+        table = Table(out)
+        table.row(("id", "name", "email", *more))
+        for student in students:
+            ids = (student.ids.get(kind, "") for kind in more)
+            table.row((student.id, student.name, student.email, *ids))
+    click.echo(f"{counted(len(students), 'student')}: {output}")
+    if without:
+        names = listed([clean(name, 100) for name in without])
+        click.echo(
+            f"Left out, without {with_article(clean(id_claim))} of their own: {names}.", err=True
+        )
 
 
 def _listed(known: list[Platform], links: list[platforms.Link]) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
 
 
 def _course_of(book: Gradebook, course_path: Path) -> Course:
-    """Open the course of a gradebook, with its assignment, whose rules are combined with those of a file."""
+    """Open the course of a gradebook and its assignment; the rules of both are combined."""
     course = shared.open_course(course_path, book.facts.assignment or None)
     refuse_other_course(book, course)
     return course

@@ -123,6 +123,11 @@ def _linked(book: Gradebook, words: str, assignment: str | None) -> Platform:
     from grader.gradebook.tool_key import made_key
 
     platform, link = platforms.chosen_link(book, words)
+    if link.assignment and link.assignment != (assignment or book.facts.assignment):
+        raise click.UsageError(
+            f"{platforms.described(platform, link)} is the link of one assignment: "
+            f"give --assignment {link.assignment}, or name another --link."
+        )
     users = platforms.users(book, platform.issuer, platform.client_id)
     work = work_of(book, assignment or "")
     return Lti(platform, link, made_key(book.folder), users, work, book.work_title)

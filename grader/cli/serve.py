@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable
@@ -14,9 +15,9 @@ import click
 from grader.cli import options as shared
 from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
-from grader.errors import not_written
+from grader.errors import SubmissionError, not_written
 from grader.exports.table import Table
-from grader.gradebook import Gradebook, queue, sessions
+from grader.gradebook import Gradebook, platforms, queue, sessions
 from grader.gradebook.corrections_file import writing
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
@@ -126,8 +127,10 @@ def serve(
             book.back_up(backup)
         click.echo(f"The gradebook as it is now: {backup}")
         return
-    if roster_file is None:
-        raise click.UsageError("Name the class list: --roster CSV.")
+    if roster_file is None and not _has_platform(results):
+        raise click.UsageError(
+            "Name the class list: --roster CSV. The server starts without one only if a platform is registered."
+        )
     if missing := [name for name in _EXTRA if find_spec(name) is None]:
         raise click.UsageError(
             f"The server needs {', '.join(missing)}: pip install 'lab-bench[serve]'."
@@ -149,7 +152,7 @@ def serve(
     from grader.serve.identity import GitHub
     from grader.serve.sign_in.door import CALLBACK
 
-    students = read_roster(roster_file).students
+    students = () if roster_file is None else read_roster(roster_file).students
     refuse_other_roster(memory.students, students, str(results))
     beside = policy_of(course, memory.facts.named_policy)
     policy = Policy(memory.facts.policy if beside is None else beside)
@@ -191,6 +194,13 @@ def serve(
             click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
     serve_until_signal(settings, host, port, ready)
+
+
+def _has_platform(results: Path) -> bool:
+    """Whether an LTI platform is registered, which may be asked for the class list after a launch."""
+    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
+        return bool(platforms.platforms(book))
+    return False
 
 
 @click.command(cls=Command)

@@ -148,7 +148,7 @@ def submit(
 
 
 def signed_in_server(address: str | None = None) -> Server:
-    """Return the server at an address, or that of `grade login`; raises UsageError without a token for it."""
+    """Return the server at an address, or the one of `grade login`; raises UsageError without a token."""
     from grader.student.server import checked_address, kept_server, server_of_workflow
 
     signed_in = kept_server()

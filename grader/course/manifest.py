@@ -131,7 +131,7 @@ class ReleasedExercise(Help, frozen=True, kw_only=True):
     `shares` are the weights of the functions and classes that the student writes; without them the tests divide
     the points. `seconds` is the time of the tests of each share, or of all tests. `given` are files beside the
     stub that it imports: every submission is judged with the course's own copies. A function or class
-    `builds_on` earlier functions: in its tests the solution answers for those that were found wrong.
+    `builds_on` earlier functions: if some were found wrong, the solution replaces them in its tests.
     """
 
     id: Identifier

@@ -275,7 +275,7 @@ def _mutate(base: str, rights: Mapping[str, Path], mistake: _Mistake) -> str:
     """Return the text of the base with the mistake in it."""
     if base not in rights:
         raise _MutantError(f"its base {base!r} is neither the solution nor a right answer")
-    # Not the bytes: lines of the base may end in CR LF, and those of the mutants file in LF.
+    # Not the bytes: the base may have CR LF at line ends, and the mutants file LF.
     text = rights[base].read_text(encoding="utf-8")
     has = bool(mistake.line), mistake.mutant is not None, bool(mistake.change)
     if has not in ((True, True, False), (False, False, True)):
@@ -368,7 +368,7 @@ def _functions(text: str, base: str) -> dict[int, str]:
 
 
 def _hunks(diff: str) -> list[list[str]]:
-    """Return the lines of each place of a diff; an empty line is one that stays, as editors leave it."""
+    """Return the lines of each place of a diff; an empty line is context, whose space an editor removed."""
     hunks: list[list[str]] = [[]]
     for line in diff.removesuffix("\n").split("\n"):
         if line == "@@":

@@ -174,7 +174,7 @@ def _read(path: Path) -> tuple[_PackListing, dict[str, bytes]]:
 
 
 def _check_end(end: bytes) -> None:
-    """Limit what the standard library reads whole, beforehand."""
+    """Check the sizes that the standard library reads whole."""
     if len(end) < _END.size or not end.startswith(b"PK\5\6"):
         raise _Damage("it is not an archive, or its end is missing")
     _, _, _, _, entries, size, _, comment = _END.unpack(end)

@@ -152,7 +152,7 @@ def _read(path: Path, source: bytes, visibility: Visibility) -> tuple[SuiteTest,
 
 
 def _check(path: Path, node: ast.FunctionDef, test: SuiteTest, before: list[SuiteTest]) -> None:
-    """Refuse what pytest accepts but a judge cannot run: fixtures, repeated names, later requirements."""
+    """Refuse fixtures, repeated names and late requirements, which pytest accepts but a judge cannot run."""
     names = [test.name for test in before]
     parameters = node.args
     named = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]

@@ -102,7 +102,7 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
 def _untitled(exercise: ExerciseResult) -> ExerciseResult:
     """Return the exercise without titles and names of hidden tests in other texts.
 
-    A public test may name a hidden one that must pass first, and a person one that was dropped.
+    A public test may name a hidden one that must pass first, and a person may name a dropped one.
     """
     hidden = [test for test in exercise.tests if test.visibility is Visibility.HIDDEN]
     public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]

@@ -46,7 +46,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
 
 
 def refuse_foreign(folder: Path, first_line: str, kind: str, draft: str = "") -> None:
-    """Raise SubmissionError if a folder holds something that is not ours; it stays as it is.
+    """Raise SubmissionError if a folder contains anything that is not ours.
 
     Ours is a folder that is new, is empty except for names beginning with `draft`, or has a README.txt with
     this `first_line`.
@@ -86,16 +86,16 @@ class ExportError(GraderError):
 
 
 class NoVerdict(GraderError):
-    """The format cannot express an unjudged exercise, and a 0 would be a lie."""
+    """The format cannot express an unjudged exercise, and a 0 would be false."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of all formats; each format reads those that concern it.
+    """The options of all formats; a format ignores options that do not concern it.
 
     Attributes:
         template: the file to fill in.
         column: the name of the assignment, or of its column.
-        out_of: the points that the total is scaled to; None leaves it as it is.
+        out_of: the points that the total is scaled to; None does not scale.
         excel: whether to begin with a byte order mark.
         environment: environment variables.
         submission: the folder of the graded files, relative to the current folder.
@@ -148,7 +148,7 @@ class ClassFormat(_Format, frozen=True):
     writer: Callable[[Iterable[Entry], IO[bytes], Options], list[str]]
 
     def write(self, entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:
-        """Write the file, for students with only what they may read; return notes."""
+        """Write the file, limited to what its readers may know; return notes."""
         if self._for_students:
             entries = DisclosedEntries(entries, options.disclose)
         return self.writer(entries, out, options)
@@ -161,7 +161,7 @@ class StudentFormat(_Format, frozen=True):
     renderer: Callable[[Entry, Options], bytes]
 
     def render(self, entry: Entry, options: Options) -> bytes:
-        """Render the file, for students with only what they may read; raises NoVerdict."""
+        """Render the file, limited to what its readers may know; raises NoVerdict."""
         if self._for_students:
             entry = disclosed(entry, options.disclose)
         return self.renderer(entry, options)

@@ -1,6 +1,6 @@
-"""A student's own data as a zip of readable files: whatever a gradebook keeps about one student.
+"""A student's own data, as a zip of readable files: all that a gradebook keeps about the student.
 
-It is made to be given to the student: verdicts say as much of hidden tests as the course discloses.
+The zip is for the student, so verdicts show only as much of hidden tests as the course discloses.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from grader.submissions import safe_name
 from grader.text import utc
 
 _README = """\
-What the gradebook of {title} keeps about {student}, as of {time}.
+Data about {student} in the gradebook of {title}, as of {time}.
 
 records.json   every row of its tables, and corrections, extensions and notes of staff about this student
 result.json    the points that count, as the student may read them
-attempts/      each attempt: its files as they came, and its verdict as the student may read it
-drafts/        what was written in the page of the server, and its last versions
+attempts/      each attempt: the files as handed in, and the verdict as the student may read it
+drafts/        drafts in the editor of the server, and their last versions
 
-Times are in UTC; numbers such as 1796083200.0 are seconds since 1970. A token is kept as a digest only. Not in
-here: the digests and the texts of verdicts that were replaced, values of hidden tests that the course does not
-disclose, and files outside of the gradebook, such as reports, exports, backups and mails.
+Times are in UTC; numbers such as 1796083200.0 are seconds since 1970. Of a token, only a digest is kept. Not
+included: replaced verdicts, values of hidden tests that the course does not disclose, and files outside of the
+gradebook, such as reports, exports, backups and mails.
 """
 
 
 def write_personal_data(book: Gradebook, student: StudentInfo, path: Path) -> int:
-    """Write all that a gradebook keeps about a student to a zip; returns the number of its files.
+    """Write all that a gradebook keeps about a student to a zip; return the number of its files.
 
     Raises GraderError if the gradebook has a table of a newer grader, or the zip cannot be written.
     """

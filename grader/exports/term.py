@@ -1,4 +1,4 @@
-"""Files about a term: a CSV of all totals, a line that explains each, a page, and uploads for platforms."""
+"""Files of a term: a CSV of all totals, an explanation of each, a page, and uploads for platforms."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _README_TEXT = f"""\
 {PAGE:<14} the distribution, and everybody's total with its explanation; open it in any browser
 {GRADES:<14} a row a student
 {EXPLAINED:<14} one line a student
-canvas.csv, moodle.csv: to be uploaded, where --format asked for them.
+canvas.csv, moodle.csv: uploads, if --format asked for them.
 
-All of it is for staff only. `grade term` writes these files anew; what else is here stays.
+All of it is for staff only. `grade term` overwrites these files and leaves others alone.
 """
 
 
 def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
     """Write the files of a term into a folder, each completely or not at all; return their paths.
 
-    Raises SubmissionError if the folder holds something else, which stays as it is.
+    Raises SubmissionError if the folder contains anything else.
     """
     refuse_foreign(folder, _FIRST_LINE, "a term")
     folder = folder_at(folder)
@@ -64,7 +64,7 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
 def write_upload(
     term: Term, path: Path, chosen: ClassFormat, options: Options, course: CourseInfo
 ) -> list[str]:
-    """Write the totals in a platform's format, out of 100; return its notes."""
+    """Write the totals, out of 100, in a platform's format; return its notes."""
     entries = [_entry(row, course) for row in term.rows]
     with written(path) as out:
         return chosen.write(entries, out, options)
@@ -93,7 +93,7 @@ def _write_page(term: Term, path: Path, title: str) -> None:
 
 
 def _entry(row: TermRow, course: CourseInfo) -> Entry:
-    """Return the total as a student's only result, since formats read results."""
+    """Return a row's total as the student's only result: formats read results."""
     is_open = row.total is None
     whole = ExerciseResult(
         name="term",

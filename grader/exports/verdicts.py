@@ -127,7 +127,7 @@ def lines_that_count(exercise: ExerciseResult) -> list[Line]:
 
 
 def lines_in_total(result: Result) -> Iterator[tuple[ExerciseResult, list[Line]]]:
-    """Yield each judged exercise with its `lines_that_count`, whose points add up to those of the result.
+    """Yield each judged exercise with its `lines_that_count`; their points add up to the result's.
 
     Full marks do not need extra credit: its lines are out of the points they earned, which are taken off the
     worth of lines that earned nothing. If more was earned than all others lost, the sum is out of the points

@@ -9,10 +9,12 @@ reads and writes the file). `standing` applies both.
 
 `review` lists things that a person should look at. `marking` has points by a rubric, and `requests` has regrade
 requests. `mistakes` groups failures without a sentence, and `similarity` finds alike files. `anonymous` reads a
-gradebook without names, and `term` adds up the gradebooks of a term. `queue` is the part of a server in the
-same file, `drafts` are what students write in its page, and `sessions` are of people who signed in elsewhere.
-`platforms` are LTI platforms with what their launches told, `tool_key` is the key of the server for them, and
-`pushed` is what platforms got. `personal` finds and erases all that is kept about one student.
+gradebook without names, and `term` adds up the gradebooks of a term. `personal` finds and erases all data about
+one student.
+
+For a server, `queue` has its submissions, jobs and tokens, `drafts` the code that students write in its editor,
+and `sessions` the people who signed in elsewhere. `platforms` has LTI platforms and their launches, `tool_key`
+the server's key for them, and `pushed` the points that platforms got.
 """
 
 from grader.gradebook.book import Gradebook

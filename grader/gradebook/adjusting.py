@@ -1,7 +1,7 @@
 """A person's change of points: make the correction, for `grade adjust` and for the pages of the server.
 
-Somebody decides by what is shown. `state_of` is a digest of that, so that a change by another person in between
-is noticed.
+`state_of` is a digest of everything that the person sees before deciding. If it differs afterwards, somebody
+else has changed something in between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST = 1000
 
 
 def exercise_named(book: Gradebook, name: str) -> ExerciseResult:
-    """Return an exercise as a blank result, with all of its tests; raises SubmissionError if there is none."""
+    """Return the blank result of an exercise, with all of its tests; raises SubmissionError if unknown."""
     blank = book.facts.blank.exercises if book.facts.blank is not None else ()
     exercises = {exercise.name: exercise for exercise in blank}
     if name not in exercises:
@@ -46,12 +46,12 @@ def new_correction(
     give: str = "",
     release: bool = False,
 ) -> Correction:
-    """Return a correction for a student, or with an empty id for the class; it is not kept yet.
+    """Return a correction for a student, or for the class if the id is empty, without keeping it.
 
-    The `exercise` is a blank result. The other parameters are those of `Correction`; `release` is for the file
-    whose points are held now.
+    `exercise` is a blank result. `release` is for the file whose points are held now; the other parameters are
+    fields of `Correction`.
 
-    Raises SubmissionError if it would change nothing, has no reason, or is impossible beside earlier ones.
+    Raises SubmissionError if it changes nothing, has no reason, or conflicts with earlier corrections.
     """
     correction = Correction(
         student=student,
@@ -76,7 +76,7 @@ def new_correction(
 
 
 def corrections_about(book: Gradebook, student: str, exercise: str) -> list[tuple[int, Correction]]:
-    """Return the corrections of a student or of the class for an exercise, each with its place from 0."""
+    """Return the corrections that affect a student's exercise, each with its place, from 0."""
     return [
         (place, correction)
         for place, correction in enumerate(book.corrections())
@@ -85,7 +85,7 @@ def corrections_about(book: Gradebook, student: str, exercise: str) -> list[tupl
 
 
 def state_of(book: Gradebook, student: str, exercise: str) -> str:
-    """Return a digest of what a person decides by: the file that counts, its verdict, and the corrections."""
+    """Return a digest of the file that counts, its verdict, and the corrections."""
     info = book.student(student)
     if info is None:
         return ""
@@ -95,7 +95,7 @@ def state_of(book: Gradebook, student: str, exercise: str) -> str:
     if choice is not None and choice.judged_as is not None:
         verdict = work.verdicts[exercise][choice.judged_as]
     state = (
-        # Not their places, which other students' corrections move.
+        # Without places: corrections of other students move them.
         [correction for _, correction in corrections_about(book, student, exercise)],
         "" if choice is None else choice.source,
         None if verdict is None else (verdict.status, verdict.score, verdict.graded_at),
@@ -104,12 +104,12 @@ def state_of(book: Gradebook, student: str, exercise: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Clean a text of a person, on one line."""
+    """Return a person's text as one clean line."""
     return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:
-    """Return the digest of the file whose points are held; raise SubmissionError if none are."""
+    """Return the digest of the file whose points are held; raises SubmissionError if there is none."""
     entry = book.entry_of(student)
     exercises = entry.result.exercises if entry is not None else ()
     if entry is None or not any(e.name == exercise and e.held for e in exercises):
@@ -118,7 +118,7 @@ def _held_file(book: Gradebook, student: str, exercise: str) -> str:
 
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:
-    """Return the judge's score of a student; None for the whole class, or without a verdict."""
+    """Return the judge's score of a student; None without a verdict, or for the whole class."""
     entry = book.entry_of(student) if student else None
     for result in entry.result.exercises if entry is not None else ():
         if result.name == exercise and result.status is not Status.UNJUDGED:

@@ -1,8 +1,8 @@
 """A gradebook without names: each student has a pseudonym, the same one in every output of that gradebook.
 
-A pseudonym depends on the student's id and a secret of the gradebook, so a list of ids does not reveal its
-owner; the gradebook does (`grade show RESULTS PSEUDONYM`). A student's ids, names and addresses are replaced in
-texts about that student, which may still reveal the student in other words.
+A pseudonym depends on the student's id and a secret of the gradebook, so only the gradebook reveals the student
+(`grade show RESULTS PSEUDONYM`); a list of ids does not. In texts about a student, the student's ids, names and
+addresses are replaced, but other words may still reveal who it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from grader.results import Entry, ExerciseResult, StudentInfo, SubmissionInfo
 
 T = TypeVar("T")
 
-# Fields of structs that name students, and fields that may hold words of a student's.
+# Fields of structs with ids of students, and fields whose text may have their names.
 _IDS = frozenset(["student", "students", "left", "right", "undated", "older"])
 _TEXTS = frozenset(
     [
@@ -47,13 +47,13 @@ _TEXTS = frozenset(
         "what",
     ]
 )
-# Shorter names are words of every text.
+# Shorter names occur in any text.
 _SHORTEST = 3
 _WORDS = re.compile(r"[^\W_]+")
 
 
 def pseudonyms_of(book: Gradebook) -> Callable[[str], str]:
-    """Return a function from a student's id to the pseudonym, by the secret of the gradebook.
+    """Return a function that maps a student's id to the pseudonym, with the secret of the gradebook.
 
     A pseudonym is `anon-` and eight letters and digits, so two in a class are never equal in practice.
     """
@@ -93,9 +93,9 @@ class AnonymousBook:
             yield cls(book)
 
     def shown(self, value: T, student: str = "") -> T:
-        """Return a value without names: ids of students as pseudonyms, texts about a student without its names.
+        """Return a value without names: pseudonyms replace ids, and names in texts about their student.
 
-        A struct says of which student it is; else it is of this one.
+        A value belongs to the student that its struct names, else to `student`.
         """
         return cast(T, self._shown(value, student))
 
@@ -127,7 +127,7 @@ class AnonymousBook:
         return self._shown(value, student)
 
     def students(self) -> list[StudentInfo]:
-        """Return every student, by pseudonym: the order of the ids tells nothing."""
+        """Return every student, sorted by pseudonym, which does not reveal the order of ids."""
         return [StudentInfo(id=name) for name in sorted(self._real)]
 
     def names(self) -> dict[str, str]:
@@ -147,7 +147,7 @@ class AnonymousBook:
         return {self._of(name): points for name, points in self.book.totals_before().items()}
 
     def attention(self) -> tuple[Attention, ...]:
-        """Return the entries that a person should look at."""
+        """Return the entries for a person to look at."""
         return self.shown(self.book.attention())
 
     def requests(self) -> list[Request]:
@@ -161,7 +161,7 @@ class AnonymousBook:
                 yield entry
 
     def entry_of(self, student: str) -> Entry | None:
-        """Return the entry of a student, None if there is no student with this pseudonym."""
+        """Return the entry of the student with this pseudonym; None if there is none."""
         real = self._real.get(student)
         entry = self.book.entry_of(real.id) if real is not None else None
         return None if entry is None else msgspec.structs.replace(self.shown(entry), origin="")
@@ -173,13 +173,13 @@ class AnonymousBook:
         return {name: self.shown(results, real.id) for name, results in history.items()}
 
     def sources(self, entry: Entry) -> dict[str, bytes]:
-        """Return the files of an entry, with the pseudonym in the place of the student's names."""
+        """Return the files of an entry, with the pseudonym instead of the student's names."""
         real = self._real[entry.student.id]
         sources = self.book.sources(msgspec.structs.replace(entry, student=real))
         return {name: self._hiding(real.id).source(source) for name, source in sources.items()}
 
     def similarity(self, similarity: Similarity) -> Similarity:
-        """Return the alike pairs by pseudonyms, and by the digests of the files as they are shown."""
+        """Return the findings with pseudonyms, and with digests of the files without names."""
         pairs = tuple(
             msgspec.structs.replace(
                 pair,
@@ -197,7 +197,7 @@ class AnonymousBook:
         return self.shown(msgspec.structs.replace(similarity, pairs=pairs, corpus=corpus))
 
     def _digest(self, student: str, exercise: str, digest: str) -> str:
-        """Return the digest of a compared file after its student's names are out of it."""
+        """Return the digest of a compared file without its student's names."""
         entry = self.book.entry_of(student)
         source = self.book.sources(entry).get(exercise, b"") if entry is not None else b""
         if source_digest(source) != digest:
@@ -214,7 +214,7 @@ class AnonymousBook:
 
 
 def _telling(names: Iterable[str]) -> set[str]:
-    """Return the names that surely are a person's in a text, unlike `max` and `list`, which are Python's."""
+    """Return the names that surely mean a person in a text, unlike Python's `max` and `list`."""
     pythons = {*dir(builtins), *keyword.kwlist}
     return {name for name in names if len(name) >= _SHORTEST and name not in pythons}
 
@@ -252,7 +252,7 @@ class _Hiding:
         return text
 
     def source(self, source: bytes) -> bytes:
-        """Return a file with the pseudonym in the place of names; as it is if it is not in UTF-8."""
+        """Return a file with the pseudonym instead of names; unchanged if it is not in UTF-8."""
         try:
             return self._text(source.decode()).encode()
         except UnicodeDecodeError:

@@ -1,8 +1,8 @@
 """Grade a class: read its attempts, judge new files, and keep every verdict at once.
 
-Nothing is judged twice: a verdict is found again by the digests of everything it depends on, whether it was
-made a minute ago for another student's equal file, or before a power failure. `batch` takes its attempts from a
-download, `regrade` from the gradebook; the rest is the same.
+No file is judged twice: an existing verdict is found by its key, whether it was made a minute ago for another
+student's equal file or before a power failure. `batch` takes its attempts from a download, `regrade` from the
+gradebook; the rest is the same.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class BatchProgress:
     """Events of a batch; every method does nothing unless overridden."""
 
     def begin(self, students: int) -> None:
-        """Called when the grading of this number of students begins."""
+        """Called at the beginning, with the number of students."""
 
     def judged(self, student: str, result: ExerciseResult) -> None:
-        """Called when a verdict was kept."""
+        """Called after a verdict is kept."""
 
     def done(self, student: str) -> None:
         """Called when all of a student's exercises have a verdict."""
 
 
 class BatchSummary(msgspec.Struct, frozen=True):
-    """The numbers of new and known verdicts of a batch, and entries that a person should look at.
+    """The numbers of new and known verdicts of a batch, and entries for a person to look at.
 
-    `undated` are students with several files for an exercise and an attempt without a time, so the last found
-    one counts. `older` are students with a newer attempt in the gradebook than in the download.
+    `undated` are students with several files for an exercise and an attempt without a time, so that the last
+    file found counts. `older` are students with a newer attempt in the gradebook than in the download.
     """
 
     attempts: int
@@ -64,10 +64,10 @@ class BatchSummary(msgspec.Struct, frozen=True):
 
 
 class ScoreChange(msgspec.Struct, frozen=True):
-    """A difference that a regrading made in an exercise of a student.
+    """A change that a regrading made to a student's exercise.
 
-    `attempt` is the one that counts now; points include the policy and corrections. `tests` has the tests with
-    another outcome, each with the outcomes before and now, None if there was no such test.
+    `attempt` counts now; points include the policy and corrections. `tests` has each test whose outcome
+    changed, with its outcomes before and now; None if the test did not exist.
     """
 
     student: str
@@ -126,7 +126,7 @@ def regrade(
     Raises SubmissionError if the gradebook is another course's.
     """
     refuse_other_course(book, course)
-    # No download is read again: a file that was unreadable still is, and one misnamed too.
+    # No download is read again, so unreadable and misnamed files still are.
     unreadable = [
         entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
     ]
@@ -159,7 +159,7 @@ class _Batch:
         self._questions = Questions(course, options)
         self.asking = Asking(book, course, self._questions.exercises)
         self._verdicts = Verdicts(book, course, options)
-        # The files that wait for the verdict with a key, and that key by the number of its task.
+        # The files that wait for a verdict, by its key, and the keys by the numbers of their tasks.
         self._open: dict[str, list[tuple[Attempt, Question]]] = {}
         self._tasks_of: dict[int, str] = {}
         # The number of verdicts that each student waits for.
@@ -170,7 +170,7 @@ class _Batch:
         self._judged = self._settled = self._known = self._tasked = 0
         self._undated: list[str] = []
         self._older: list[str] = []
-        # The result that is in the gradebook until the verdict is there.
+        # The results in the gradebook until the verdicts come.
         self._not_yet = {
             exercise.id: unjudged(course, exercise, options, NOT_YET, waiting=True)
             for exercise in self._questions.exercises
@@ -188,7 +188,7 @@ class _Batch:
         for task, judged in self._pool.judged(self._tasks(students)):
             self._take(task, judged)
         entries = most_pressing_first(self._attention)
-        # Entries about students who are not in this download still hold.
+        # Keep entries about students who are not in this download.
         others = [
             entry for entry in self._book.facts.attention if entry.student not in self._students
         ]
@@ -208,9 +208,9 @@ class _Batch:
         )
 
     def _tasks(self, students: Iterator[ToJudge]) -> Iterator[Task]:
-        """Yield the tasks for the pool, student by student; first, results that need no judge are kept."""
+        """Yield tasks for the pool, student by student; keep the results that need no judge first."""
         while True:
-            # All verdicts that need no judge are synced to the disk together.
+            # One transaction: verdicts that need no judge are synced to the disk together.
             with self._book.transaction():
                 if (asked := next(students, None)) is None:
                     return
@@ -220,9 +220,9 @@ class _Batch:
             yield from tasks
 
     def _open_tasks(self, asked: ToJudge) -> Iterator[Task]:
-        """Yield the files of a student that have to be judged; the results of the others are kept here.
+        """Yield tasks for a student's files that need a judge, and keep the results of the others.
 
-        A file that is being judged for another student, as one of the same team, waits for that verdict.
+        If an equal file is being judged already, for example for the same team, the file waits for its verdict.
         """
         self._students.add(asked.student)
         self._missing[asked.student] = 0
@@ -253,7 +253,7 @@ class _Batch:
             yield Task(self._tasked, exercise.id, file.source)
 
     def _take(self, task: Task, judged: Judgment | JudgeFault) -> None:
-        """Keep a verdict for every file that waited for it; without one, the files stay unjudged."""
+        """Keep a verdict for every file that waits for it; after a fault, the files are unjudged."""
         key = self._tasks_of.pop(task.number)
         waiting = self._open.pop(key)
         self._judged += 1
@@ -277,9 +277,9 @@ class _Batch:
 
 
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
-    """Yield the changes for a student since the last grading, one for each exercise, with the tests.
+    """Yield the changes that the last grading made, one for each student and exercise.
 
-    Attempts that do not count are left out, and so are exercises unjudged by a fault of the grader.
+    Skips attempts that do not count, and exercises that a fault of the grader left unjudged.
     """
     for student, group in itertools.groupby(book.replaced(), key=lambda verdict: verdict.student):
         verdicts = list(group)

@@ -97,10 +97,10 @@ class Gradebook:
 
     @classmethod
     @contextlib.contextmanager
-    def open_beside_writer(cls, folder: Path) -> Iterator[Gradebook]:
+    def open_beside_writer(cls, folder: Path, assignment: str = "") -> Iterator[Gradebook]:
         """Open the gradebook in a folder to read it beside a writer, which checked the file."""
         with opened_again(folder / FILE) as tables:
-            yield cls(folder, tables)
+            yield cls(folder, tables, assignment)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -1,11 +1,11 @@
 """More than one machine: a pool whose judges are the workers of a Dask cluster.
 
 Theory of operation. A plugin goes to every worker, even one that joins later. It carries the course's files for
-judging (nothing of a student), writes them to a folder on the worker, and starts a judge for each thread of the
-worker, with one warm fork server. A task travels as bytes, and its verdict comes back as a struct. Dask gives
-the tasks of a lost worker to another one. Only the process that asked writes to the gradebook, so nothing is
-kept twice. A worker with another grader or torch is refused. If the scheduler ends, its open tasks are lost;
-that is not a fault of the grader, and the next run goes on.
+judging (no student's), writes them to a folder on the worker, and starts a judge for each thread of the worker,
+with one warm fork server. A task travels as bytes, and its verdict comes back as a struct. Dask gives the tasks
+of a lost worker to another one. Only this process writes to the gradebook, so nothing is kept twice. Workers
+with another grader or torch are refused. If the scheduler ends, its open tasks are lost, which is not a fault
+of the grader; the next run goes on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CERTIFICATE = "distributed.comm.tls.client.cert"
 # Limits for finding a scheduler, and then its first worker.
 _CONNECT_SECONDS = 20
 _WORKER_SECONDS = 300
-# The time without workers after which the user is told.
+# Tell the user after this time without a worker.
 _SILENT_SECONDS = 5
 # A thread that waits for a verdict checks this often whether it should stop.
 _MOMENT_SECONDS = 0.5
@@ -50,9 +50,9 @@ class _UnpreparedError(SandboxError):
 
 
 class _JudgesPlugin(WorkerPlugin):
-    """The judges of a worker, from the later start to the earlier end of the worker and our run.
+    """The judges of a worker, while both the worker and our run exist.
 
-    It travels with everything that a worker needs to judge.
+    The plugin travels with everything that a worker needs to judge.
     """
 
     def __init__(self, name: str, course: Course, options: GradingOptions) -> None:
@@ -122,8 +122,8 @@ class ClusterPool:
     ) -> None:
         """Prepare a connection to the scheduler at `address`.
 
-        `tell` is called, from another thread, with a sentence for the person who waits. Entering waits for a
-        first worker, unless the pool is not `patient`.
+        `tell` is called, from another thread, with sentences for the user. A `patient` pool waits for a first
+        worker when it is entered.
         """
         self._tell, self._is_patient = tell, patient
         # Whether the scheduler cannot be reached, and whether it has no worker.
@@ -133,7 +133,7 @@ class ClusterPool:
         self._address = address
 
     def __enter__(self) -> ClusterPool:
-        # Instead of Dask's log of a lost connection, with a traceback, our errors have a sentence.
+        # Our errors replace Dask's log of a lost connection and its traceback.
         for name in [name for name in logging.root.manager.loggerDict if "distributed" in name]:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if self._address.startswith("tls://") and not dask.config.get(_CERTIFICATE, None):
@@ -192,7 +192,7 @@ class ClusterPool:
         )
 
     def _watch(self) -> None:
-        """Tell the user each time that there was no worker for a while, until the run ends."""
+        """Until the run ends, tell the user each time the cluster has had no worker for a while."""
         while not self._over.wait(_SILENT_SECONDS):
             try:
                 is_alone = not self._client.nthreads()
@@ -246,14 +246,14 @@ class ClusterPool:
             yield self._next(running, waiting)
 
     def _ahead(self) -> int:
-        """Return how many tasks to send: no worker should wait for one, and memory should not grow."""
+        """Return the number of tasks to send ahead: enough for every worker, few enough for the memory."""
         threads: dict[str, int] = self._client.nthreads()
         return 2 * max(1, sum(threads.values())) + 2
 
     def _next(
         self, running: as_completed, waiting: dict[Any, Task]
     ) -> tuple[Task, Judgment | JudgeFault]:
-        """Return the task that ends next; if its worker fails, only this task has no judgment."""
+        """Return the next task to end; a failing worker costs only its own task the judgment."""
         with self._connected():
             future: Future[Judgment | JudgeFault] = next(running)
         task = waiting.pop(future.key)
@@ -274,7 +274,7 @@ class ClusterPool:
             # Dask's client reconnects by itself to a restarted scheduler, which has no judges.
             raise self._lost() from error
         if isinstance(error, KilledWorker):
-            # Each worker that had this task died; the other tasks go on.
+            # Every worker with this task died; other tasks go on.
             return _fault(error)
         if judged is None:
             raise error or SandboxError("A worker gave no verdict.")
@@ -337,7 +337,7 @@ class ClusterJudges:
             if self._pool is not None and self._pool.is_lost:
                 self._end()
             if self._pool is None:
-                # After a failure, the threads that waited for it do not all try again.
+                # After a failure, not every waiting thread tries again.
                 if time.monotonic() < self._failed_at + _AGAIN_SECONDS:
                     raise GraderError(self._failure)
                 pool = ClusterPool(self._course, self._address, self._options, patient=False)

@@ -68,7 +68,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def kinds(self) -> list[Kind]:
-        """All kinds that its keys name; a valid correction has one."""
+        """The kinds of its keys; a valid correction has one."""
         changes = [kind for kind in Kind if getattr(self, kind.value) not in (None, "")]
         return [kind for kind in changes if kind is not Kind.COMMENT] or changes
 
@@ -106,9 +106,9 @@ class GivenExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Corrected(msgspec.Struct, frozen=True):
-    """Points after corrections, a sentence for each reason, and the comments, each on a line.
+    """Points after corrections, a sentence for each reason, and the comments, one a line.
 
-    `final` is true if a person set the points.
+    `final`: a person set the points.
     """
 
     points: float
@@ -122,7 +122,7 @@ def holding(
 ) -> list[Correction]:
     """Return the corrections for a student's exercise, in order.
 
-    A correction for the whole class holds only for judged files, so a student who handed in nothing gets no
+    A correction for the whole class applies only to judged files, so a student who handed in nothing gets no
     points.
     """
     is_judged = result is not None and not result.settled and result.status is not Status.UNJUDGED
@@ -140,14 +140,14 @@ def released(corrections: Iterable[Correction], source: str) -> bool:
 
 
 def about_file(corrections: Iterable[Correction], source: str) -> list[Correction]:
-    """Return the corrections, with only the last mark of the file with this digest, and no other marks."""
+    """Return the corrections without marks, except the last mark of the file with this digest."""
     made = list(corrections)
     last = next((c for c in reversed(made) if c.marked == source != ""), None)
     return [c for c in made if not c.marked or c is last]
 
 
 def rejudged(result: ExerciseResult, corrections: Sequence[Correction]) -> ExerciseResult:
-    """Return the result with points and status as if dropped tests did not exist and given ones had passed."""
+    """Return the result as if dropped tests did not exist and given tests had passed."""
     names = {test.name for test in result.tests}
     dropped = {correction.drop for correction in corrections} & names
     given = {correction.give for correction in corrections} & names
@@ -169,9 +169,9 @@ def of_tests(corrections: Sequence[Correction], result: ExerciseResult) -> tuple
 
 
 def corrected(points: float, worth: float, corrections: Sequence[Correction]) -> Corrected:
-    """Return the points of an exercise of `worth` points after corrections that add or set points.
+    """Apply corrections that add or set points to the points of an exercise worth `worth` points.
 
-    If several set the points, the last one counts, and added points do not.
+    If any set the points, the last one counts, and added points do not.
     """
     final = next((c for c in reversed(corrections) if c.points is not None), None)
     if final is not None and final.points is not None:
@@ -189,7 +189,7 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
 
 
 def on_one_line(comment: str) -> str:
-    """Join the lines of a comment into one, each ended like a sentence."""
+    """Join the lines of a comment into one line, ending each like a sentence."""
     lines = [line.strip() for line in comment.splitlines() if line.strip()]
     ended = [line if line.endswith(_END) else f"{line}." for line in lines[:-1]]
     return " ".join([*ended, *lines[-1:]])
@@ -198,7 +198,7 @@ def on_one_line(comment: str) -> str:
 def outdated(
     corrections: Iterable[Correction], entries: Iterable[Entry]
 ) -> list[tuple[Correction, float]]:
-    """Return the corrections of single students whose judged points have changed since, with these points."""
+    """Return the corrections made for other judged points than the present ones, with the present ones."""
     judged = {
         (entry.student.id, exercise.name): judged_points(exercise)
         for entry in entries
@@ -218,7 +218,7 @@ def outdated(
 
 
 def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> list[Correction]:
-    """Return the corrections without effect, since the exercise no longer has their test.
+    """Return the corrections without effect because the exercise no longer has their test.
 
     `blank` is the result of a student who handed in nothing, with every test of the course.
     """
@@ -237,7 +237,7 @@ def unknown_names(
     exercises: Collection[str],
     extensions: Sequence[GivenExtension] = (),
 ) -> Iterator[str]:
-    """Yield a sentence about each correction or extension with a name that the gradebook does not have."""
+    """Yield a sentence about each correction or extension with a name that the gradebook lacks."""
     named = [
         *((f"[[correction]] {n}", c.student, (c.exercise,)) for n, c in enumerate(corrections, 1)),
         *((f"[[extension]] {n}", e.student, e.exercises) for n, e in enumerate(extensions, 1)),
@@ -255,7 +255,7 @@ def unknown_names(
 def refuse_pointless(
     correction: Correction, exercise: ExerciseResult, made: Sequence[Correction]
 ) -> None:
-    """Raise SubmissionError for a correction that is impossible, or has no effect beside those `made` before.
+    """Raise SubmissionError for a correction that is impossible, or has no effect after those in `made`.
 
     `exercise` is from a blank result, with all of its tests.
     """

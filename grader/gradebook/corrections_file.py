@@ -1,4 +1,4 @@
-"""The file of corrections, `corrections.toml` in the folder of a gradebook, which a person can read and edit.
+"""The file of corrections, `corrections.toml` beside a gradebook, which people may edit.
 
 `grade adjust` appends a table or removes one, and leaves the rest of the text, including comments, as it is.
 The file is written whole and synced, or not at all.
@@ -49,7 +49,7 @@ _EXAMPLES = {
 
 
 class CorrectionsError(GraderError):
-    """The file of corrections has a mistake, which a person has to correct."""
+    """The file of corrections has a mistake that a person must correct."""
 
     exit_code = 2
 
@@ -103,7 +103,7 @@ def read_file(text: str, file: Path) -> CorrectionsFile:
 
 
 def _complaints(correction: Correction) -> Iterator[str]:
-    """Yield complaints about mistakes that the decoder does not see."""
+    """Yield complaints about mistakes that decoding does not find."""
     kinds = correction.kinds
     if not kinds:
         keys = ", ".join(f"`{kind.value}`" for kind in Kind)
@@ -170,7 +170,7 @@ def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
 def change_corrections(
     folder: Path, added: Sequence[Correction], removed: Collection[int] = ()
 ) -> None:
-    """Append corrections to the file in a folder, and remove those at these places (from 0), in one write.
+    """Append corrections to the file in a folder, and remove others by place (from 0), in one write.
 
     Comments above the table after a removed one stay.
 

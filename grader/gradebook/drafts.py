@@ -1,8 +1,8 @@
-"""What students write in the page of the server: a draft of each exercise, and its last versions.
+"""Drafts: a student's code for each exercise in the editor of the server, and its last versions.
 
-A draft is no attempt: nothing here is judged, and no score depends on it. The tables are made where a gradebook
-has none, and earlier graders pass them over, so the format of the gradebook is the same. Only this module has
-their SQL. A function that writes is called within `Gradebook.transaction`.
+A draft is not an attempt: it is not judged, and no score depends on it. Earlier graders ignore the tables, so
+the format of the gradebook is the same. Only this module has their SQL. Call functions that write within
+`Gradebook.transaction`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from grader.gradebook.book import Gradebook
 
 # Of each student and exercise.
 MOST_VERSIONS = 10
-# A version is kept of what was written for so long, and of what is replaced as a whole.
+# A version is kept at most this often, and whenever a draft is replaced as a whole.
 VERSION_SECONDS = 300.0
 
 _TABLES = """
@@ -38,7 +38,7 @@ CREATE INDEX IF NOT EXISTS draft_versions_by_student ON draft_versions (student,
 
 
 class Draft(NamedTuple):
-    """What a student last wrote for an exercise; `revision` is 0 before anything was saved."""
+    """A student's latest draft of an exercise; `revision` is 0 before the first save."""
 
     revision: int
     source: bytes
@@ -46,7 +46,7 @@ class Draft(NamedTuple):
 
 
 class Version(NamedTuple):
-    """An earlier draft that was kept, by its number."""
+    """An earlier draft, by its number."""
 
     number: int
     saved_at: float
@@ -58,7 +58,7 @@ def prepare(book: Gradebook) -> None:
 
 
 def draft_of(book: Gradebook, student: str, exercise: str) -> Draft | None:
-    """Return the draft of a student; None before the first one."""
+    """Return the draft of a student; None before the first save."""
     row = book.tables.connection.execute(
         "SELECT revision, deflated, saved_at FROM drafts WHERE student = ? AND exercise = ?",
         (student, exercise),
@@ -71,7 +71,7 @@ def save_draft(
 ) -> Draft:
     """Replace the draft of a student, and return the new one.
 
-    The one before becomes a version if it is to be kept, or if the newest version is a while ago.
+    The old draft becomes a version if `keep` is true, or the newest version is VERSION_SECONDS old.
     """
     before = draft_of(book, student, exercise)
     if before is not None and before.source == source:
@@ -79,7 +79,7 @@ def save_draft(
     if before is not None:
         versions = versions_of(book, student, exercise)
         newest = versions[0].saved_at if versions else 0.0
-        # A clock that was set back must not end the keeping of versions.
+        # Also keep a version after the clock was set back.
         if keep or not 0 <= now - newest < VERSION_SECONDS:
             _keep_version(book, student, exercise, before)
     draft = Draft(1 if before is None else before.revision + 1, source, now)
@@ -115,7 +115,7 @@ def versions_of(book: Gradebook, student: str, exercise: str) -> list[Version]:
 
 
 def version_of(book: Gradebook, student: str, exercise: str, number: int) -> bytes | None:
-    """Return a version of a student's own draft; None if there is none of this number."""
+    """Return the source of a version of a student's draft; None if there is no such number."""
     row = book.tables.connection.execute(
         "SELECT deflated FROM draft_versions WHERE student = ? AND exercise = ? AND number = ?",
         (student, exercise, number),

@@ -1,9 +1,9 @@
-"""Intake of submissions into a gradebook: their students, the files that need a verdict, and their results.
+"""Intake of submissions into a gradebook: keep attempts, choose the files to judge, and keep their results.
 
 A gradebook is for one course, and has every student once. A grading that would break this is refused before
-anything is written. Then all attempts are kept, and the policy decides which of them have to be judged. For a
-batch and a server, `Verdicts` decides how a file gets its result: from the verdict on an equal file, without a
-judge, or from a judge.
+anything is written. All attempts are kept, and the policy decides which of them are judged. For both a batch
+and a server, `Verdicts` decides how a file gets its result: from the verdict on an equal file, without a judge,
+or from a judge.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FILE = "a file"
 
 
 def refuse_other_course(book: Gradebook, course: Course) -> None:
-    """Raise SubmissionError for the gradebook of another course: points of both would be added up."""
+    """Raise SubmissionError if the gradebook belongs to another course: points of both would add up."""
     name = book.facts.course.name
     if name and name != course.name:
         raise SubmissionError(
@@ -57,8 +57,8 @@ def refuse_other_course(book: Gradebook, course: Course) -> None:
 def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
     """Raise SubmissionError if most of a class are in the gradebook under other ids.
 
-    This happens without the earlier roster, and students would be in the gradebook twice. A few such matches
-    may be other people with equal numbers.
+    This happens if the earlier roster is omitted, and would put students into the gradebook twice. A few
+    matches are allowed: they may be other people with equal numbers.
     """
     counts = book.attempt_counts()
     registered = {student.id: student for student in book.students() if student.id in counts}
@@ -92,7 +92,7 @@ def _refuse_known(
     where: str,
     advice: str,
 ) -> None:
-    """Raise SubmissionError if most students are new by id, and most of them are known by another id."""
+    """Raise SubmissionError if most students have new ids, and most of these are known under other ids."""
     new = {id_: student for id_, student in students.items() if id_ not in registered}
     if not registered or 2 * len(new) <= len(students):
         return
@@ -114,18 +114,18 @@ def _students(download: ClassDownload) -> dict[str, StudentInfo]:
 
 
 def _names_of(student: StudentInfo) -> set[str]:
-    """Return the names under which another list may have a student."""
+    """Return the names that another list may have for a student."""
     return {*student.other_ids.values(), student.email, student.name} - {""}
 
 
-# --- what to judge ------------------------------------------------------------------------------------
+# --- files to judge -----------------------------------------------------------------------------------
 
 
 class ToJudge(NamedTuple):
-    """The files of one student that need a verdict, and notes on files that cannot have one.
+    """The files of one student that need a verdict, and notes on files that cannot get one.
 
-    `is_undated` is true if one of several files counts because it was found last, without known times.
-    `is_older` is true if the gradebook has a newer attempt than the download.
+    `is_undated`: a file counts only because it was found last, as times are unknown. `is_older`: the gradebook
+    has a newer attempt than the download.
     """
 
     student: str
@@ -136,13 +136,13 @@ class ToJudge(NamedTuple):
 
 
 class Asking:
-    """The choice of each student's files that need a verdict, for the graded exercises."""
+    """Chooses the files of each student that need a verdict, for these exercises."""
 
     def __init__(self, book: Gradebook, course: Course, exercises: Sequence[Exercise]) -> None:
         self._book, self._course, self._exercises = book, course, exercises
 
     def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
-        """Keep a student's attempts; return which of these and of earlier files may count.
+        """Keep a student's attempts, and return the files that may count, including earlier ones.
 
         Call this within a transaction.
         """
@@ -176,7 +176,7 @@ class Asking:
         )
 
     def kept(self, student: StudentInfo) -> ToJudge:
-        """Return which of a student's files in the gradebook were judged or may count."""
+        """Return a student's files in the gradebook that have been judged or may count."""
         work = self._book.work(student)
         judged = {e.id: work.verdicts.get(e.id, {}).keys() for e in self._exercises}
         return ToJudge(student.id, self._files(work, judged, {}))
@@ -187,14 +187,14 @@ class Asking:
         wanted: Mapping[str, Collection[int]],
         read: Mapping[int, Mapping[str, ExerciseFile]],
     ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
-        """Return the files of the wanted attempts and of all that may count; without any, the newest."""
+        """Return the files of wanted attempts and of attempts that may count; if there is none, the newest."""
         pairs: list[tuple[Attempt, Exercise]] = []
         for exercise in self._exercises:
             ids = {attempt.id for attempt in needed(work, self._book.rules(), exercise.id)}
             ids.update(wanted[exercise.id])
             with_file = [attempt for attempt, _ in work.sources(exercise.id) if attempt.id in ids]
             pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
-        # Files that were just read know more about why there is no source.
+        # A file just read knows more about a missing source.
         files_of = {
             id_: {**self._book.files_of(id_), **read.get(id_, {})}
             for id_ in {attempt.id for attempt, _ in pairs}
@@ -212,7 +212,7 @@ class Asking:
         *,
         asks: bool,
     ) -> tuple[Attention, ...]:
-        """Return entries on the newest attempt here, which is `without` files for these exercises.
+        """Return entries on the newest attempt, which lacks files for the exercises of `without`.
 
         An attempt that only `asks` for a regrade needs no files.
         """
@@ -242,11 +242,11 @@ def _missing(exercise: Exercise) -> ExerciseFile:
     return ExerciseFile(None, f"{exercise.file} is missing: hand it in under this name.")
 
 
-# --- which result a file gets -------------------------------------------------------------------------
+# --- results of files --------------------------------------------------------------------------------
 
 
 class Question:
-    """A file that needs a verdict, the key of the verdict, and the reasons why its points are held, if any."""
+    """A file that needs a verdict, the key of the verdict, and reasons to hold its points."""
 
     def __init__(
         self,
@@ -262,23 +262,20 @@ class Question:
 
     @functools.cached_property
     def settled(self) -> ExerciseResult | None:
-        """The result of a file that needs no judge: missing, untouched, unreadable."""
+        """The result if the file needs no judge, being missing, untouched or unreadable; else None."""
         return settle(self._course, self.exercise, self.file, self._options)
 
     def answered_by(self, result: ExerciseResult) -> ExerciseResult:
-        """Return the result to keep for this file, with held points for odd code, except in a stub.
+        """Return the result to keep for this file. Odd code holds its points, except in a stub.
 
-        Odd code is found in the source, or reported as it ran.
+        Odd code is found in the source, or reported while it runs.
         """
         held = () if result.untouched else tuple(dict.fromkeys((*self.held, *result.held)))
         return with_note(msgspec.structs.replace(result, held=held), self.file)
 
 
 class Questions:
-    """A maker of questions about a course's files, for any thread.
-
-    Each of the `exercises` has a suite to run.
-    """
+    """Makes questions about a course's files, in any thread; `exercises` have a suite to run."""
 
     def __init__(self, course: Course, options: GradingOptions) -> None:
         self._course, self._options = course, options
@@ -295,11 +292,11 @@ class Questions:
     ) -> Question:
         """Return a question about a file, without reading the suite or the gradebook.
 
-        If there was such a question before, pass its key and reasons as `found`, which saves time.
+        To save time, pass the key and the reasons of an earlier question about the file as `found`.
         """
         if found is not None:
             question = Question(self._course, self._options, exercise, file, *found)
-            # It waited for a judge.
+            # Such a file has already waited for a judge.
             question.settled = None
             return question
         key = self.key_of(exercise, file)
@@ -312,14 +309,14 @@ class Questions:
         return verdict_key(exercise, file, self._digests[exercise.id], self._options)
 
     def _held(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
-        # Before a class has begun, most files are the stub, which need not be checked.
+        # Skip stubs, which most files are early in a course.
         if file.source is None or file.source == self._stubs[exercise.id]:
             return ()
         return held(file.source, self._ordinary[exercise.id])
 
 
 class Kept(NamedTuple):
-    """The result that was kept for a file, and entries on it; `is_known` if it is an equal file's verdict."""
+    """The result kept for a file, and entries about it; `is_known`: it is an equal file's verdict."""
 
     result: ExerciseResult
     attention: list[Attention]
@@ -340,10 +337,10 @@ class Verdicts:
     def without_judge(
         self, attempt: Attempt, question: Question, judged_now: Container[str] = ()
     ) -> Kept | None:
-        """Keep the result of a file that needs no judge; None if a judge has to be asked.
+        """Keep the result of a file if no judge is needed, and return it; None if a judge is needed.
 
-        It is the verdict with the same key, on the file of any student, if it is final or one of those
-        `judged_now`; else the result of a file that is settled without a judge.
+        That is the verdict with the same key, on any student's file, if it is final or its key is in
+        `judged_now`; or else the result of a file that is settled without a judge.
         """
         key = question.key.key
         verdict = self._book.tables.verdict(key)
@@ -354,7 +351,7 @@ class Verdicts:
         return None
 
     def judged(self, attempt: Attempt, question: Question, judged: Judgment | JudgeFault) -> Kept:
-        """Keep the verdict of a judge; after a fault, the file is unjudged until a later grading."""
+        """Keep the verdict of a judge; after a fault, the file is unjudged until the next grading."""
         if isinstance(judged, Judgment):
             result, walls = judged.result, judged.walls
         else:
@@ -367,7 +364,7 @@ class Verdicts:
         return self._book.tables.has_verdict(attempt.id, question.exercise.id, question.key.key)
 
     def wait(self, attempt: Attempt, question: Question, not_yet: ExerciseResult) -> None:
-        """Note that a verdict is awaited; an existing one stays until then."""
+        """Keep `not_yet` as the result while a judge works; an existing verdict stays."""
         key, seed = question.key, self._options.seed
         self._book.keep(attempt, key, seed, not_yet, self._here, waited_for=True)
 
@@ -380,7 +377,7 @@ class Verdicts:
         *,
         is_known: bool = False,
     ) -> Kept:
-        """Keep a result for a file, with its odd code; a known one only if the attempt lacks it."""
+        """Keep a result for a file, with its odd code, unless the attempt already has this result."""
         kept = question.answered_by(result)
         # A newer grader may find more odd code.
         if not (is_known and kept == result and self.has_verdict(attempt, question)):
@@ -390,5 +387,5 @@ class Verdicts:
 
 
 def _is_final(verdict: Verdict) -> bool:
-    """Whether the verdict holds for equal files: a timeout may be due to a busy machine, and is tried again."""
+    """Whether equal files get this verdict. A timeout may be due to a busy machine, so it is tried again."""
     return all(test.outcome is not Outcome.TIMEOUT for test in verdict.result.tests)

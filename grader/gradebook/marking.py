@@ -1,7 +1,7 @@
-"""Points by a person beside the judge's: the rubric of an exercise, and the files that were read by it.
+"""Marks: a person reads a file with the rubric of its exercise, and adds points to the judge's or deducts some.
 
-A mark is a correction that adds or deducts points, with the sentences of the items that hold. It is about one
-file, so it survives a regrade, and does not apply to a newer file.
+A mark is a correction with the sentences of the rubric items that apply. It belongs to one file, so it survives
+a regrade and does not apply to a newer file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from grader.submissions.source import code_digest
 from grader.text import clean, number
 from grader.toml import TomlMistake, explained, line_of, read_toml
 
-# Keys of the walk itself.
+# Keys of the program.
 RESERVED = {"n": "keep and go on", "s": "skip", "c": "comment", "q": "stop"}
 _NOTHING = "nothing to remark"
 _LONGEST = 1000
@@ -42,14 +42,14 @@ class RubricItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The items of a rubric; with `beyond` a mark may bring more points than the exercise is worth."""
+    """The items of a rubric; with `beyond`, marks may raise a score above the exercise's worth."""
 
     item: Annotated[tuple[RubricItem, ...], msgspec.Meta(min_length=1)]
     beyond: bool = False
 
 
 class FileToMark(msgspec.Struct, frozen=True):
-    """A file to be read: one student's, or the same file of several members of a team."""
+    """A file to mark: one student's, or the same file of several members of a team."""
 
     students: tuple[str, ...]
     result: ExerciseResult
@@ -57,7 +57,7 @@ class FileToMark(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The digest of the file, by which a mark names it."""
+        """The digest of the file, which its mark records."""
         return code_digest(self.source)
 
 
@@ -67,7 +67,7 @@ def rubric_of(course: Course, exercise: Exercise) -> Path:
 
 
 def read_rubric(path: Path, worth: float) -> Rubric:
-    """Read the rubric of an exercise that is worth N points; raises UsageError with the line."""
+    """Read the rubric of an exercise worth `worth` points; raises UsageError with the line."""
     try:
         text = path.read_text(encoding="utf-8")
         rubric = read_toml(text, Rubric)
@@ -87,7 +87,7 @@ def read_rubric(path: Path, worth: float) -> Rubric:
 
 
 def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
-    """Yield mistakes that no decoder sees, each with the number of its item, from 0."""
+    """Yield the mistakes that decoding does not find, each with the number of its item, from 0."""
     keys = [item.key for item in rubric.item]
     brings = 0.0
     for place, item in enumerate(rubric.item):
@@ -104,7 +104,7 @@ def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
 
 
 def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
-    """Yield the files of an exercise that count, by student id; an untouched stub is left out."""
+    """Yield the files that count for an exercise, sorted by student id, without untouched stubs."""
     shared = book.facts.teams
     teams: dict[tuple[str, str], FileToMark] = {}
     for student in book.students():
@@ -114,7 +114,7 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
         if not team:
             yield answer
             continue
-        # The same file of a team is read once.
+        # Members of a team share one entry for the same file.
         first = teams.setdefault((team, answer.digest), answer)
         if first is not answer:
             students = (*first.students, *answer.students)
@@ -123,9 +123,9 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
 
 
 def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
-    """Return the file of a student that counts for an exercise; None for none, and for an untouched stub."""
+    """Return the student's file that counts for an exercise; None without one, or for an untouched stub."""
     work = book.work(student)
-    # Results of other exercises are not unpacked: that would be most of the work.
+    # Do not unpack the results of other exercises, which would take most of the time.
     rules = msgspec.structs.replace(book.rules(), exercises=(exercise,))
     entry, choice = entry_of(work, rules), choices(work, rules).get(exercise)
     if entry is None or choice is None or not choice.source:
@@ -136,43 +136,43 @@ def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMar
 
 
 def draft_of(book: Gradebook, answer: FileToMark) -> Draft:
-    """Return the answers so far about a file."""
+    """Return the draft mark of a file."""
     drafts = book.facts.drafts
     return drafts.get(draft_name(answer)) or drafts.get(_shared_name(answer)) or Draft()
 
 
 def is_begun(book: Gradebook, answer: FileToMark) -> bool:
-    """Whether there are answers about a file that are no mark yet."""
+    """Whether a file has a draft that is not yet a mark."""
     return not book.facts.drafts.keys().isdisjoint((draft_name(answer), _shared_name(answer)))
 
 
 def marks_of(book: Gradebook, answer: FileToMark) -> list[Correction]:
-    """Return the marks of a file, for one of its students."""
+    """Return the marks of a file, for any of its students."""
     corrections = book.corrections()
     return [corrections[place] for place in _places(corrections, answer)]
 
 
 def state_of(book: Gradebook, answer: FileToMark) -> str:
-    """Return a digest of what a person marks by: the file, its marks, and the answers so far."""
+    """Return a digest of everything that the marker sees: the file, its marks, and its draft."""
     state = answer.digest, answer.students, marks_of(book, answer), draft_of(book, answer)
     return hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:32]
 
 
 def draft_name(answer: FileToMark) -> str:
-    """Return the name of a file's draft, which ends with the digest of the file.
+    """Return the name of a file's draft: exercise, first student and digest of the file.
 
-    It has the student: of an equal file of another section, an assistant reads no comments.
+    The student is included so that assistants cannot read comments on an equal file of another section.
     """
     return f"{answer.result.name} {answer.students[0]} {answer.digest}"
 
 
 def _shared_name(answer: FileToMark) -> str:
-    """Return the name that equal files shared in a gradebook of an earlier grader."""
+    """Return the name that earlier graders used for all equal files."""
     return f"{answer.result.name} {answer.digest}"
 
 
 def keep_draft(book: Gradebook, answer: FileToMark, draft: Draft | None) -> None:
-    """Keep the answers about a file, synced to the disk when this returns; None forgets them."""
+    """Keep the draft of a file, synced to the disk when this returns; None removes it."""
     names = draft_name(answer), _shared_name(answer)
     by_name = {name: kept for name, kept in book.facts.drafts.items() if name not in names}
     if draft is not None:
@@ -189,16 +189,16 @@ def keep_mark(
     *,
     beyond: bool = False,
 ) -> None:
-    """Replace the marks of a file by one for each of its students, all at once; its draft goes last.
+    """Replace the marks of a file by one for each of its students, in one write; then remove its draft.
 
-    Each of the `comments` is a line of the mark's.
+    Each of the `comments` becomes a line of the mark's comment.
     """
     reason = " ".join(item.says for item in items) or _NOTHING
     made = [
         Correction(
             student=student,
             exercise=answer.result.name,
-            # As a person adds them: 0.1 + 0.2 is 0.3.
+            # Rounded, so that 0.1 + 0.2 is 0.3.
             add=round(math.fsum(item.points for item in items), 6),
             reason=clean(reason, _LONGEST),
             comment="\n".join(comments),
@@ -215,13 +215,13 @@ def keep_mark(
 
 
 def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
-    """Whether each of a file's students has a mark of it."""
+    """Whether every student of a file has a mark for it."""
     places = _places(corrections, answer)
     return {corrections[place].student for place in places} == set(answer.students)
 
 
 def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
-    """Return the places of the corrections that are marks of this file, for one of its students."""
+    """Return the places, from 0, of the corrections that are marks of this file."""
     return [
         place
         for place, correction in enumerate(corrections)

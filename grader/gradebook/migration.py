@@ -1,7 +1,7 @@
 """Bring a gradebook of an earlier format up to date, with the SQL of former tables.
 
-A copy of the file is on the disk before anything changes, and all changes are one transaction. If the process
-is killed, the gradebook is the old one or the new one, and the next command goes on.
+First the file is copied, then all changes are made in one transaction. If the process is killed, the gradebook
+is either the old one or the new one, and the next command goes on.
 
 Format 1 kept only the files of judged attempts, and the attempt that was found last. Format 2 had corrections
 in a table. Format 3 had a row for each fact, in several notations, and the text of the policy. Format 4 is the
@@ -135,7 +135,7 @@ def _placed(draft: Path, file: Path, version: int) -> Path:
 
 
 def _facts(rows: Mapping[str, str]) -> Facts:
-    """Return the facts of the rows of formats 1 to 3, without the ones that this grader cannot read.
+    """Return the facts from rows of formats 1 to 3, as far as this grader can read them.
 
     The next grading writes the missing facts again.
     """
@@ -149,7 +149,7 @@ def _facts(rows: Mapping[str, str]) -> Facts:
     def names(name: str) -> tuple[str, ...]:
         return tuple(filter(None, rows.get(name, "").split(",")))
 
-    # Before the text of a named policy was kept, there was only the text of the policy in force.
+    # Early gradebooks had only the text of the policy in force.
     named = read("named policy", str, rows.get("policy", ""))
     file, blank = rows.get("policy_file", ""), rows.get("blank", "")
     return Facts(
@@ -180,9 +180,9 @@ def _facts(rows: Mapping[str, str]) -> Facts:
 
 
 def _rules(text: str) -> Rules:
-    """Return the rules of a policy's text; raises GraderError for one that cannot be read here.
+    """Return the rules in the text of a policy; raises GraderError if it cannot be read.
 
-    Without its rules, points would change and nobody would be told.
+    Going on without them would change points without telling anybody.
     """
     try:
         # A named policy of an assignment may have rules for lateness, and its due time elsewhere.
@@ -198,7 +198,7 @@ def _rules(text: str) -> Rules:
 
 
 def _corrections(connection: sqlite3.Connection) -> list[Correction]:
-    """Return the corrections that hold, for the file, in the order in which they were made."""
+    """Return the corrections that were not undone, oldest first."""
     rows = connection.execute(
         "SELECT student, exercise, test, kind, points, reason, comment, author, made_at, judged"
         " FROM corrections WHERE undone_at = '' ORDER BY id"
@@ -218,7 +218,7 @@ def _correction(
     made_at: str,
     judged: float | None,
 ) -> Correction:
-    """Return the correction in a row; a mere comment was a correction that added 0 points."""
+    """Return the correction in a row; a comment alone was a correction of 0 points."""
     changes: dict[str, Any] = {kind: points if kind in ("points", "add") else test}
     if kind == "add" and not points and comment:
         changes = {}
@@ -241,16 +241,16 @@ def _correction(
 
 
 def _from_format_1(connection: sqlite3.Connection, tables: str) -> None:
-    """Make the present table of attempts, which does not choose one, and the missing tables."""
+    """Replace the table of attempts, whose former version chose one, and make the missing tables."""
     there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     for statement in _separate(tables):
         kind, name = statement.split()[1:3]
         if kind == "TABLE" and name == "attempts":
-            # The old table is not renamed, since references to it would follow.
+            # Renaming the old table would change the references to it.
             connection.execute(statement.replace("attempts", "attempts_of_today", 1))
         elif kind == "TABLE" and name not in there:
             connection.execute(statement)
-    # Without the column `counted`, which depended on the order of commands.
+    # The column `counted` is dropped: it depended on the order of commands.
     connection.execute(
         "INSERT INTO attempts_of_today"
         " SELECT id, student, number, digest, submitted_at, late, origin FROM attempts"
@@ -292,7 +292,7 @@ def _keep_files(connection: sqlite3.Connection) -> None:
 
 
 def _blank(connection: sqlite3.Connection) -> Result | None:
-    """Return the result of a student who handed in nothing, from verdicts on each exercise, else None."""
+    """Return the result of a student who handed in nothing, made from verdicts; None without any."""
     facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
     rows = connection.execute(
         "SELECT exercise, result, environments.environment, seed, graded_at FROM grades"
@@ -324,7 +324,7 @@ def _blank(connection: sqlite3.Connection) -> Result | None:
 
 
 def _emptied(result: ExerciseResult) -> ExerciseResult:
-    """Return the result of an exercise for a student who handed in nothing."""
+    """Return an exercise's result as if nothing was handed in."""
     tests = tuple(
         msgspec.structs.replace(
             test,
@@ -356,7 +356,7 @@ def _emptied(result: ExerciseResult) -> ExerciseResult:
 
 
 def _unreadable_results(connection: sqlite3.Connection) -> int:
-    """Remove verdicts with results that this grader cannot read; return their number. Their files stay."""
+    """Remove verdicts that this grader cannot read, and return their number. Their files stay."""
     connection.create_function("is_read", 1, lambda cell: _read(cell) is not None)
     lost = {
         table: connection.execute(f"DELETE FROM {table} WHERE NOT is_read(result)").rowcount  # noqa: S608
@@ -366,7 +366,7 @@ def _unreadable_results(connection: sqlite3.Connection) -> int:
 
 
 def _read(cell: bytes) -> ExerciseResult | None:
-    """Return the result in a cell, None if this grader cannot read it."""
+    """Return the result in a cell; None if this grader cannot read it."""
     try:
         return unpacked(cell)
     except DamagedValueError:

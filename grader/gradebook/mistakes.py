@@ -1,8 +1,8 @@
-"""Failures of a class that no sentence explains yet, grouped by the tests' observations.
+"""Failures of a class without a sentence that explains them, grouped by the tests' observations.
 
 Students with the same observations made the same mistake, even if their code differs. One sentence of a teacher
 explains it to all of them. The sentence and a file become a wrong answer of the course
-(`grader.course.mutants`), by which the mistake is recognized from then on.
+(`grader.course.mutants`), so that the mistake is recognized from then on.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from grader.results import Entry, ExerciseResult, Finding, Outcome, TestResult
 from grader.submissions.source import decode
 from grader.text import counted
 
-# The lines around each difference to a right answer.
+# Lines of context around each difference.
 _CONTEXT_LINES = 2
 
 
 class UnnamedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Students with the same observations in the tests of one function, and the file that shows it best.
+    """Students with the same observations in the tests of one function, and an example file.
 
-    This file fails the fewest tests, and is the shortest of such files. `tests` are its failed tests.
+    The example fails the fewest tests and is the shortest such file. `tests` are its failed tests.
     """
 
     id: str
@@ -172,8 +172,8 @@ def _text(tree: ast.Module, function: str) -> str:
 def name_group(book: Gradebook, course: Course, group: UnnamedGroup, sentence: str) -> Path:
     """Keep the group's file as a wrong answer of the course with this sentence; return its path.
 
-    The students' verdicts get the sentence without being judged again; points do not change. Comments and
-    docstrings, which may contain a name, are left out of the file.
+    The students' verdicts get the sentence without being judged again; points do not change. The file is kept
+    without comments and docstrings, which may contain a name.
     """
     sentence = " ".join(sentence.split())
     if not sentence or "|" in sentence:

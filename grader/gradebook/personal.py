@@ -1,9 +1,9 @@
 """Everything that a gradebook keeps about one student: to hand it over, or to erase it.
 
-Theory of operation. A table belongs to a student by one of its columns, or by a condition of its own below. A
-table of which neither is known is refused, so that nothing of a student stays behind unseen. What is erased is
-overwritten (`secure_delete`), and the file is written anew without free pages; the write-ahead log is emptied
-at the end. Copies elsewhere are not reached: `beside` names the files in the same folder that may hold some.
+Theory of operation. The rows of a student in a table are found by one of its columns, or by a condition below.
+A table with neither is refused, so that no data stays behind unseen. Erased rows are overwritten
+(`secure_delete`), the file is rewritten without free pages, and the write-ahead log is emptied. Copies
+elsewhere remain: `beside` lists files in the same folder that may have some.
 
 Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed` and `migration`.
 """
@@ -33,7 +33,7 @@ from grader.gradebook.policy import Extension, Rules
 from grader.gradebook.tables import FILE
 from grader.submissions import safe_name
 
-# The rows of a student in a table with this column; the first that a table has holds.
+# Conditions by column; the first column that a table has decides.
 _BY_COLUMN = {
     "student": "student = :student",
     "attempt": "attempt IN (SELECT id FROM attempts WHERE student = :student)",
@@ -44,14 +44,14 @@ _BY_TABLE = {
     "answers": "request IN (SELECT number FROM requests WHERE student = :student)",
     "pushed": "json_extract(pushed, '$.student') = :student",
 }
-# About nobody; from `facts` and `sources` what is about a student is taken apart from this.
+# Tables without rows of one student. `erase` cleans `facts` and `sources` separately.
 _ABOUT_NOBODY = {
     *("facts", "sources", "environments"),
     *("platforms", "platform_links", "platform_passback"),
-    # Of the tokens of assistants.
+    # Belongs to the tokens of assistants.
     "token_sections",
 }
-# Others' conditions read these, so their rows go last, in this order.
+# Conditions of other tables read these, so they are erased last, in this order.
 _LAST = ("requests", "attempts", "students")
 # Files of the gradebook itself, which `erase` cleans.
 _OWN_FILES = re.compile(
@@ -60,7 +60,7 @@ _OWN_FILES = re.compile(
 
 
 class Kept(NamedTuple):
-    """All that a gradebook keeps about a student: rows by table, and what other places hold."""
+    """All that a gradebook keeps about a student: rows by table, and entries in other places."""
 
     rows: dict[str, list[dict[str, Any]]]
     corrections: tuple[Correction, ...]
@@ -71,7 +71,7 @@ class Kept(NamedTuple):
 def kept_about(book: Gradebook, student: str) -> Kept:
     """Return all that a gradebook keeps about the student with this id.
 
-    Raises GraderError for a table of a newer grader, CorrectionsError for a file with a mistake.
+    Raises GraderError for a table of a newer grader, CorrectionsError for a mistake in the corrections file.
     """
     connection = book.tables.connection
     rows = {}
@@ -86,7 +86,7 @@ def kept_about(book: Gradebook, student: str) -> Kept:
         rows,
         tuple(made for made in book.corrections() if made.student == student),
         tuple(f"{e.exercise}: {e.what}" for e in facts.attention if e.student == student),
-        # One for several students names the others.
+        # An extension for several students names the others.
         tuple(
             msgspec.structs.replace(each, student=student, students=())
             for each in (*facts.policy.extension, *(given.rule for given in book.extensions()))
@@ -96,11 +96,10 @@ def kept_about(book: Gradebook, student: str) -> Kept:
 
 
 def erase(book: Gradebook, student: str) -> dict[str, int]:
-    """Erase all that a gradebook keeps about a student; returns how many rows each table lost.
+    """Erase all that a gradebook keeps about a student; return the number of rows erased, by table.
 
-    Open the gradebook to write. After a kill, do it again: it erases the rest.
-
-    Raises GraderError or CorrectionsError, in which case rows are erased completely or not at all.
+    Open the gradebook to write. After a kill, call this again to erase the rest. Raises GraderError or
+    CorrectionsError; then either all rows are erased or none.
     """
     connection, path = book.tables.connection, book.folder / CORRECTIONS_FILE
     conditions = _conditions(connection)
@@ -143,12 +142,12 @@ def erase(book: Gradebook, student: str) -> dict[str, int]:
 
 
 def beside(folder: Path) -> list[Path]:
-    """Return the files and folders in the folder of a gradebook that `erase` does not clean, by name."""
+    """Return the files and folders beside a gradebook that `erase` does not clean, sorted by name."""
     return sorted(path for path in folder.iterdir() if not _OWN_FILES.fullmatch(path.name))
 
 
 def _conditions(connection: sqlite3.Connection) -> dict[str, str]:
-    """Map each table with rows about students to the condition of one's; GraderError for an unknown table."""
+    """Map tables to the condition for a student's rows; raises GraderError for an unknown table."""
     conditions, unknown = {}, []
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     for (table,) in connection.execute(tables).fetchall():
@@ -183,7 +182,7 @@ def _digests(connection: sqlite3.Connection) -> set[str]:
 
 
 def _forget_in_facts(book: Gradebook, student: str, digests: set[str]) -> None:
-    """Take a student, and drafts of marks of the files with these digests, out of the facts."""
+    """Remove a student from the facts, and the drafts of marks for files with these digests."""
     facts = book.facts
     named = facts.named_policy
     if named is not None:
@@ -203,7 +202,7 @@ def _forget_in_facts(book: Gradebook, student: str, digests: set[str]) -> None:
 
 
 def _is_about(draft: str, student: str, digests: set[str]) -> bool:
-    """Whether a draft of a mark, by its name, is about a student or a file with one of these digests."""
+    """Whether the name of a draft mark has this student, or a file with one of these digests."""
     named, _, digest = draft.rpartition(" ")
     return digest in digests or named.partition(" ")[2] == student
 
@@ -213,7 +212,7 @@ def _names(extension: Extension, student: str) -> bool:
 
 
 def _without(rules: Rules, student: str) -> Rules:
-    """Return the rules without a student's extensions; one for several students stays for the others."""
+    """Return the rules without a student's extensions; shared ones remain for the others."""
     left = []
     for each in rules.extension:
         if _names(each, student):

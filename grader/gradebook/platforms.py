@@ -1,17 +1,17 @@
-"""LTI platforms, such as Canvas and Moodle, and what their launches told: people, places, and services.
+"""LTI platforms, such as Canvas and Moodle, and their launches: users, links, and addresses of services.
 
-Platforms are registered by `grade platform`. A launch from a platform says which of its users a student is, in
-which of its courses, and at which addresses grades and names are served. The tables are made where a gradebook
-has none, and earlier graders pass them over. Only this module has their SQL. Call functions that write within
-`Gradebook.transaction`.
+`grade platform` registers platforms. A launch gives the platform's id of a student, its course and link, and
+the addresses of its grades and names. Earlier graders ignore these tables. Only this module has their SQL. Call
+functions that write within `Gradebook.transaction`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,15 +60,17 @@ CREATE TABLE IF NOT EXISTS platform_passback (
 """
 _LONGEST = 2000
 _HERE = ("127.0.0.1", "::1", "localhost")
+# A host without a name or a password, and without signs that have a meaning in the policy of a page.
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*[A-Za-z0-9\]]")
 
 
 class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A registered platform: its `issuer`, our `client_id` there, and its deployments of us.
+    """A registered platform: its `issuer`, our `client_id` there, and its deployments of this tool.
 
-    `authorization`, `token` and `keys` are its addresses of OIDC authorization, of access tokens, and of its
-    JWKS. `name` is shown to staff. A user is the student whose `column` in the class list equals this `claim`
-    of the platform. Access tokens are asked for this `audience`, by default the address `token`. Instructors of
-    `staff_courses`, by the platform's ids of its courses, are staff.
+    `authorization`, `token` and `keys` are the addresses for OIDC authorization, access tokens and the JWKS.
+    `name` is shown to staff. A user is the student whose `column` in the class list equals the platform's
+    `claim`. `audience` is that of requests for access tokens, by default the address `token`. Instructors of
+    the platform's courses `staff_courses`, given by id, are staff here.
     """
 
     issuer: str
@@ -85,9 +87,9 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def origins(self) -> dict[str, str]:
-        """Map each deployment to the origin of the sessions that its launches begin (`sessions`).
+        """Map each deployment to the origin of its sessions (`sessions`).
 
-        They end when the platform is removed, the deployment is, or people are found by other rules.
+        An origin changes with the rules to find people, which ends the sessions that began under the old ones.
         """
         rules = self.issuer, self.client_id, self.keys, self.claim, self.column, self.staff_courses
         digest = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()
@@ -95,15 +97,16 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def title(self) -> str:
-        """The name to show; the issuer if it has none."""
+        """The name, or the issuer if the platform has no name."""
         return self.name or self.issuer
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A link to this server in a platform's course, as the last launch from there told.
+    """A link to this server in a platform's course, as of its last launch.
 
-    `lineitem` is its column in the platform's grade book, `lineitems` the list of columns, both with the
-    `scopes` that the platform allows. `memberships` is the address of names and roles. Empty without them.
+    `lineitem` is the address of its column in the platform's grade book, `lineitems` that of the list of
+    columns, `memberships` that of names and roles; each is empty if the platform offers none. `scopes` are the
+    permissions that the platform gives.
     """
 
     issuer: str
@@ -117,10 +120,12 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lineitems: str = ""
     scopes: tuple[str, ...] = ()
     memberships: str = ""
+    # The assignment that the link opens, in the gradebook of a whole course.
+    assignment: str = ""
 
     @property
     def key(self) -> LinkKey:
-        """The ids that tell this link from others."""
+        """The ids that identify this link."""
         return self.issuer, self.client_id, self.deployment, self.context, self.resource
 
 
@@ -128,7 +133,7 @@ LinkKey = tuple[str, str, str, str, str]
 
 
 class TurnedOn(msgspec.Struct, frozen=True):
-    """That a server sends changed points of a link by itself: who turned that on, and when."""
+    """The record that pass-back of a link is on: the person who turned it on, and the time."""
 
     by: str
     time: str
@@ -143,7 +148,7 @@ def prepare(book: Gradebook) -> None:
 def changing_platforms(folder: Path) -> Iterator[Gradebook]:
     """Open the gradebook in a folder to change platforms, even while a server writes to it.
 
-    If there is no gradebook, it is made. Either all changes are on the disk when this ends, or none of them.
+    Creates a missing gradebook. When the block ends, either all changes are on the disk or none.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with opened(folder / FILE, create=True) as tables:
@@ -157,15 +162,15 @@ def changing_platforms(folder: Path) -> Iterator[Gradebook]:
 
 
 def platforms(book: Gradebook) -> list[Platform]:
-    """Return the registered platforms, by issuer and client id; none if nothing was ever registered."""
+    """Return the registered platforms, sorted by issuer and client id."""
     query = "SELECT platform FROM platforms ORDER BY issuer, client_id"
     return [_decoded(text, Platform) for (text,) in _rows(book, query)]
 
 
 def add_platform(book: Gradebook, platform: Platform) -> bool:
-    """Keep a platform; one with the same issuer and client id is replaced. Returns whether there was one.
+    """Keep a platform, replacing one with the same issuer and client id; return whether there was one.
 
-    Raises SubmissionError for an address on which others could read or change messages.
+    Raises SubmissionError if an address is not `is_safe`.
     """
     for field in ("authorization", "token", "keys"):
         refuse_unsafe(getattr(platform, field), f"the address --{field}")
@@ -180,7 +185,7 @@ def add_platform(book: Gradebook, platform: Platform) -> bool:
 
 
 def remove_platform(book: Gradebook, issuer: str, client_id: str) -> bool:
-    """Remove a platform and all that its launches told; returns whether there was one."""
+    """Remove a platform, its links and its users; return whether there was one."""
     found = False
     for table in ("platform_users", "platform_links", "platform_passback", "platforms"):
         found = bool(
@@ -192,27 +197,36 @@ def remove_platform(book: Gradebook, issuer: str, client_id: str) -> bool:
     return found
 
 
-def refuse_unsafe(address: str, what: str) -> None:
-    """Raise SubmissionError for an address that is not https; http is fine on this machine."""
+def is_safe(address: str) -> bool:
+    """Return whether nobody on the way can read or change messages: https, or http on this machine.
+
+    >>> is_safe("https://canvas.example.edu/x"), is_safe("http://canvas.example.edu/x")
+    (True, False)
+    """
     try:
         url = urllib.parse.urlsplit(address)
-        host, _ = url.hostname or "", url.port
+        host, _ = url.hostname, url.port
     except ValueError:
-        url, host = urllib.parse.urlsplit(""), ""
-    is_safe = url.scheme == "https" or (url.scheme == "http" and host in _HERE)
+        return False
+    is_protected = url.scheme == "https" or (url.scheme == "http" and host in _HERE)
     is_plain = address.isascii() and address.isprintable() and " " not in address
-    if not (is_safe and host and is_plain) or "@" in url.netloc or len(address) > _LONGEST:
+    return is_protected and is_plain and _HOST.fullmatch(url.netloc) is not None
+
+
+def refuse_unsafe(address: str, what: str) -> None:
+    """Raise SubmissionError for an address that is not `is_safe` or too long; `what` names it."""
+    if not is_safe(address) or len(address) > _LONGEST:
         raise SubmissionError(f"{clean(address) or 'Nothing'} is not {what}: write https://....")
 
 
-# --- what launches tell -----------------------------------------------------------------------------
+# --- launches ------------------------------------------------------------------------------
 
 
 def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") -> None:
-    """Keep what a valid launch told: its link, and which student the platform's user is.
+    """Keep the link of a valid launch, and the student behind the platform's `user`.
 
-    Without a `student`, as for staff, only the link is kept. Addresses that are not https are left out, and so
-    are those of this machine unless the platform runs here: nobody else makes the server ask its own services.
+    Without a `student`, as for staff, only the link is kept. Unsafe addresses are dropped. So are addresses on
+    this machine if the platform runs elsewhere, so that it cannot make the server call local services.
     """
     known = [p for p in platforms(book) if (p.issuer, p.client_id) == (link.issuer, link.client_id)]
     is_here = any(urllib.parse.urlsplit(each.token).hostname in _HERE for each in known)
@@ -234,7 +248,7 @@ def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") 
 
 
 def links(book: Gradebook) -> list[Link]:
-    """Return the links from which this server was launched, by platform, course and link."""
+    """Return the links that launched this server, sorted by platform, course and link."""
     query = (
         "SELECT link FROM platform_links ORDER BY issuer, client_id, deployment, context, resource"
     )
@@ -242,10 +256,10 @@ def links(book: Gradebook) -> list[Link]:
 
 
 def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
-    """Return the link to which grades go, and its platform.
+    """Return the link to send points to, and its platform.
 
-    `words` are a part of the name of the platform, its course or the link, or one of their ids. Raises
-    SubmissionError unless exactly one link has them all.
+    `words` occur in the names or ids of the platform, course or link. Raises SubmissionError unless exactly one
+    link has them all.
     """
     if not platforms(book):
         raise SubmissionError(
@@ -257,6 +271,30 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
             "No launch told where grades go: allow the tool Assignment and Grade Services on the platform, and "
             "launch it there once."
         )
+    return _chosen(found, words)
+
+
+def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
+    """Return a link of the course that tells its names and roles, and its platform.
+
+    `words` are as those of `chosen_link`. Raises SubmissionError unless exactly one course has them all.
+    """
+    known = {(platform.issuer, platform.client_id): platform for platform in platforms(book)}
+    courses = {
+        link.memberships: (known[link.issuer, link.client_id], link)
+        for link in links(book)
+        if link.memberships and (link.issuer, link.client_id) in known
+    }
+    if not courses:
+        raise SubmissionError(
+            "No launch told the names and roles of a course: register the platform with `grade platform add`, "
+            "allow the tool Names and Role Provisioning there, and launch it once."
+        )
+    return _chosen(list(courses.values()), words)
+
+
+def _chosen(found: Sequence[tuple[Platform, Link]], words: str) -> tuple[Platform, Link]:
+    """Return the only link with all these words; raises SubmissionError if there is none, or several."""
     wanted = words.casefold().split()
     fitting = [
         each for each in found if all(word in " ".join(_names(*each)).casefold() for word in wanted)
@@ -267,15 +305,16 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     if len(fitting) == 1:
         return fitting[0]
     lines = "".join(f"\n  {described(*each)}" for each in fitting or found)
-    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link with --link"
+    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link"
     raise SubmissionError(f"{problem}, by words of its platform, course or title:{lines}")
 
 
 def described(platform: Platform, link: Link) -> str:
-    """Return a line about a link, for people."""
+    """Return a line that describes a link to people."""
     course = clean(link.context_title or link.context) or "a course without a name"
     title = clean(link.resource_title or link.resource) or "no link yet"
-    return f"{clean(platform.title)}: {course}: {title}"
+    part = f" ({clean(link.assignment)})" if link.assignment else ""
+    return f"{clean(platform.title)}: {course}: {title}{part}"
 
 
 def _names(platform: Platform, link: Link) -> tuple[str, ...]:
@@ -283,12 +322,12 @@ def _names(platform: Platform, link: Link) -> tuple[str, ...]:
     return (
         *of_platform,
         *(link.deployment, link.context, link.context_title),
-        *(link.resource, link.resource_title),
+        *(link.resource, link.resource_title, link.assignment),
     )
 
 
 def users(book: Gradebook, issuer: str, client_id: str) -> dict[str, str]:
-    """Map the users of a platform who launched to the ids of students."""
+    """Map a platform's users to the students behind them, as far as they have launched."""
     query = "SELECT user, student FROM platform_users WHERE issuer = ? AND client_id = ?"
     return dict(_rows(book, query, issuer, client_id))
 
@@ -297,7 +336,7 @@ def users(book: Gradebook, issuer: str, client_id: str) -> dict[str, str]:
 
 
 def turn_on(book: Gradebook, key: LinkKey, turned_on: TurnedOn) -> None:
-    """Have the server send changed points of a link from now on."""
+    """Turn on pass-back of a link: the server sends its changed points from now on."""
     book.tables.connection.execute(
         "INSERT OR REPLACE INTO platform_passback VALUES (?, ?, ?, ?, ?, ?)",
         (*key, _encoded(turned_on)),
@@ -305,7 +344,7 @@ def turn_on(book: Gradebook, key: LinkKey, turned_on: TurnedOn) -> None:
 
 
 def turn_off(book: Gradebook, key: LinkKey) -> None:
-    """Send nothing more of a link."""
+    """Turn off pass-back of a link."""
     book.tables.connection.execute(
         "DELETE FROM platform_passback WHERE issuer = ? AND client_id = ? AND deployment = ?"
         " AND context = ? AND resource = ?",
@@ -314,7 +353,7 @@ def turn_off(book: Gradebook, key: LinkKey) -> None:
 
 
 def turned_on(book: Gradebook) -> dict[LinkKey, TurnedOn]:
-    """Return the links whose changed points are sent."""
+    """Return the links with pass-back on."""
     query = (
         "SELECT issuer, client_id, deployment, context, resource, turned_on FROM platform_passback"
     )
@@ -322,19 +361,20 @@ def turned_on(book: Gradebook) -> dict[LinkKey, TurnedOn]:
 
 
 def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
-    """Return the links to which points can go, each with its platform.
+    """Return the links that can take points, each with its platform.
 
-    Links without a column, such as that of a single exercise, share the one that is made for their course: the
-    first of them is returned, and none if another link of the course has a column, unless pass-back is on.
+    Links without a column, such as a link to one exercise, share the column that is made for their course. So
+    of these, return only the first, and none if another link of the course has a column. A link with pass-back
+    on is always returned.
     """
     known = {(each.issuer, each.client_id): each for each in platforms(book)}
     on = turned_on(book)
     found = [link for link in links(book) if link.lineitem or link.lineitems]
-    # Without a resource: this server was only selected there, by Deep Linking.
+    # A link without a resource is from Deep Linking.
     found.sort(key=lambda link: (not link.lineitem, not link.resource))
-    courses, kept = set[tuple[str, str, str]](), set[LinkKey]()
+    courses, kept = set[tuple[str, str, str, str]](), set[LinkKey]()
     for link in found:
-        course = link.issuer, link.client_id, link.context
+        course = link.issuer, link.client_id, link.context, link.assignment
         if link.lineitem or course not in courses or link.key in on:
             kept.add(link.key)
         courses.add(course)
@@ -346,7 +386,7 @@ def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
 
 
 def _safe(address: str, may_be_here: bool) -> str:
-    """Return an address that a launch told; empty if others could listen, or if it must not be here and is."""
+    """Return an address from a launch; empty if it is unsafe, or here although it `may_be_here` is false."""
     try:
         refuse_unsafe(address, "")
     except SubmissionError:
@@ -355,7 +395,7 @@ def _safe(address: str, may_be_here: bool) -> str:
 
 
 def _rows(book: Gradebook, query: str, *values: str) -> list[Any]:
-    """Return the rows of a query; none where the tables were never made."""
+    """Return the rows of a query; none if the gradebook lacks the tables."""
     connection = book.tables.connection
     find = "SELECT 1 FROM sqlite_master WHERE name = 'platform_passback'"
     if connection.execute(find).fetchone() is None:

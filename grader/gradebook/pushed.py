@@ -1,8 +1,7 @@
-"""What `grade push` has sent to a platform: a row for each of its students.
+"""The memory of pushes: a row for each student on a platform.
 
-What is about to be sent is kept before it is sent, and what was sent is kept afterwards. So after a killed push
-it is known what may have arrived, and a grade that a person changed differs from one that we sent. Only this
-module has the SQL of this table.
+A push records each change before it sends it and after it has arrived. So the next push knows which changes of
+a killed one may have arrived, and tells a person's grade from ours. Only this module has the SQL of this table.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ _LOCK = "push.lock"
 
 
 class Pushed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a platform got for a student: points, and the digest of the last comment.
+    """The points and the digest of the last comment that a platform got for a student.
 
-    `sending` are the same of a push that is under way, or was killed before it had an answer: that may have
-    arrived. With `sending_both`, they are in one request, and points that arrived show that the comment did.
+    `sending_points` and `sending_comment` belong to a push that is under way or was killed, so they may have
+    arrived. With `sending_both`, they are in one request: if the points arrived, so did the comment.
     """
 
     student: str = ""
@@ -44,13 +43,13 @@ class Pushed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Memory:
-    """What one assignment of a platform got, by the platform's ids of students."""
+    """The records of one assignment on a platform, by the platform's ids of students."""
 
     def __init__(self, tables: Tables, target: str) -> None:
         self._tables, self._target = tables, target
 
     def all(self) -> dict[str, Pushed]:
-        """Return what is kept; nothing if nothing was ever pushed."""
+        """Return all records."""
         find = "SELECT 1 FROM sqlite_master WHERE name = 'pushed'"
         if self._tables.connection.execute(find).fetchone() is None:
             return {}
@@ -63,7 +62,7 @@ class Memory:
             raise DamagedValueError(str(error)) from error
 
     def keep(self, user: str, pushed: Pushed) -> None:
-        """Keep what a student got; it is on the disk when this returns."""
+        """Keep a student's record, synced to the disk when this returns."""
         with self._tables.transaction():
             self._tables.connection.execute(
                 "INSERT OR REPLACE INTO pushed VALUES (?, ?, ?)",
@@ -73,16 +72,16 @@ class Memory:
 
 @contextlib.contextmanager
 def reading(folder: Path, target: str) -> Iterator[Memory]:
-    """Open what was pushed, to read it."""
+    """Open the memory to read it."""
     with opened(folder / FILE, create=False) as tables:
         yield Memory(tables, target)
 
 
 @contextlib.contextmanager
 def pushing(folder: Path, target: str) -> Iterator[Memory]:
-    """Open what was pushed, to keep more, also while a server writes to the gradebook.
+    """Open the memory to write to it, even while a server writes to the gradebook.
 
-    Raises GraderError while another push goes on.
+    Raises GraderError while another push is running.
     """
     with (
         only_writer(folder, _LOCK, "Another push reads"),
@@ -94,9 +93,9 @@ def pushing(folder: Path, target: str) -> Iterator[Memory]:
 
 @contextlib.contextmanager
 def pushing_beside_writer(folder: Path, target: str) -> Iterator[Memory]:
-    """Open what was pushed, to keep more in the process of a server, which checked the gradebook.
+    """Open the memory to write to it within a server, which has checked the gradebook already.
 
-    Raises GraderError while another push goes on.
+    Raises GraderError while another push is running.
     """
     with (
         only_writer(folder, _LOCK, "Another push reads"),

@@ -1,8 +1,8 @@
-"""The part of `grade serve` in the gradebook: submissions, the queue, turns, and tokens.
+"""Tables of `grade serve` in the gradebook: submissions, the queue of jobs, turns, and tokens.
 
-A submission is an attempt of the gradebook, handed in through the server. A job is one exercise of it that
-needs a verdict. Only this module has the SQL of these tables. Call functions that write within
-`Gradebook.transaction`, together with other writes that must be on the disk at the same moment.
+A submission is an attempt that came through the server. A job is one of its exercises that needs a verdict.
+Only this module has the SQL of these tables. Call functions that write within `Gradebook.transaction`, so that
+several writes reach the disk together.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _BY_TURN = "ORDER BY priority, round, turn, attempt, exercise"
 
 
 class JobState(enum.Enum):
-    """The state of an exercise of a submission; one that is `replaced` by a newer file is not judged."""
+    """The state of a job; a job that is `REPLACED` by a newer file is not judged."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -93,9 +93,9 @@ class JobState(enum.Enum):
 
 
 class Role(enum.Enum):
-    """The role of the holder of a token; those of staff begin with the one that has most rights.
+    """The role of a token's holder; roles of staff are in the order of their rights, most first.
 
-    Tokens of staff from before there were roles are `staff`.
+    The value `staff` is from the time before there were several roles.
     """
 
     STUDENT = "student"
@@ -106,7 +106,7 @@ class Role(enum.Enum):
 
     @property
     def word(self) -> str:
-        """The name of the role, as people write it."""
+        """The name of the role in lower case."""
         return self.name.lower()
 
 
@@ -124,7 +124,7 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 class Job(NamedTuple):
-    """One exercise of an attempt that waits for a verdict or is judged."""
+    """One exercise of an attempt, waiting for its verdict or being judged."""
 
     attempt: int
     exercise: str
@@ -134,7 +134,7 @@ class Job(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The number of jobs that wait, of regrades among them, and of jobs that are judged now."""
+    """The numbers of waiting jobs, of regrades among them, and of running jobs."""
 
     waiting: int
     regrades: int
@@ -142,7 +142,7 @@ class Counts(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The times at which a job was queued, began and ended, in seconds since 1970."""
+    """When a job was queued, began and ended, in seconds since 1970."""
 
     queued_at: float
     started_at: float
@@ -150,9 +150,9 @@ class Wait(NamedTuple):
 
 
 def prepare(book: Gradebook, exercises: Collection[str]) -> int:
-    """Make the tables if there are none; returns how many jobs wait again that ran when a server ended.
+    """Make the tables if there are none, and requeue jobs that ran when a server ended; return their number.
 
-    Jobs for an exercise that the course no longer has are not judged.
+    Waiting jobs for exercises that the course no longer has are dropped.
     """
     book.tables.connection.executescript(_TABLES)
     with book.transaction():
@@ -189,18 +189,18 @@ def submission(book: Gradebook, id_: str) -> Submission | None:
 
 
 def tried_before(book: Gradebook, student: str, retry_key: str) -> Submission | None:
-    """Return the submission that a client sent before with this key, without getting the answer."""
+    """Return an earlier submission with this key, whose answer the client did not get."""
     known = _handed(book, "WHERE student = ? AND retry_key = ?", student, retry_key)
     return next(iter(known), None)
 
 
 def submissions_of(book: Gradebook, student: str, most: int) -> list[Submission]:
-    """Return the newest submissions of a student, the last one first."""
+    """Return the newest submissions of a student, newest first."""
     return _handed(book, "WHERE student = ? ORDER BY number DESC LIMIT ?", student, most)
 
 
 def newest(book: Gradebook, most: int, students: Collection[str] | None = None) -> list[Submission]:
-    """Return the newest submissions of these students, by default of the class, the last one first."""
+    """Return the newest submissions of these students, or of the class, newest first."""
     if students is None:
         return _handed(book, "ORDER BY number DESC LIMIT ?", most)
     among = "WHERE student IN (SELECT value FROM json_each(?)) ORDER BY number DESC LIMIT ?"
@@ -213,14 +213,14 @@ def _handed(book: Gradebook, which: str, *values: Any) -> list[Submission]:
 
 
 def last_time(book: Gradebook) -> float:
-    """Return the time of the last submission; 0 before the first one."""
+    """Return the time of the newest submission; 0 if there is none."""
     return next((handed.accepted_at for handed in newest(book, 1)), 0.0)
 
 
 def times_of(
     book: Gradebook, student: str, exercise: str, since: float, until: float
 ) -> list[float]:
-    """Return the times between two moments at which a student handed in an exercise, oldest first."""
+    """Return the times when a student handed in an exercise, in (since, until], oldest first."""
     return _column(
         book,
         "SELECT accepted_at FROM submissions JOIN jobs USING (attempt)"
@@ -231,7 +231,7 @@ def times_of(
 
 
 def accepted_between(book: Gradebook, since: float, until: float) -> list[float]:
-    """Return the times of the class's submissions between two moments, oldest first."""
+    """Return the times of the class's submissions in (since, until], oldest first."""
     query = (
         "SELECT accepted_at FROM submissions WHERE accepted_at > ? AND accepted_at <= ?"
         " ORDER BY accepted_at"
@@ -250,7 +250,7 @@ def _column(book: Gradebook, query: str, *values: Any) -> list[Any]:
 def queue_job(
     book: Gradebook, attempt: int, exercise: str, state: JobState, now: float, *, priority: int = 0
 ) -> None:
-    """Queue an exercise of an attempt, unless it waits or is judged already."""
+    """Queue an exercise of an attempt, unless it is waiting or running already."""
     ended = now if state is JobState.DONE else 0.0
     book.tables.connection.execute(
         "INSERT INTO jobs VALUES (?, ?, ?, ?, 0, ?, ?, ?) ON CONFLICT (attempt, exercise) DO UPDATE"
@@ -262,7 +262,7 @@ def queue_job(
 
 
 def replace_job(book: Gradebook, attempt: int, exercise: str, now: float) -> None:
-    """Replace a job that still waits, because there is a newer file."""
+    """Mark a waiting job as replaced by a newer file."""
     book.tables.connection.execute(
         "UPDATE jobs SET state = 'replaced', ended_at = ?"
         " WHERE attempt = ? AND exercise = ? AND state = 'waiting'",
@@ -271,7 +271,7 @@ def replace_job(book: Gradebook, attempt: int, exercise: str, now: float) -> Non
 
 
 def waiting_of(book: Gradebook, student: str, exercise: str) -> list[int]:
-    """Return the attempts of a student whose file for an exercise waits."""
+    """Return the attempts of a student that wait for a verdict on an exercise."""
     return _column(
         book,
         "SELECT attempt FROM jobs JOIN attempts ON id = attempt"
@@ -281,9 +281,9 @@ def waiting_of(book: Gradebook, student: str, exercise: str) -> list[int]:
 
 
 def take_job(book: Gradebook, now: float, *, regrades: bool = True) -> Job | None:
-    """Take the next job, which runs from now on; None if there is none. Without `regrades` they wait.
+    """Take the next job and mark it as running; None if there is none. Skip regrades unless `regrades`.
 
-    The student served longest ago is next, and has at most one job of an exercise running.
+    The student served longest ago is next. No student has two jobs of one exercise running.
     """
     connection = book.tables.connection
     urgent = "" if regrades else "AND priority = 0"
@@ -311,7 +311,7 @@ def end_job(book: Gradebook, job: Job, now: float) -> None:
 
 
 def give_back(book: Gradebook, job: Job, *, fault: bool) -> None:
-    """Let a job wait again because it got no verdict; with `fault` that counts as a fault."""
+    """Put a job without a verdict back into the queue; with `fault`, count a fault of the grader."""
     book.tables.connection.execute(
         "UPDATE jobs SET state = 'waiting', started_at = 0, faults = faults + ?"
         " WHERE attempt = ? AND exercise = ? AND state = 'running'",
@@ -320,12 +320,12 @@ def give_back(book: Gradebook, job: Job, *, fault: bool) -> None:
 
 
 def in_order(book: Gradebook) -> list[Job]:
-    """Return the jobs that wait, the next one first."""
+    """Return the waiting jobs, next first."""
     return [Job(*row) for row in book.tables.connection.execute(f"{_IN_ORDER} {_BY_TURN}")]
 
 
 def running(book: Gradebook) -> list[tuple[Job, float]]:
-    """Return the jobs that are judged now, each with the time at which it began."""
+    """Return the running jobs, each with the time when it began."""
     rows = book.tables.connection.execute(
         "SELECT attempt, exercise, student, priority, faults, started_at"
         " FROM jobs JOIN attempts ON attempts.id = attempt WHERE state = 'running'"
@@ -345,7 +345,7 @@ def counts(book: Gradebook) -> Counts:
 
 
 def states_of(book: Gradebook, attempt: int) -> dict[str, JobState]:
-    """Return the states of the exercises of an attempt."""
+    """Map the exercises of an attempt to the states of their jobs."""
     query = "SELECT exercise, state FROM jobs WHERE attempt = ? ORDER BY exercise"
     return {
         exercise: JobState(s) for exercise, s in book.tables.connection.execute(query, (attempt,))
@@ -353,7 +353,7 @@ def states_of(book: Gradebook, attempt: int) -> dict[str, JobState]:
 
 
 def open_exercises(book: Gradebook, student: str) -> set[str]:
-    """Return the exercises that a student waits for: their jobs wait or are judged now."""
+    """Return the exercises whose jobs of this student are waiting or running, without regrades."""
     query = (
         "SELECT exercise FROM jobs JOIN attempts ON attempts.id = attempt"
         " WHERE state IN ('waiting', 'running') AND priority = 0 AND student = ?"
@@ -362,7 +362,7 @@ def open_exercises(book: Gradebook, student: str) -> set[str]:
 
 
 def waits_since(book: Gradebook, since: float) -> list[Wait]:
-    """Return the times of the jobs that ended since then; regrades are left out."""
+    """Return the times of the jobs that ended since then, without regrades."""
     rows = book.tables.connection.execute(
         "SELECT queued_at, started_at, ended_at FROM jobs"
         " WHERE ended_at > ? AND state = 'done' AND priority = 0",
@@ -375,7 +375,7 @@ def waits_since(book: Gradebook, since: float) -> list[Wait]:
 
 
 class Holder(NamedTuple):
-    """The holder of a token; an assistant has `sections`."""
+    """The holder of a token; only assistants have `sections`."""
 
     role: Role
     name: str
@@ -386,7 +386,7 @@ class Holder(NamedTuple):
 def changing_tokens(folder: Path) -> Iterator[Gradebook]:
     """Open the gradebook in a folder to change tokens, even while a server writes to it.
 
-    If there is no gradebook, it is made. Either all changes are on the disk when this ends, or none of them.
+    Creates a missing gradebook. When the block ends, either all changes are on the disk or none.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with opened(folder / FILE, create=True) as tables:
@@ -399,10 +399,10 @@ def changing_tokens(folder: Path) -> Iterator[Gradebook]:
 def make_token(
     book: Gradebook, role: Role, name: str, now: float, sections: Collection[str] = ()
 ) -> str:
-    """Make a token of 128 random bits, which replaces the holder's earlier ones; it is kept as a hash.
+    """Return a new token of 128 random bits, and revoke the holder's earlier ones; only its hash is kept.
 
-    A member of staff has one role: the token also replaces that of another role. An assistant reaches the
-    students of these `sections`.
+    A member of staff has one role: tokens for other roles are revoked, too. An assistant has access to the
+    students in `sections`.
     """
     revoke_tokens(book, role, name, now)
     token = secrets.token_hex(16)
@@ -417,7 +417,7 @@ def make_token(
 
 
 def revoke_tokens(book: Gradebook, role: Role, name: str, now: float) -> int:
-    """Revoke the tokens of a student, or those of a member of staff; returns how many were valid."""
+    """Revoke the tokens of a student or of a member of staff; return how many were valid."""
     return book.tables.connection.execute(
         "UPDATE tokens SET revoked_at = ? WHERE (role = 'student') = ? AND holder = ? AND revoked_at = 0",
         (now, role is Role.STUDENT, name),
@@ -431,9 +431,9 @@ def holders(book: Gradebook, role: Role) -> set[str]:
 
 
 def holder_of(book: Gradebook, token: str) -> Holder | None:
-    """Return the holder of a token if it is valid.
+    """Return the holder of a token; None if it is not valid.
 
-    The index is asked only for the beginning of the hash; the rest is compared in constant time.
+    The index looks up only the beginning of the hash; the rest is compared in constant time.
     """
     digest = digest_of(token)
     rows = book.tables.connection.execute(
@@ -451,5 +451,5 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
 
 def digest_of(token: str) -> str:
     """Return the hash by which a token is kept."""
-    # Of 128 random bits no slow hash is needed: there is nothing to guess.
+    # 128 random bits cannot be guessed, so no slow hash is needed.
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

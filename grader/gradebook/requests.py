@@ -1,7 +1,7 @@
 """Regrade requests: a student's question about an exercise, and the answers of staff.
 
-A request and its answers are rows of the gradebook, which are never changed or removed. A request of a team's
-member in a file is a request of every member, and one answer is for all of them.
+Requests and answers are never changed or removed. A request in a team's file is every member's request, and one
+answer is for all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from grader.gradebook.work import Answer, Request
 from grader.submissions.submission import message_of
 from grader.text import counted, listed, utc
 
-# Of one student about one exercise. More are not kept, so that text from outside stays bounded.
+# Per student and exercise. More are not kept, so that text from outside stays bounded.
 MOST_REQUESTS = 20
 
 
@@ -76,7 +76,8 @@ def answer(book: Gradebook, request: Request, text: str, author: str) -> list[Re
 def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str) -> Request:
     """Keep a request that came in another way than as a file, and write the result that shows it.
 
-    Returns the request. Raises SubmissionError for an empty one, one that is there, and one too many.
+    Returns the request. Raises SubmissionError if the message is empty or a repetition, or there are too many
+    requests.
     """
     if not (message := message_of(message)):
         raise SubmissionError("The request is empty: write what staff should look at.")

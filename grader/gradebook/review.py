@@ -1,7 +1,7 @@
-"""Entries that a person should look at after a batch: faults, timeouts, unreadable files, odd code.
+"""Entries for a person to look at after a batch: faults, timeouts, unreadable files, odd code.
 
 Entries change no score and are not verdicts on students: an import of `ctypes` may have an innocent reason.
-They show where to look first. Points of a file with odd code are held until then.
+They show where to look first. Points of a file with odd code are held until a person has looked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.text import counted
 
 
 class Reason(enum.Enum):
-    """The reason why a person should look; reasons that may cost points come first."""
+    """A reason to look; reasons that may cost points come first."""
 
     FAULT = "not judged"
     UNREADABLE = "unreadable"
@@ -36,7 +36,7 @@ class Reason(enum.Enum):
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """One thing to look at, in one exercise or the same in several."""
+    """One thing to look at, in one or several exercises."""
 
     kind: Reason
     student: str
@@ -44,7 +44,7 @@ class Attention(msgspec.Struct, frozen=True):
     what: str
 
 
-# A student with thousands of odd lines must not hide others' entries.
+# Limits, so that one student with thousands of odd lines does not hide other students.
 _MOST_ENTRIES = 5
 _MOST_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
@@ -53,7 +53,7 @@ _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 def attention(
     student: str, exercise: Exercise, handed: ExerciseFile, result: ExerciseResult
 ) -> list[Attention]:
-    """Return the entries on one exercise of one student, with a sentence for each reason."""
+    """Return the entries about a student's exercise, each with a sentence on its reason."""
     found: list[tuple[Reason, str]] = []
     if result.status is Status.UNJUDGED:
         found.append((Reason.FAULT, result.message))
@@ -73,7 +73,7 @@ def attention(
 
 
 def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
-    """Return the reasons why the points of a file are held: its odd code with lines, at most five entries."""
+    """Return the reasons to hold a file's points: its odd code with lines, in at most five entries."""
     texts = [
         f"line {oddity.line} {oddity.what}"
         + (f" (and on {counted(oddity.times - 1, 'more line')})" if oddity.times > 1 else "")
@@ -88,7 +88,7 @@ def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
 def passed_over(
     student: str, exercise: Exercise, handed: ExerciseFile, *, earlier: bool = True
 ) -> Iterator[Attention]:
-    """Yield an entry for an unreadable file; with `earlier`, an earlier attempt's file counts until then."""
+    """Yield an entry if a file is unreadable; with `earlier`, an earlier file counts meanwhile."""
     if handed.source is None and (problem := _problem(handed)) is not None:
         until = " Until then the file of an earlier attempt counts." if earlier else ""
         yield Attention(problem, student, exercise.id, f"{handed.problem}{until}")
@@ -105,8 +105,8 @@ def stub_after_work(student: str, exercise: Exercise) -> Attention:
 
 
 def _problem(handed: ExerciseFile) -> Reason | None:
-    """Return the reason why a file cannot be used as the exercise's, None if it can, or if there is none."""
-    # A file from the gradebook has its problem, but not the other facts.
+    """Return why a file cannot be used for its exercise; None if it can, or there is no file."""
+    # A file from the gradebook has only its problem.
     if handed.seems_misnamed or (handed.source is not None and handed.problem):
         return Reason.MISNAMED
     return Reason.UNREADABLE if handed.source is None and handed.path is not None else None
@@ -125,7 +125,7 @@ def nothing_found(
 
 
 def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
-    """Return the entries sorted by kind and student, with equal ones of several exercises merged."""
+    """Return the entries sorted by kind and student; merge equal entries of several exercises."""
     same: dict[tuple[Reason, str, str], list[str]] = {}
     for entry in entries:
         same.setdefault((entry.kind, entry.student, entry.what), []).append(entry.exercise)
@@ -149,11 +149,11 @@ class AttentionGroup(msgspec.Struct, frozen=True):
 def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]]:
     """Return groups of equal entries by kind, the most pressing first.
 
-    In each kind, every student's first entry comes before any second one, so thousands about one student hide
-    no others.
+    Within a kind, every student's first entry comes before anyone's second, so that thousands of entries about
+    one student do not hide the others.
     """
     same: dict[tuple[Reason, str, str], list[Attention]] = {}
-    # The place of a group's first entry among the entries of its kind about one student.
+    # The lowest rank of a group's entries among the entries of this kind about a student.
     ranks: dict[tuple[Reason, str, str], int] = {}
     counts: dict[tuple[Reason, str], int] = {}
     for entry in attention:
@@ -170,7 +170,7 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
         texts = {entry.what for entry in entries}
         names = [name for entry in entries for name in entry.exercise.split(", ")]
         students = tuple(dict.fromkeys(entry.student for entry in entries))
-        # If all texts are equal, keep the line in them; otherwise, lines differ.
+        # Keep the line number if all texts are equal.
         what = entries[0].what if len(texts) == 1 else words
         group = AttentionGroup(kind, _listed([*dict.fromkeys(names)]), what, students)
         ranked.append(((order.index(kind), ranks[key], -len(students)), group))
@@ -196,7 +196,7 @@ class StudentAttention(msgspec.Struct, frozen=True):
 def by_student(attention: Iterable[Attention], lines: int) -> list[StudentAttention]:
     """Return the entries by student, about `lines` in total.
 
-    Every student has the same number of entries, at least one, so thousands about one student hide no others.
+    Every student gets the same number, at least one, so that one student's thousands do not hide the others.
     """
     entries_of: dict[str, list[Attention]] = {}
     for entry in attention:

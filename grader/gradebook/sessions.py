@@ -1,9 +1,9 @@
-"""Sessions of `grade serve`: who signed in through a university or a platform, until when.
+"""Sessions of `grade serve`: people who signed in through a university or a platform.
 
-A session is a token that the server makes after a sign-in elsewhere and the browser keeps in a cookie. It holds
-while the server is configured for its origin: where the person signed in, and by which rules people were found.
-The table is made where a gradebook has none, and earlier graders pass it over. Only this module has its SQL.
-Call functions that write within `Gradebook.transaction`.
+A session is a token that the server makes after a sign-in elsewhere; the browser keeps it in a cookie. Its
+origin names the place of the sign-in and the rules to find people, and it is valid while the server has that
+origin. Earlier graders ignore the table. Only this module has its SQL. Call functions that write within
+`Gradebook.transaction`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     ends_at REAL NOT NULL
 ) WITHOUT ROWID
 """
-# What tells a session from a token of `grade tokens`.
+# The prefix distinguishes sessions from tokens of `grade tokens`.
 _PREFIX = "session-"
 
 
@@ -35,16 +35,16 @@ def prepare(book: Gradebook) -> None:
 
 
 def is_session(token: str) -> bool:
-    """Whether a token is of a session, and not made by `grade tokens`."""
+    """Whether a token is a session's, rather than one of `grade tokens`."""
     return token.startswith(_PREFIX)
 
 
 def start_session(
     book: Gradebook, role: Role, name: str, origin: str, now: float, ends_at: float
 ) -> str:
-    """Start a session of a student (by id) or a member of staff (by name); returns its token.
+    """Start a session of a student (`name` is the id) or a member of staff, and return its token.
 
-    Sessions that ended by `now` are removed.
+    `now` and `ends_at` are in seconds since 1970. Expired sessions are removed.
     """
     book.tables.connection.execute("DELETE FROM sessions WHERE ends_at <= ?", (now,))
     token = _PREFIX + secrets.token_hex(16)
@@ -56,9 +56,9 @@ def start_session(
 
 
 def holder_of(book: Gradebook, token: str, origins: Collection[str], now: float) -> Holder | None:
-    """Return whose session this is, if it began at one of the `origins` and has not ended.
+    """Return the holder of a session with one of these `origins`; None if it is not valid or has ended.
 
-    The index is asked only for the beginning of the hash; the rest is compared in constant time.
+    The index looks up only the beginning of the hash; the rest is compared in constant time.
     """
     digest = digest_of(token)
     rows = book.tables.connection.execute(
@@ -75,12 +75,12 @@ def holder_of(book: Gradebook, token: str, origins: Collection[str], now: float)
 
 
 def end_session(book: Gradebook, token: str) -> None:
-    """End a session, if there is one with this token."""
+    """End the session with this token, if there is one."""
     book.tables.connection.execute("DELETE FROM sessions WHERE digest = ?", (digest_of(token),))
 
 
 def end_sessions(book: Gradebook, role: Role, name: str, now: float) -> int:
-    """End all sessions of a student or a member of staff; returns how many had not ended by `now`."""
+    """End all sessions of a student or a member of staff; return how many had not expired by `now`."""
     still_held = book.tables.connection.execute(
         "SELECT count(*) FROM sessions WHERE role = ? AND holder = ? AND ends_at > ?",
         (role.value, name, now),

@@ -1,9 +1,7 @@
 """The tables of a gradebook and its file, `gradebook.sqlite`.
 
-All SQL is here, except in `queue`, `drafts`, `platforms`, `pushed`, `personal` and `migration`.
-
 Rows are read and written as structs, which `book.py` interprets. The file can be read while a grading writes to
-it.
+it. Other modules with SQL are `queue`, `drafts`, `sessions`, `platforms`, `pushed`, `personal` and `migration`.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from grader.submissions.source import code_digest
 from grader.submissions.submission import digest_of_files
 
 FORMAT_VERSION = 4
-# Earlier formats, of which `migration.py` makes this one.
+# Earlier formats, which `migration.py` brings up to date.
 OLDER = (1, 2, 3)
 FILE = "gradebook.sqlite"
 _LOCK = "batch.lock"
@@ -100,7 +98,7 @@ CREATE TABLE replaced (             -- verdicts that were replaced in a revision
     PRIMARY KEY (revision, attempt, exercise)
 ) WITHOUT ROWID;
 """
-# What came later than the first gradebooks of this format: made when one is opened to be written to.
+# Tables that the first gradebooks of this format lack; made when a gradebook is opened to write.
 _LATER_TABLES = """
 CREATE TABLE IF NOT EXISTS requests (   -- of students, to look at an exercise again
     number INTEGER PRIMARY KEY,
@@ -120,7 +118,7 @@ CREATE TABLE IF NOT EXISTS answers (    -- to requests; the last one holds
     PRIMARY KEY (request, number)
 ) WITHOUT ROWID;
 """
-# The first grader that makes this table gives older rows of `files` the digests that it compares.
+# When this table is made, older rows of `files` get their present digests.
 _ORIGINALS = """
 CREATE TABLE originals (            -- of files that came with other line ends than the canonical ones
     attempt INTEGER NOT NULL REFERENCES attempts (id),
@@ -146,7 +144,7 @@ T = TypeVar("T")
 
 
 class Tables:
-    """The tables of one gradebook, over one connection; only `Gradebook`, `queue` and `pushed` use them.
+    """The tables of one gradebook, over one connection, for `Gradebook` and other modules with SQL.
 
     Call methods that write within a transaction. All methods may raise DamagedValueError or
     sqlite3.DatabaseError, which `opened` turns into a GraderError.
@@ -161,9 +159,9 @@ class Tables:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Have all that is written within on the disk together when this ends, or nothing of it.
+        """Write everything within the block to the disk when it ends, or nothing if it raises.
 
-        A transaction within another one is part of it.
+        An inner transaction is part of the outer one.
         """
         if self._is_writing:
             yield
@@ -179,7 +177,7 @@ class Tables:
             self._is_writing = False
 
     def back_up(self, target: Path) -> None:
-        """Copy the gradebook while others write to it, whole as of one moment (SQLite's online backup).
+        """Copy the gradebook as of one moment, even while others write to it (SQLite's online backup).
 
         Only its owner can read the copy. Raises FileExistsError, or another OSError.
         """
@@ -191,8 +189,8 @@ class Tables:
 
     @property
     def facts(self) -> Facts:
-        """The facts about the whole gradebook, the same struct until one of them changes."""
-        # It changes when another process writes.
+        """The facts about the whole gradebook; the same object until one of them changes."""
+        # The version changes when another process writes.
         (version,) = self.connection.execute("PRAGMA data_version").fetchone()
         if self._facts is None or self._facts[0] != version:
             (text,) = self.connection.execute("SELECT facts FROM facts").fetchone()
@@ -262,7 +260,7 @@ class Tables:
         )
 
     def digests_of(self, student: str) -> dict[str, dict[int, str]]:
-        """Return the digests of a student's files, by exercise and attempt; empty if there is no file."""
+        """Return the digests of a student's files, by exercise and attempt; a missing file has an empty one."""
         digests: dict[str, dict[int, str]] = {}
         for exercise, attempt, source in self.connection.execute(
             "SELECT exercise, attempt, source FROM attempts JOIN files ON attempt = id"
@@ -273,7 +271,7 @@ class Tables:
         return digests
 
     def files_of(self, attempt: int) -> dict[str, ExerciseFile]:
-        """Return the files of an attempt, by exercise, as they came, or why there is none."""
+        """Return the files of an attempt as handed in, by exercise, or the problem with a missing one."""
         self._find_originals()
         query = _FILES_AS_THEY_CAME if self._has_originals else _FILES
         rows = self.connection.execute(query, (attempt,))
@@ -283,20 +281,20 @@ class Tables:
         }
 
     def originals(self) -> dict[str, str]:
-        """Map digests of bytes as they came to the digests by which files are compared, if they differ."""
+        """Map digests of files as handed in to the digests that are compared, where they differ."""
         self._find_originals()
         find = "SELECT originals.source, files.source FROM originals JOIN files USING (attempt, exercise)"
         return dict(self.connection.execute(find).fetchall()) if self._has_originals else {}
 
     def _find_originals(self) -> None:
-        """Look for a table that only a later grader made, when it first wrote to the gradebook."""
+        """Look for the table `originals`, which appears when a later grader first writes to the gradebook."""
         if not self._has_originals:
             self._has_originals = _has_table(self.connection, "originals")
 
     def put_file(self, attempt: int, exercise: str, file: ExerciseFile, digest: str) -> None:
-        """Keep a file of an attempt; the same content is in the gradebook once.
+        """Keep a file of an attempt; equal contents are stored once.
 
-        A file with the same digest as before does not replace the one that came first.
+        A file with the same digest does not replace the file that came first.
         """
         place = attempt, exercise
         find = "SELECT source, problem FROM files WHERE attempt = ? AND exercise = ?"
@@ -332,7 +330,7 @@ class Tables:
     def _requests(self, query: str, values: Sequence[str]) -> list[Request]:
         """Return the requests that a query finds, each with its answers."""
         if not self._has_requests:
-            # Not every gradebook has the table.
+            # Early gradebooks lack the table.
             self._has_requests = _has_table(self.connection, "answers")
         rows = self.connection.execute(query, values).fetchall() if self._has_requests else []
         return [
@@ -407,7 +405,7 @@ class Tables:
     def put_verdict(
         self, attempt: int, exercise: str, key: VerdictKey, verdict: Verdict, *, replace: bool
     ) -> None:
-        """Keep a verdict; one that is there stays, unless this one is to `replace` it."""
+        """Keep a verdict; an existing one stays, unless `replace`."""
         insert = "INSERT OR REPLACE" if replace else "INSERT OR IGNORE"
         self.connection.execute(
             f"{insert} INTO grades VALUES (:attempt, :exercise, :key, :source, :course, :grader,"
@@ -423,17 +421,17 @@ class Tables:
         )
 
     def reword(self, attempt: int, result: ExerciseResult) -> None:
-        """Replace the words of a verdict; its outcomes and points stay."""
+        """Replace the messages of a verdict; outcomes and points stay."""
         self.connection.execute(
             "UPDATE grades SET result = ? WHERE attempt = ? AND exercise = ?",
             (packed(result), attempt, result.name),
         )
 
     def set_aside(self, revision: int, attempt: int, exercise: str) -> None:
-        """Keep the verdict that is about to be replaced; within a revision only the first one.
+        """Keep a verdict that is about to be replaced; only the first one of a revision.
 
         A revision is one grading, even if it is interrupted: `grade regrade` compares its end with its
-        beginning. If a fault of the grader replaced a verdict, the last verdict before the fault is kept.
+        beginning. If the present verdict is a fault of the grader, keep the last verdict before the fault.
         """
         row = {
             "revision": revision,
@@ -541,10 +539,10 @@ def _read(decode: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def opened(file: Path, *, create: bool) -> Iterator[Tables]:
-    """Open the tables of a file to read them, or with `create` to write to them, perhaps in a new file.
+    """Open the tables of a file to read, or with `create` to write, making the file if necessary.
 
-    Raises GraderError if the file is not a gradebook or is damaged, and for any error of SQLite while it is
-    open.
+    Raises GraderError if the file is not a gradebook or is damaged, and for any error of SQLite within the
+    block.
     """
     with (
         explained(file),
@@ -569,7 +567,7 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
             )
         if create:
             _prepare(connection, is_new=is_new)
-        # 0.1 s for a thousand students; SQLite may show a damaged table with fewer rows.
+        # Takes 0.1 s for a thousand students. SQLite may show a damaged table with fewer rows.
         _check(connection, file)
         if not create:
             connection.execute("PRAGMA query_only = ON")
@@ -578,7 +576,7 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
 
 @contextlib.contextmanager
 def opened_again(file: Path) -> Iterator[Tables]:
-    """Open the tables of a file to read them beside a writer, which checked it when it opened it."""
+    """Open the tables to read beside a writer, which has checked the file."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("PRAGMA query_only = ON")
@@ -587,7 +585,7 @@ def opened_again(file: Path) -> Iterator[Tables]:
 
 @contextlib.contextmanager
 def opened_to_add(file: Path) -> Iterator[Tables]:
-    """Open the tables of a file to write a few rows beside a writer, which checked it when it opened it."""
+    """Open the tables to write a few rows beside a writer, which has checked the file."""
     with explained(file), contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("PRAGMA synchronous = FULL")
@@ -604,7 +602,7 @@ def explained(file: Path) -> Iterator[None]:
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, file: Path, *, is_locked: bool) -> None:
-    """Bring a gradebook up to date, and keep a copy; GraderError if nothing can be written."""
+    """Bring a gradebook up to date, and keep a copy; raises GraderError if the folder is read-only."""
     from grader.gradebook.migration import migrate
 
     folder = file.parent
@@ -623,10 +621,10 @@ def _bring_up_to_date(connection: sqlite3.Connection, file: Path, *, is_locked: 
 
 
 def _connected(file: Path, *, create: bool) -> sqlite3.Connection:
-    """Connect to the file; without writing if that is impossible, as in a backup or another's folder."""
+    """Connect to the file, read-only if the folder is, such as a backup or another person's."""
     if create:
-        # Points and names are for whoever grades; SQLite gives its own files beside it the same mode.
-        # What goes wrong here SQLite meets, too, and says.
+        # Only the owner may read points and names. SQLite gives its other files the same mode, and reports an
+        # error that occurs here.
         with contextlib.suppress(OSError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     if create or os.access(file.parent, os.W_OK) or _has_log(file):
@@ -635,9 +633,9 @@ def _connected(file: Path, *, create: bool) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, *, is_new: bool) -> None:
-    """Make the tables that are missing, and have every transaction synced to the disk."""
+    """Make missing tables, and sync every transaction to the disk."""
     connection.execute("PRAGMA journal_mode = WAL")
-    # A verdict that was answered stays, also when the power goes.
+    # A confirmed verdict must survive a power failure.
     connection.execute("PRAGMA synchronous = FULL")
     if is_new:
         connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {FORMAT_VERSION};")
@@ -658,7 +656,7 @@ def _has_table(connection: sqlite3.Connection, name: str) -> bool:
 
 
 def _compare_code(connection: sqlite3.Connection) -> None:
-    """Give files and attempts of an earlier grader the digests by which they are compared today."""
+    """Give files and attempts of an earlier grader their present digests."""
     attempts: set[int] = set()
     for original, deflated in connection.execute("SELECT digest, deflated FROM sources").fetchall():
         try:
@@ -676,7 +674,7 @@ def _compare_code(connection: sqlite3.Connection) -> None:
     for attempt in attempts:
         files = "SELECT exercise, source FROM files WHERE attempt = ?"
         sources = dict(connection.execute(files, (attempt,)).fetchall())
-        # Where an attempt of these files and that time is there, it stays the one that is found again.
+        # IGNORE: if an attempt with these files and time exists, that one is found from now on.
         change = "UPDATE OR IGNORE attempts SET digest = ? WHERE id = ?"
         connection.execute(change, (digest_of_files(sources), attempt))
 
@@ -703,9 +701,9 @@ def only_writer(
 
 
 def _check(connection: sqlite3.Connection, file: Path) -> None:
-    """Raise sqlite3.DatabaseError for a damaged page, a missing end, or a row that points to no other."""
+    """Raise sqlite3.DatabaseError for a damaged page, a missing end, or a dangling reference."""
     page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
-    # SQLite reads missing bytes of the last page as zeros, unless the log has that page.
+    # SQLite reads missing bytes of the last page as zeros, unless the log has the page.
     if file.stat().st_size % page_bytes and not _has_log(file):
         raise sqlite3.DatabaseError("its end is missing")
     (first,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -716,7 +714,7 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _has_log(file: Path) -> bool:
-    """Whether something is only in the write-ahead log."""
+    """Whether the write-ahead log may have changes that the file lacks."""
     log = file.with_name(f"{file.name}-wal")
     return log.is_file() and log.stat().st_size > 0
 
@@ -724,7 +722,7 @@ def _has_log(file: Path) -> bool:
 def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> GraderError:
     """Return the message for an error of SQLite or an unreadable value, with the way out."""
     code = getattr(error, "sqlite_errorcode", 0)
-    # Beyond a quota, and on a network's disk, a full disk is an input/output error.
+    # Over a quota or on a network disk, a full disk is an input/output error.
     unwritten = _code(error) == sqlite3.SQLITE_IOERR and code not in _NOT_READABLE
     if unwritten or _code(error) in _NOT_WRITABLE:
         return GraderError(

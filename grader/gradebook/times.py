@@ -1,4 +1,4 @@
-"""Times of a policy: spans in people's notation, and instants in a time zone.
+"""Times of a policy: durations as people write them, and instants in a time zone.
 
 A local time that a change of the clocks skips or repeats is read as the later of the two possible instants, so
 it makes nobody late.
@@ -36,12 +36,12 @@ def read_span(text: str) -> Span:
 
 
 def units() -> str:
-    """Return the units of a span in words."""
+    """Return the units of durations, as a list in words."""
     return ", ".join(f"{unit}s" for unit in _UNITS)
 
 
 def span_words(span: datetime.timedelta) -> str:
-    """Return the span in its two largest units, rounded down: 1 day 3 hours."""
+    """Return a duration in its two largest units, rounded down: 1 day 3 hours."""
     rest, words = int(span.total_seconds()), []
     for unit, seconds in _UNITS.items():
         count, left = divmod(rest, seconds)
@@ -53,7 +53,7 @@ def span_words(span: datetime.timedelta) -> str:
 
 
 def span_text(span: datetime.timedelta) -> str:
-    """Return a span as `read_span` reads it, exactly: 1 day 3 hours 5 seconds."""
+    """Return a duration exactly, in the notation of `read_span`: 1 day 3 hours 5 seconds."""
     rest, words = round(span.total_seconds(), 6), []
     for unit, seconds in _UNITS.items():
         count = rest if unit == "second" else rest // seconds
@@ -65,7 +65,7 @@ def span_text(span: datetime.timedelta) -> str:
 
 
 def read_zone(name: str) -> zoneinfo.ZoneInfo:
-    """Return the time zone of this name; raises ValueError with similar names."""
+    """Return the time zone with this name; raises ValueError with similar names."""
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -83,7 +83,7 @@ def read_zone(name: str) -> zoneinfo.ZoneInfo:
 
 
 def instant(time: datetime.datetime, zone: datetime.tzinfo | None) -> datetime.datetime:
-    """Return the instant of a time, in UTC; a time without an offset is in the zone."""
+    """Return the instant of a time in UTC; a time without an offset is in the `zone`."""
     if time.tzinfo is not None:
         return time.astimezone(datetime.UTC)
     assert zone is not None, "a local time without a zone is refused when the policy is read"
@@ -109,7 +109,7 @@ def oddity(time: datetime.datetime, zone: datetime.tzinfo | None) -> str:
 def _instants(
     time: datetime.datetime, zone: datetime.tzinfo
 ) -> tuple[datetime.datetime, datetime.datetime]:
-    """Return the instants by the offsets before and after a change of the clocks."""
+    """Return the instants of a local time with the offsets before and after a change of the clocks."""
     first, second = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     return first.astimezone(datetime.UTC), second.astimezone(datetime.UTC)
 
@@ -117,7 +117,7 @@ def _instants(
 def extended(
     due: datetime.datetime, by: datetime.timedelta, zone: datetime.tzinfo | None
 ) -> datetime.datetime:
-    """Return a later instant: whole days are by the zone's calendar, so the hour stays; the rest elapses."""
+    """Return a later instant: whole days keep the local time of day, and the rest is elapsed time."""
     days, rest = datetime.timedelta(days=by.days), datetime.timedelta(seconds=by.seconds)
     if zone is None or not days:
         return due + by
@@ -126,7 +126,7 @@ def extended(
 
 
 def submitted(text: str) -> datetime.datetime | None:
-    """Return the instant of `submitted_at`, which is in UTC, None if it is not known."""
+    """Return the instant of a `submitted_at` (in UTC); None if it is unknown."""
     try:
         time = datetime.datetime.fromisoformat(text)
         time = time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
@@ -142,6 +142,6 @@ def local(time: datetime.datetime, zone: datetime.tzinfo | None) -> str:
 
 
 def moment(text: str, timezone: str = "") -> str:
-    """Return a time in ISO 8601 in the class's notation and time zone (else UTC); other text stays."""
+    """Convert a time in ISO 8601 to the class's notation and time zone (else UTC); return other text as is."""
     time = submitted(text)
     return local(time, read_zone(timezone) if timezone else None) if time is not None else text

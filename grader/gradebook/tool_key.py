@@ -1,8 +1,8 @@
 """The key pair of this server as an LTI tool: made once, kept beside the gradebook, published as a JWKS.
 
-Platforms read the public half from the server, so a lost key is no loss: a new one is made. The private half
-is in a file that only its owner can read, and not in backups of the gradebook. PyJWT and cryptography come with
-the extra `serve`, and are imported where a key is used.
+Platforms read the public key from the server, so a lost key is simply replaced. The private key is in a file
+that only its owner can read, and not in backups of the gradebook. PyJWT and cryptography come with the extra
+`serve`, so they are imported only when a key is used.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 FILE = "lti_key.pem"
 ALGORITHM = "RS256"
 _BITS = 2048
-# How long a platform may take to read what we signed.
+# A signed token is valid for this long.
 _VALID_SECONDS = 300
-# Before a platform's clock, so that one that is a little behind does not refuse it.
+# Tokens are dated back, in case a platform's clock is a little behind.
 _EARLIER_SECONDS = 5
 
 
 class ToolKey(msgspec.Struct, frozen=True):
-    """The private key, and its name in the JWKS."""
+    """A private key, and its name in the JWKS."""
 
     private: Any
     name: str
 
     def signed(self, claims: Mapping[str, Any]) -> str:
-        """Return claims as a signed JWT, which is valid for five minutes from now."""
+        """Return the claims as a signed JWT, valid for five minutes."""
         import jwt
 
         now = int(time.time()) - _EARLIER_SECONDS
@@ -51,9 +51,9 @@ class ToolKey(msgspec.Struct, frozen=True):
 
 
 def made_key(folder: Path) -> ToolKey:
-    """Return the key of the server of this folder; it is made if there is none.
+    """Return the key of the server of this folder; make one if there is none.
 
-    Raises UsageError without the packages, GraderError for a key that cannot be read or kept.
+    Raises UsageError if the packages are missing, GraderError if the key cannot be read or written.
     """
     if (kept := kept_key(folder)) is None:
         _make(folder / FILE)
@@ -63,7 +63,7 @@ def made_key(folder: Path) -> ToolKey:
 
 
 def kept_key(folder: Path) -> ToolKey | None:
-    """Return the key of the server of this folder; None if none was made yet."""
+    """Return the key of the server of this folder; None if there is none."""
     file = folder / FILE
     try:
         return _read(file.read_bytes())
@@ -76,7 +76,7 @@ def kept_key(folder: Path) -> ToolKey | None:
 
 
 def jwks(folder: Path) -> dict[str, Any]:
-    """Return the public key as a JWKS, which is empty if no key was made yet."""
+    """Return the public key as a JWKS; it is empty if there is no key."""
     key = kept_key(folder)
     if key is None:
         return {"keys": []}
@@ -86,7 +86,7 @@ def jwks(folder: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=4)
 def _read(pem: bytes) -> ToolKey:
-    """Return the key in a file; checking it takes some milliseconds, which are spent once."""
+    """Read a private key; cached, since checking it takes milliseconds."""
     _refuse_without_packages()
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -94,14 +94,14 @@ def _read(pem: bytes) -> ToolKey:
 
     private = load_pem_private_key(pem, None)
     if not isinstance(private, RSAPrivateKey):
-        raise ValueError("it is no RSA key")
-    # The thumbprint of RFC 7638: other keys have other names.
+        raise ValueError("it is not an RSA key")
+    # The thumbprint of RFC 7638, so each key has its own name.
     digest = hashlib.sha256(msgspec.json.encode(_public(private), order="sorted")).digest()
     return ToolKey(private, base64url_encode(digest).decode())
 
 
 def _make(file: Path) -> None:
-    """Make a key, unless another process makes one at this moment."""
+    """Make a key, unless another process is just making one."""
     _refuse_without_packages()
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.hazmat.primitives.serialization import (
@@ -118,7 +118,7 @@ def _make(file: Path) -> None:
             out.write(pem)
             out.flush()
             os.fsync(out.fileno())
-        # A link replaces no key that is there by now.
+        # Unlike a rename, a link does not replace a key that has appeared meanwhile.
         with contextlib.suppress(FileExistsError):
             file.hardlink_to(draft)
         sync_folder(file.parent)

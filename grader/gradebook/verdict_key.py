@@ -1,6 +1,7 @@
-"""The digests that a verdict depends on: the student's file, its part of the course, and the grader.
+"""Verdict keys: digests of everything that a verdict depends on.
 
-Two gradings with the same key have the same result, so the second one need not be done.
+That is the student's file, its part of the course, the grader and the seed. Two gradings with the same key have
+the same result, so the second one is not needed.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from grader.judge.assignment import GradingOptions
 from grader.submissions import ExerciseFile
 from grader.submissions.source import code_digest
 
-# Code that determines outcomes and their words. Code that shows, exports or stores results does not, and
-# neither do rules for points.
+# Code that determines outcomes and their messages. Code that shows, exports or stores results is not part of
+# this, and rules for points are not either.
 _DECIDING = (
     "judge",
     "sandbox",
@@ -42,7 +43,7 @@ _NOT_DECIDING = frozenset(("course/assignments.py", "course/pack.py", "judge/pyt
 
 
 class VerdictKey(msgspec.Struct, frozen=True):
-    """The digests behind one verdict, and their sum `key`; `source` is empty without a file."""
+    """The digests behind a verdict, and the `key` made of them; `source` is empty without a file."""
 
     source: str
     course: str
@@ -71,7 +72,7 @@ def deciding(package: Path) -> list[Path]:
 
 
 def _digest_of_code(files: Mapping[str, bytes]) -> str:
-    """Return the digest of the code of these modules; it takes half a second, and is cached for these bytes."""
+    """Return the digest of the code of these modules; cached on disk, since it takes half a second."""
     digests = (f"{name} {hashlib.sha256(source).hexdigest()}" for name, source in files.items())
     kept = cache.file_of("code", *digests)
     with contextlib.suppress(OSError, UnicodeError):
@@ -85,7 +86,7 @@ def _digest_of_code(files: Mapping[str, bytes]) -> str:
 
 
 def meaning_of(source: bytes) -> str:
-    """Return the code of a module as text, without comments, docstrings and layout."""
+    """Return the code of a module as text that ignores comments, docstrings and layout."""
     tree = syntax_tree(source)
     for node in ast.walk(tree):
         match node:
@@ -100,16 +101,16 @@ def meaning_of(source: bytes) -> str:
 
 
 def source_digest(file: ExerciseFile) -> str:
-    """Return the digest of a submitted file, the same for all line ends, empty if there is no source."""
+    """Return the digest of a submitted file, whatever its line ends; empty without a source."""
     return code_digest(file.source) if file.source is not None else ""
 
 
 def verdict_key(
     exercise: Exercise, handed: ExerciseFile, course: str, options: GradingOptions
 ) -> VerdictKey:
-    """Return the key of a verdict; `course` is the exercise's digest.
+    """Return the key of a verdict; `course` is the digest of the exercise's part of the course.
 
-    A file that cannot be read has no digest; the sentence about it is used instead.
+    An unreadable file has no digest, so the sentence about it is part of the key instead.
     """
     source = source_digest(handed)
     suites = ",".join(visibility.value for visibility in options.suites)

@@ -1,4 +1,4 @@
-"""The rows of a gradebook as structs, and all that one student handed in: attempts, files and verdicts."""
+"""Rows of a gradebook as structs, and a student's work: attempts, files, verdicts and requests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SERVER = "grade serve"
 
 
 class DamagedValueError(ValueError):
-    """A value of a gradebook cannot be read; `tables.opened` says so with the name of the file."""
+    """A value in a gradebook cannot be read; `tables.opened` adds the name of the file."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
     """One of a student's submissions; numbers count from 1, in the order in which they were found.
 
-    `submitted_at` is in UTC and empty if it is not known; `late` is the platform's word.
+    `submitted_at` is in UTC, empty if unknown; `late` is according to the platform.
     """
 
     id: int
@@ -37,7 +37,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict on one exercise of an attempt: its points and circumstances, and the whole result, packed."""
+    """A verdict on one exercise of an attempt: points, circumstances, and the whole result, packed."""
 
     status: Status
     score: float
@@ -54,7 +54,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def result(self) -> ExerciseResult:
-        """The whole result; it is unpacked each time. Raises DamagedValueError."""
+        """The whole result, unpacked at each access. Raises DamagedValueError."""
         return unpacked(self.packed)
 
     def with_result(self, result: ExerciseResult) -> Verdict:
@@ -77,9 +77,9 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A student's request to look at an exercise again; the last answer holds.
+    """A student's request to look at an exercise again; the last answer counts.
 
-    The number counts from 1 in the gradebook, `asked_at` is in UTC, and `origin` says how it came.
+    `number` counts from 1 in the gradebook, `asked_at` is in UTC, and `origin` is the way in which it came.
     """
 
     number: int
@@ -106,12 +106,12 @@ class Replaced(msgspec.Struct, frozen=True):
 
 
 def packed(result: ExerciseResult) -> bytes:
-    """Return a result as JSON, deflated, as the tables hold it."""
+    """Return a result as deflated JSON, the form in which tables keep it."""
     return zlib.compress(msgspec.json.encode(result))
 
 
 def unpacked(data: bytes) -> ExerciseResult:
-    """Return the result that was packed; raises DamagedValueError."""
+    """Return a packed result; raises DamagedValueError."""
     try:
         return _result_of(in_version_2(zlib.decompress(data)))
     except (zlib.error, msgspec.DecodeError, UnicodeError, TypeError) as error:
@@ -127,8 +127,7 @@ def work_of(
 ) -> Work:
     """Return the work of a student from rows in any order.
 
-    Attempts are in the order of their times, or of their numbers if one has no time. An empty digest means that
-    there is no file.
+    Attempts are sorted by time, or by number if any has no time. An empty digest means that there is no file.
     """
     numbered = sorted(attempts, key=lambda attempt: attempt.number)
     ordered = numbered
@@ -143,9 +142,9 @@ def work_of(
 
 
 def _times(numbered: Iterable[Attempt]) -> dict[int, str]:
-    """Return the time by which each attempt is put in order.
+    """Map attempts to the times to sort them by.
 
-    Of two attempts that a server took in, the later one is newer, even if its clock was set back.
+    Attempts from a server keep their order even if its clock was set back.
     """
     times, latest = {}, ""
     for attempt in numbered:
@@ -156,7 +155,7 @@ def _times(numbered: Iterable[Attempt]) -> dict[int, str]:
 
 
 class Work(NamedTuple):
-    """All that a student handed in: attempts, oldest first; digests of files and verdicts by exercise."""
+    """A student's attempts, oldest first, requests, and digests of files and verdicts by exercise."""
 
     student: StudentInfo
     attempts: tuple[Attempt, ...]
@@ -166,29 +165,29 @@ class Work(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Whether every attempt has a time, by which they are in order."""
+        """Whether every attempt has a time, so that they are in order."""
         return all(attempt.submitted_at for attempt in self.attempts)
 
     @property
     def has_versions(self) -> bool:
-        """Whether there are several files for one exercise, so that a rule decides which one counts."""
+        """Whether an exercise has several files, so that a rule must choose one."""
         return any(len(set(files.values())) > 1 for files in self.files.values())
 
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
-        """Return the attempts with a file for an exercise, oldest first, and its digest."""
+        """Return the attempts with a file for an exercise, oldest first, each with the file's digest."""
         files = self.files.get(exercise, {})
         return [(attempt, files[attempt.id]) for attempt in self.attempts if attempt.id in files]
 
     def is_untouched(self, exercise: str, attempt: int) -> bool:
-        """Whether an attempt's file was found to be no attempt at the exercise: the stub, or empty."""
+        """Whether an attempt's file is empty or the untouched stub, according to its verdict."""
         verdict = self.verdicts.get(exercise, {}).get(attempt)
-        # The whole result is unpacked only if it has to be.
+        # Unpack the whole result only if necessary.
         if verdict is None or verdict.status is not Status.ERROR:
             return verdict is not None and verdict.status is Status.NOT_ATTEMPTED
         return not verdict.result.attempted
 
     def judged_as(self, exercise: str, attempt: int) -> int | None:
-        """Return the attempt in which this attempt's file was judged: itself, or one with the same file."""
+        """Return the attempt with the verdict on this attempt's file: itself, or one with the same file."""
         files, verdicts = self.files.get(exercise, {}), self.verdicts.get(exercise, {})
         if attempt in verdicts:
             return attempt

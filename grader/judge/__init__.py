@@ -2,7 +2,7 @@
 
 In the process that grades, `pool` owns judges and gives them work, and `warm` keeps one judge for
 `grade watch`. `process` is a judge seen from both sides, and `assignment` has the messages between them.
-`preloading` lists the modules that sandboxes import beforehand. `cache` keeps what judges learn for this user.
+`preloading` lists the modules that sandboxes import beforehand. `cache` keeps their findings for this user.
 
 In the judge, `run` calls the tests of the suites, and `suite_run` interprets the end of each: one of
 `outcomes`, or a fault of the grader. `text` keeps the words of a message apart from the values in it.

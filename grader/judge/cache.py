@@ -1,4 +1,4 @@
-"""The cache of what judges learn, kept for this user between runs. It saves time and decides nothing.
+"""A cache for judges, kept for this user between runs. It saves time and decides nothing.
 
 A file is named by a digest of everything its contents depend on, so it never becomes stale. If the folder
 cannot be written, judges learn everything again.

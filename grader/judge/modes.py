@@ -2,7 +2,7 @@
 
 Theory of operation. A sandbox reports the modes that importing the file changed. Failed tests run once more in
 a sandbox that restores these modes. If a test passes there, it failed because of the mode; its message then
-says so, in the same words and with the same line for every test. The points stay as they are. Only modes in the
+says so, in the same words and with the same line for every test. The points do not change. Only modes in the
 table here are used from the sandbox's report, and the line is found in the syntax tree.
 """
 

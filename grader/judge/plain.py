@@ -90,7 +90,7 @@ class SuitePlugin:
             raise
         return True
 
-    # Innermost, so that the metadata is there before other plugins ask for it.
+    # Innermost, so that the metadata exists before other plugins read it.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]

@@ -53,7 +53,7 @@ class CallOff:
                 self._judge.call_off()
 
     def begin(self, judge: Judge) -> None:
-        """Called when a judge was given the task: before that it would ignore what is asked."""
+        """Called when a judge was given the task; before that, it would ignore a request."""
         with self._lock:
             self._judge = judge
             if self.is_asked:

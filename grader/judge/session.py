@@ -477,7 +477,7 @@ class Session:
     ) -> tuple[Reply, list[torch.Tensor]]:
         """Ask the sandbox; until it replies, answer its calls of functions that the solution replaces.
 
-        Raises what `Sandbox.ask` raises.
+        Raises the errors of `Sandbox.ask`.
         """
         begin = time.monotonic()
         reply, tensors = sandbox.ask(request, packing, seconds, self._more_time)

@@ -296,7 +296,7 @@ def _own_fault(session: Session, error: BaseException | None) -> str:
 
 @contextlib.contextmanager
 def _random_states_kept() -> Iterator[None]:
-    """Leave the global random states of this process as they were."""
+    """Restore the global random states of this process after the block."""
     python = random.getstate()
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     of_torch = torch.default_generator.get_state() if torch is not None else None

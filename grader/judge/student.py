@@ -146,7 +146,7 @@ class Student:
         value, raised = kept[name]
         if raised is not None:
             raise raised
-        return value  # type: ignore[no-any-return]  # what was kept under this name
+        return value  # type: ignore[no-any-return]  # the kept value of this name
 
     def _call(
         self, called: RemoteFunction, arguments: tuple[Any, ...], keywords: dict[str, Any]

@@ -77,7 +77,7 @@ class NotYet(Exception):
 
 
 class SuiteRun:
-    """An exercise under judgment: its session, its tests by visibility and name, and those that passed."""
+    """An exercise under judgment: its session, its tests by visibility and name, and the passed tests."""
 
     def __init__(self, session: Session, tests: list[SuiteTest], seed: int) -> None:
         self.session = session
@@ -208,7 +208,7 @@ _MAY_INHERIT = (Outcome.FAILED, Outcome.ERROR, Outcome.NOT_IMPLEMENTED, Outcome.
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether the judge itself has no memory left; torch raises a RuntimeError for that."""
+    """Whether the judge itself is out of memory, for which torch raises a RuntimeError."""
     if isinstance(error, StudentError):
         return False
     return isinstance(error, MemoryError) or (
@@ -218,7 +218,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Discard what a suite prints."""
+    """Discard the output of a suite."""
     nowhere = io.StringIO()
     with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         yield

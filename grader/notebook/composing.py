@@ -295,7 +295,7 @@ def same_code(left: types.CodeType, right: types.CodeType) -> bool:
 
 
 def _file_of(code: types.CodeType) -> list[tuple[str, str, ast.Module]]:
-    """Return the file that a function was read from, as it is now; nothing for a cell or a library."""
+    """Return the present content of a function's file; nothing for a cell or a library."""
     path = Path(code.co_filename)
     if _is_of_library(code) or not path.is_file():
         return []
@@ -557,7 +557,7 @@ class Cells:
         return self._compiled[text]
 
     def import_of(self, name: str, value: Any) -> str | None:
-        """Return the newest import that gives this name this value, with those of a package's modules."""
+        """Return the newest import that gives this name this value; also imports of a package's modules."""
         of_package: set[str] = set()
         for node, alias in self._imports():
             statement, module = ast.unparse(node), getattr(node, "module", None) or ""

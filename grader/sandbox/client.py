@@ -68,7 +68,7 @@ class Output:
         return stack
 
     def forget_stacks(self) -> None:
-        """Look for a stack only in what arrives from now on; what has arrived stays in the output."""
+        """Look for a stack only in output that arrives from now on."""
         self._end = b""
 
     @property
@@ -349,7 +349,7 @@ _STACK = re.compile(
     rb"(?:\nExtension modules: [^\n]*\n?)?"
 )
 ABORTED = b"Fatal Python error: Aborted"
-# The first call of a process or a thread, or what stands for too many calls.
+# The first call of a process or a thread, or a mark for too many calls.
 _LAST_FRAME = re.compile(rb" in (?:_run_module_as_main|_bootstrap)\n|  \.\.\.\n")
 _FRAME = re.compile(rb'  File "([^"\n]*)", line (\d{1,7}) in ([^\n]{1,200})')
 

@@ -188,7 +188,7 @@ class ForkServer:
             self._collapsed = False
 
     def _reap(self, options: int = 0) -> None:
-        """Reap killed sandboxes and remove their folders; with WNOHANG, only those that have ended."""
+        """Reap killed sandboxes and remove their folders; with WNOHANG, only of ended ones."""
         for sandbox in list(self._ending):
             reaped, _ = os.waitpid(sandbox, options)
             if reaped:

@@ -77,6 +77,7 @@ def routes(
         Route("/", pages.home),
         Route("/exercise/{exercise}", pages.exercise),
         Route("/exercise/{exercise}/file", pages.file),
+        Route("/assignment/{assignment}", pages.assignment),
         Route("/release", pages.release),
         Route("/class", pages.the_class, methods=["GET", "POST"]),
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),

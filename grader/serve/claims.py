@@ -1,7 +1,7 @@
-"""Claims: each file that is marked is with one person at a time, for some minutes since the last answer.
+"""Claims: one person at a time marks a file, until some minutes after the last answer.
 
-They are in memory: answers are saved as they are given, so that a server that starts anew only gives the files
-out again. Only the event loop calls them.
+Claims are kept in memory. Answers are saved at once, so a server that restarts loses only the claims. Call this
+only from the event loop.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class _Claim(NamedTuple):
 
 
 class Claims:
-    """The files that are with somebody."""
+    """The files that people have claimed; `who` is a person's name."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._claims: dict[Claimed, _Claim] = {}
 
     def take(self, who: str, files: Sequence[Claimed]) -> Claimed | None:
-        """Give a person the first of these files that is with nobody else; None if there is none.
+        """Claim the first of these files that nobody else has, and return it; None if there is none.
 
-        Of each exercise a person has one file: another one that the person had is free again.
+        A person has one file of each exercise, so this frees another one.
         """
         others = self._of_others(who)
         for file in files:
@@ -46,7 +46,7 @@ class Claims:
         return None
 
     def own(self, who: str, exercise: str) -> str:
-        """Return the name of the file of an exercise that a person has, empty for none."""
+        """Return the name of a person's file of an exercise; empty if there is none."""
         held = (
             f.name
             for f, claim in self._valid().items()
@@ -55,7 +55,7 @@ class Claims:
         return next(held, "")
 
     def renew(self, who: str, exercise: str, name: str) -> str:
-        """Claim a file anew; if somebody else has it, return that person's name, else an empty text."""
+        """Renew or make a claim; return the name of another person who has the file, else an empty text."""
         file = Claimed(exercise, name)
         if (claim := self._of_others(who).get(file)) is not None:
             return claim.who
@@ -64,12 +64,12 @@ class Claims:
         return ""
 
     def drop(self, who: str, exercise: str, name: str) -> None:
-        """Free a file that a person had."""
+        """End a person's claim to a file."""
         if self.own(who, exercise) == name:
             self._drop(who, exercise)
 
     def holders(self, exercise: str) -> list[str]:
-        """Return the people who have a file of an exercise."""
+        """Return the people who have a file of an exercise, sorted."""
         return sorted({c.who for f, c in self._valid().items() if f.exercise == exercise})
 
     def _drop(self, who: str, exercise: str) -> None:
@@ -83,7 +83,7 @@ class Claims:
         return {file: claim for file, claim in self._valid().items() if claim.who != who}
 
     def _valid(self) -> dict[Claimed, _Claim]:
-        """Return the claims that have not ended; the others are forgotten."""
+        """Forget the claims that have expired, and return the others."""
         now = self._clock()
         self._claims = {f: claim for f, claim in self._claims.items() if claim.until > now}
         return self._claims

@@ -1,9 +1,9 @@
-"""Plots of the page to write in: the picture of `grade plot`, of the text in the editor.
+"""Plots of the code in the editor, as `grade plot` draws them.
 
-Theory of operation. Pictures are drawn one at a time, each by processes of its own that end with it. The code
-runs in sandboxes, and matplotlib is imported by the process that draws, not here. The judges have one processor
-less meanwhile, so a student draws few pictures, few wait, and none is begun while hand-ins wait. With a cluster
-there are none: students' code does not run on the server's machine.
+Theory of operation. Pictures are drawn one at a time, each by its own processes, which end with it. The code
+runs in sandboxes, and the process that draws imports matplotlib, not the server. Meanwhile, the judges have one
+processor less, so students may draw only a few pictures, few wait, and none starts while hand-ins wait. With a
+cluster, there are no plots, since students' code must not run on the server's machine.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from grader.student.plots.process import Drawn, Request
 from grader.submissions import ExerciseFile
 from grader.text import clean_lines, counted
 
-# Of one student, for all exercises together.
+# Per student, for all exercises together.
 MOST_PLOTS, PLOTS_SECONDS = 10, 600
-# Of all students: each takes a few seconds.
+# For all students: a plot takes a few seconds.
 MOST_WAITING = 5
 _AGAIN_SECONDS = 30
 _LONGEST_MESSAGE = 1500
 
 
 class Drawing:
-    """Draws one picture at a time, from the first `draw` until `close`; the event loop calls this."""
+    """Draws one picture at a time, from the first `draw` until `close`; for the event loop."""
 
     def __init__(self, course: Course, options: GradingOptions, *, is_here: bool) -> None:
         self._course, self._options, self._is_here = course, options, is_here
@@ -43,20 +43,18 @@ class Drawing:
         self._closed = False
 
     def has_plot(self, exercise: Exercise) -> bool:
-        """Whether the exercise has an experiment that is drawn here."""
+        """Whether this server draws a plot of the exercise."""
         return self._is_here and self._course.plot(exercise).is_file()
 
     async def draw(self, student: str, exercise: Exercise, source: bytes, urgent: int) -> bytes:
-        """Return the picture of a student's text as a PNG, unless so many hand-ins are urgent.
+        """Return the plot of a student's code as a PNG, unless any hand-ins (`urgent`) wait.
 
-        Raises Refusal without one: 422 tells what is wrong with the code.
+        Raises Refusal if there is no picture; a 422 explains the problem with the code.
         """
         if not self.has_plot(exercise):
             raise Refusal(404, f"{exercise.id} has no plot here.")
         if wait := self._rate.wait(student):
-            often = (
-                f"{counted(MOST_PLOTS, 'plot')} within {PLOTS_SECONDS // 60} minutes are the most."
-            )
+            often = f"The limit is {counted(MOST_PLOTS, 'plot')} in {PLOTS_SECONDS // 60} minutes."
             raise Refusal(429, f"{often} Wait {counted(wait, 'second')}.", retry_after=wait)
         if urgent or self._waiting >= MOST_WAITING:
             raise Refusal(
@@ -72,14 +70,14 @@ class Drawing:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the picture that is being drawn, and draw no more."""
+        """Stop drawing."""
         self._closed = True
         if (judge := self._judge) is not None:
             judge.end()
         self._thread.shutdown(cancel_futures=True)
 
     def _drawn(self, exercise: Exercise, source: bytes) -> bytes:
-        """Draw, in a thread that outlives the processes; raises Refusal."""
+        """Draw a picture, in the thread for that; raises Refusal."""
         settled = settle(self._course, exercise, ExerciseFile(source), self._options)
         if settled is not None:
             raise Refusal(422, f"No picture yet. {clean_lines(settled.message, _LONGEST_MESSAGE)}")

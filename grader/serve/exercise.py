@@ -1,4 +1,4 @@
-"""The texts on the page of an exercise: its task, the rules for all exercises, the checks, and the file."""
+"""Texts on the page of an exercise: the task, rules for all exercises, the public checks, and the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 
 
 class Paragraph(NamedTuple):
-    """A paragraph of a task: the lines of a text or of code, or the items of a list."""
+    """A paragraph of a task: lines of text or code, or items of a list."""
 
     kind: str
     lines: list[str]
@@ -41,7 +41,7 @@ def task_of(stub: bytes) -> list[Paragraph]:
 
 
 def rules_of(course: Course) -> list[Paragraph]:
-    """Return the paragraphs of the page of rules for every exercise; none if the course has no such page."""
+    """Return the paragraphs of the course's rules for every exercise; empty if there are none."""
     page = course.root / EVERY_EXERCISE
     if not page.is_file():
         return []
@@ -81,6 +81,6 @@ def checked_in(course: Course, exercise: Exercise) -> list[str]:
 
 
 def text_of(source: bytes) -> str:
-    """Return a file as an editor shows it: with line feeds, and without a byte order mark."""
+    """Return the text of a file for the editor: with line feeds, and without a byte order mark."""
     text = source.decode("utf-8-sig", "replace")
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,20 +1,18 @@
 """Requests to other servers: GitHub, the issuer of a university, an LTI platform.
 
-Each request has a process of its own, since only a process can be ended at any moment: a socket's timeout does
-not bound an answer that comes byte by byte, or the resolution of a name. The process reads the request from its
-standard input, since every user of the machine can read command lines. A redirect is never followed.
+Each request has its own process, which can be ended at any moment. A socket's timeout would not bound an answer
+that comes byte by byte, or the lookup of a name. The process reads the request from its standard input, since
+other users of the machine can read command lines. Redirects are never followed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 import subprocess
 import sys
 import threading
 import time
-import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,8 +20,8 @@ import jwt
 import msgspec
 
 from grader.errors import SubmissionError
+from grader.gradebook.platforms import is_safe
 from grader.serve.http import Refusal
-from grader.student.server import is_unprotected
 
 log = logging.getLogger("grader.serve")
 T = TypeVar("T")
@@ -41,10 +39,8 @@ body = None if asked["body"] is None else asked["body"].encode()
 with opener.open(request.Request(asked["address"], body, asked["headers"]), timeout=10) as answer:
     sys.stdout.buffer.write(b"%d\\n" % answer.status + answer.read(asked["most"]))
 """
-# Without a name or a password, and without signs that mean something elsewhere, as in a policy of a page.
-_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*[A-Za-z0-9\]]")
 _HEADERS = {"Accept": "application/json", "User-Agent": "lab-bench"}
-# The pause between two requests for a document, and after one without an answer.
+# The least pause between two requests for a document, and after a request without an answer.
 _PAUSE_SECONDS = 30.0
 _AGAIN_SECONDS = 5.0
 
@@ -69,7 +65,7 @@ def fetch(
 ) -> Fetched:
     """Return the answer from an address within ten seconds; with a `body`, the request is a POST.
 
-    Raises OSError if there is no answer. An address that `is_safe` refuses is not asked.
+    Raises OSError if there is no answer, or the address is not `is_safe`.
     """
     if not is_safe(address):
         raise OSError(f"{address[:200]!r} is not an https address")
@@ -90,17 +86,6 @@ def fetch(
     return Fetched(int(status), answer)
 
 
-def is_safe(address: str) -> bool:
-    """Whether nobody on the way can read or change what this address answers: https, or this machine."""
-    try:
-        url = urllib.parse.urlsplit(address)
-    except ValueError:
-        return False
-    is_plain = address.isascii() and address.isprintable() and " " not in address
-    is_own = url.scheme in ("http", "https") and not is_unprotected(address)
-    return is_plain and is_own and _HOST.fullmatch(url.netloc) is not None
-
-
 def safe_issuer(issuer: str) -> str:
     """Return an issuer's address; raises SubmissionError if it has no https address."""
     if not is_safe(issuer):
@@ -109,10 +94,10 @@ def safe_issuer(issuer: str) -> str:
 
 
 class Document(Generic[T]):
-    """A JSON object of another server, read in a separate thread. Any thread may ask.
+    """A JSON object of another server, read in a separate thread; for any thread.
 
-    It is read at the start and when it is asked for again, at most twice a minute, so requests of strangers do
-    not cause as many requests to the other server. If that does not answer, the earlier `value` stays.
+    It is read at the start and after `refresh`, at most twice a minute, so that strangers cannot cause many
+    requests to the other server. If that does not answer, the earlier `value` stays.
     """
 
     def __init__(self, address: str, read: Callable[[dict[str, Any]], T]) -> None:
@@ -125,7 +110,7 @@ class Document(Generic[T]):
         self.refresh()
 
     def refresh(self) -> None:
-        """Start to read the document, unless that is going on or happened a moment ago."""
+        """Start to read the document, unless it is being read or was read a moment ago."""
         with self._lock:
             if self.is_reading or time.monotonic() - self._asked_at < _PAUSE_SECONDS:
                 return
@@ -134,7 +119,7 @@ class Document(Generic[T]):
             self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the document is read, if it is being read; never in the event loop."""
+        """Wait until the document is read, if it is being read; do not call this in the event loop."""
         if (thread := self._thread) is not None:
             thread.join(2 * _FETCH_SECONDS)
 
@@ -144,13 +129,13 @@ class Document(Generic[T]):
             if fetched.status != 200:
                 raise OSError(f"status {fetched.status}")
             self.value = self._decode(fetched.table)
-        except Exception as error:  # noqa: BLE001  # the server goes on after any answer of another
+        except Exception as error:  # noqa: BLE001  # no answer must end the server
             log.warning(
                 "a document cannot be read",
                 extra={"address": self.address[:200], "fault": str(error)[:200]},
             )
             self.is_answered = False
-            # Try sooner than after an answer, since people wait.
+            # Try again soon, since people wait.
             self._asked_at = time.monotonic() - _PAUSE_SECONDS + _AGAIN_SECONDS
         else:
             self.is_answered = True
@@ -159,7 +144,7 @@ class Document(Generic[T]):
 
 
 class IssuerKeys:
-    """The keys of an issuer (`whose`, as in "GitHub's"), read from its address. Any thread may ask."""
+    """The keys of an issuer, read from its address, for any thread; `whose` is as in "GitHub's"."""
 
     def __init__(self, address: str, whose: str) -> None:
         self._document = Document(address, _keys)
@@ -176,9 +161,10 @@ class IssuerKeys:
         return self._document.is_reading
 
     def named(self, name: str, *, wait: bool = False) -> jwt.PyJWK:
-        """Return the key of this name; the empty name stands for the only key of an issuer that names none.
+        """Return the key with this name; an empty name means the issuer's only key.
 
-        Raises Refusal, with a time to try again while keys are read. With `wait`, they are awaited first.
+        Raises Refusal if there is none, with a time to try again while keys are read. With `wait`, wait for
+        them first.
         """
         document = self._document
         if (key := (document.value or {}).get(name)) is not None:
@@ -196,9 +182,9 @@ class IssuerKeys:
 
 
 def _keys(document: dict[str, Any]) -> dict[str, jwt.PyJWK]:
-    """Return the keys for signatures by their names; a key that is the only one is also under the empty name.
+    """Map names to keys for signatures; an only key is also under the empty name.
 
-    A symmetric key is left out: a document that everybody can read has no secret.
+    Symmetric keys are left out: they would be public.
     """
     keys = jwt.PyJWKSet.from_dict(document).keys
     signing = [k for k in keys if k.key_type != "oct" and k.public_key_use in (None, "sig")]

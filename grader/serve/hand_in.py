@@ -1,4 +1,4 @@
-"""From the body of a request to exercise files, by the reader and the bounds that `grade batch` has."""
+"""Read exercise files from the body of a request, with the reader and the limits of `grade batch`."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from grader.submissions.zip import Member
 from grader.text import clean as shown
 from grader.text import listed
 
-# A student's folder as it is; what is larger is an archive of something else.
+# No student's folder is larger.
 _MOST_FILES = 500
 _LONGEST_NAME = 255
-# Base64 is a third longer than what it stands for; and names, and signs between them.
+# Base64 is a third longer than the bytes; names and punctuation take the rest.
 _MOST_BYTES = MAX_NESTED_BYTES * 4 // 3 + (64 << 10)
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is handed in: files by name, in base64."""
+    """The body of a hand-in: files by name, in base64."""
 
     files: dict[str, bytes]
 
 
 class HandIn(NamedTuple):
-    """Questions about the files of a request that can be taken, and the `odd` files, to be commented on.
+    """Questions about the files that can be judged, and `odd` files, which need a comment.
 
-    Some files are both: something else was handed in beside them.
+    A file may be in both, for example if another file was handed in beside it.
     """
 
     questions: tuple[Question, ...]
@@ -47,24 +47,24 @@ class HandIn(NamedTuple):
 
     @property
     def problems(self) -> dict[str, str]:
-        """A sentence for each exercise of whose file something has to be said."""
+        """The comments on odd files, by exercise."""
         return {name: file.problem for name, file in self.odd.items()}
 
 
 class HandInReader:
-    """Reads what is handed in to a course; any thread may call it."""
+    """Reads hand-ins for a course, in any thread."""
 
     def __init__(self, course: Course, questions: Questions) -> None:
         self._course, self._questions = course, questions
 
     @property
     def most_bytes(self) -> int:
-        """The longest body that can hold one file for each exercise, or an archive."""
+        """The size limit of a body: enough for a file for each exercise, or for an archive."""
         of_files = len(self._course.exercises) * MAX_FILE_BYTES * 4 // 3 + (64 << 10)
         return min(max(of_files, MAX_FILE_BYTES * 2), _MOST_BYTES)
 
     def read(self, student: StudentInfo, body: bytes) -> HandIn:
-        """The exercise files in a body; raises Refusal where it holds none that can be judged."""
+        """Return the exercise files in a body; raises Refusal if none of them can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
         questions = tuple(
@@ -78,16 +78,16 @@ class HandInReader:
             if file.seems_misnamed or (file.source is None and file.path is not None)
         }
         if not questions:
-            raise Refusal(422, f"Nothing was taken. {self._why_nothing(handed, odd)}")
+            raise Refusal(422, f"Nothing was accepted. {self._why_nothing(handed, odd)}")
         for question in questions:
-            # Found out here, so that the one thread that writes need not.
+            # Computed here, so that the thread that writes need not.
             _ = question.settled
         return HandIn(questions, odd)
 
     def _why_nothing(
         self, handed: Mapping[str, ExerciseFile], odd: Mapping[str, ExerciseFile]
     ) -> str:
-        """Say what is wrong with files of which none can be judged, and every name that a file may have."""
+        """Explain why no file can be judged, and list the names that files may have."""
         if odd:
             return " ".join(dict.fromkeys(file.problem for file in odd.values()))
         first, *others = self._course.exercises
@@ -102,12 +102,12 @@ class HandInReader:
     def _exercise_files(
         self, student: StudentInfo, files: Mapping[str, bytes]
     ) -> dict[str, ExerciseFile]:
-        """The files of the exercises in what was sent, by the reader that `grade batch` has."""
+        """Return the exercise files among the files sent, with the reader of `grade batch`."""
         if not files:
             raise Refusal(400, "No files were sent. Send at least one.")
         if len(files) > _MOST_FILES:
             raise Refusal(
-                413, f"There are {len(files)} files in it: hand in those of the exercises."
+                413, f"{len(files)} files were sent. Send only the files of the exercises."
             )
         for name in files:
             _refuse_strange(name)
@@ -121,7 +121,7 @@ class HandInReader:
 
 
 def _refuse_strange(name: str) -> None:
-    """Raise Refusal for a name that leads out of the folder, or that no file of an exercise has."""
+    """Raise Refusal for a name that leads out of the folder, or has odd characters."""
     parts = name.split("/")
     if (
         not name.isprintable()
@@ -130,5 +130,5 @@ def _refuse_strange(name: str) -> None:
         or any(part in ("", ".", "..") for part in parts)
     ):
         raise Refusal(
-            400, f"{shown(name, 60)!r} is no name for a file here: send glu.py or modules/glu.py."
+            400, f"{shown(name, 60)!r} is not a file name here: send glu.py or modules/glu.py."
         )

@@ -20,19 +20,19 @@ T = TypeVar("T")
 # The longest time to receive a body.
 _BODY_SECONDS = 60
 _FORM_BYTES = 4096
-# Splitting a body into tens of thousands of fields would keep the event loop from everybody else.
+# Splitting a body into tens of thousands of fields would block the event loop.
 _MOST_FIELDS = 500
 # The same answer for a missing submission and for another student's, so that they look alike.
 NO_SUBMISSION = "There is no such submission of yours."
-# The same for what is not there, and for what an assistant does not reach.
+# Also for requests and students that exist but that an assistant has no access to.
 NO_REQUEST = "There is no such request."
 NO_STUDENT = "There is no such student."
 
 
 class Refusal(HTTPException):
-    """The answer to a request that cannot be met: a status and one sentence; the server goes on.
+    """An answer that refuses a request, with a status and one sentence.
 
-    `retry_after` is in whole seconds, 0 for none.
+    `retry_after` is in whole seconds; 0 for none.
     """
 
     def __init__(self, status: int, sentence: str, *, retry_after: int = 0) -> None:
@@ -50,7 +50,7 @@ class Upload(NamedTuple):
 
 
 def busy() -> Refusal:
-    """Return the answer for a request that the machine is too busy to meet."""
+    """Return the answer to a request while the machine is too busy."""
     return Refusal(
         503, "The server is too busy. Nothing is lost: try again in a moment.", retry_after=5
     )
@@ -59,21 +59,21 @@ def busy() -> Refusal:
 def client_address(
     request: Request,
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address of a client, as a proxy on this machine tells it if there is one; None if unknown."""
+    """Return the address of a client, from the proxy if one runs on this machine; None if unknown."""
     host = "" if request.client is None else request.client.host
-    # Some proxies append to the header, and others add a line of their own after the client's.
+    # Some proxies append to the header, others add another line.
     lines = ",".join(request.headers.getlist("x-forwarded-for"))
     forwarded = lines.rpartition(",")[2].strip()
     try:
         address = _unmapped(host)
-        # The last address is the one that the proxy saw; others' words are not believed.
+        # Only the last address is from the proxy; the client may have written the others.
         return _unmapped(forwarded) if address.is_loopback and lines else address
     except ValueError:
         return None
 
 
 def network_of(request: Request) -> str:
-    """Return the network of a client: an address, or with IPv6 the 64 bits that one household has."""
+    """Return the network of a client: the address, or for IPv6 its first 64 bits, which a household shares."""
     address = client_address(request)
     if isinstance(address, ipaddress.IPv6Address):
         return address.exploded[:19]
@@ -86,9 +86,9 @@ def _unmapped(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """Return the body of a request; raises Refusal if it is too long, or too slow.
+    """Return the body of a request; raises Refusal if it has more than `most` bytes, or arrives too slowly.
 
-    Its bytes are counted as they arrive, since a client may announce no length, or a wrong one.
+    Bytes are counted as they arrive, since clients may announce no length or a wrong one.
     """
     too_long = Refusal(413, f"The body is larger than {most:,} bytes.")
     length = request.headers.get("content-length", "")
@@ -107,7 +107,7 @@ async def body_of(request: Request, most: int) -> bytes:
 
 
 async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
-    """Return the fields of a form; raises Refusal if it is too long, or too slow, or has too many fields."""
+    """Return the fields of a form; raises Refusal if it is too long, too slow, or has too many fields."""
     body = await body_of(request, most)
     try:
         fields = urllib.parse.parse_qsl(
@@ -147,7 +147,7 @@ async def upload_of(request: Request, most: int) -> tuple[dict[str, str], dict[s
 
 
 def decoded(body: bytes, kind: type[T], advice: str = "") -> T:
-    """Decode a JSON body as this struct; raises Refusal, with the `advice`, if it cannot be read."""
+    """Decode a JSON body as a struct; raises Refusal, which ends with `advice`, if it is not valid."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -155,14 +155,14 @@ def decoded(body: bytes, kind: type[T], advice: str = "") -> T:
 
 
 def answered(value: Any, status: int = 200, **headers: str) -> Response:
-    """Return a response with a value as JSON."""
+    """Return a JSON response."""
     return Response(
         msgspec.json.encode(value), status, headers=headers, media_type="application/json"
     )
 
 
 def event(name: str, data: Any) -> bytes:
-    """Return a server-sent event; the JSON in it has no line breaks."""
+    """Return a server-sent event with JSON data."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
 
 

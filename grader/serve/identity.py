@@ -1,8 +1,7 @@
-"""The identity behind a request: a student of the roster or staff, by a token, a session, or GitHub.
+"""The person behind a request: a student of the roster or staff, by a token, a session, or GitHub.
 
-A workflow of GitHub Actions needs no secret. It asks GitHub for an OIDC token for our address, which is checked
-against the keys of its issuer. The roster maps its claim `repository`, which only GitHub can sign, to a
-student.
+A workflow of GitHub Actions needs no secret. It asks GitHub for an OIDC token for our address, and we check the
+token with the issuer's keys. Only GitHub can sign its claim `repository`, which the roster maps to a student.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _LONGEST_TOKEN = 8192
 _SAFE = ("GET", "HEAD")
 ISSUER = "https://token.actions.githubusercontent.com"
 _KEYS = "/.well-known/jwks"
-# Begins the id of staff who tries an exercise: that of no student in any roster, and nothing is kept under it.
+# The prefix of ids for staff who try an exercise. No student has such an id, and nothing is kept for one.
 TRIAL = "\0"
 _CLAIMS = ("exp", "iat", "iss", "aud", "repository")
 
 
 class Identity:
-    """The identification of the person behind a request."""
+    """Finds the person behind a request."""
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class Identity:
         github: GitHub | None = None,
         origins: Collection[str] = (),
     ) -> None:
-        """Identify these students; sessions hold if they began at one of the `origins` or at a platform."""
+        """Accept these students, and sessions from one of the `origins` or a platform."""
         self._views, self._github, self._origins = views, github, origins
         self._students = {student.id: student for student in students}
 
@@ -59,16 +58,16 @@ class Identity:
         return person.student
 
     async def writer(self, request: Request) -> StudentInfo:
-        """Return the student who sent a request, or for staff a student of no class, who tries an exercise."""
+        """Return the student who sent a request; for staff who try an exercise, a made-up student."""
         person = await self.person(request)
         if person.student is None and not person.may(Right.MARK):
             raise not_for(person)
         return person.student or StudentInfo(id=TRIAL + person.name, name=person.name)
 
     async def staff(self, request: Request, right: Right) -> Asker:
-        """Return the member of staff who sent a request; raises Refusal for anyone else.
+        """Return the member of staff who sent a request.
 
-        It also raises Refusal for staff without this right (`roles.RIGHTS`).
+        Raises Refusal for students, and for staff without this right (`roles.RIGHTS`).
         """
         person = await self.person(request)
         if person.student is not None:
@@ -78,23 +77,22 @@ class Identity:
         return person
 
     async def person(self, request: Request) -> Asker:
-        """Return the person who sent a request; raises Refusal for a request without a valid token.
+        """Return the person who sent a request; raises Refusal without a valid token.
 
-        Programs send the token as a Bearer, browsers in a cookie. Browsers send a cookie with every request,
-        even from another site's page, so requests that write must have our origin, too.
+        Programs send the token as a Bearer, browsers as a cookie. Old browsers send cookies even from another
+        site's page, so a request that writes must also have our origin.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return await self.holder(token.strip())
         if (token := request.cookies.get(COOKIE, "")) != "":
-            # Another site's page cannot send the cookie (SameSite=Strict), except in an old browser.
             if request.method not in _SAFE:
                 same_origin(request)
             return await self.holder(token)
         raise Refusal(401, "Sign in with the token that you were given (`grade login ADDRESS`).")
 
     async def holder(self, token: str) -> Asker:
-        """Return the person who has a token; raises Refusal if the token is not valid."""
+        """Return the holder of a token; raises Refusal if it is not valid."""
         # A signed token of an issuer has two dots; tokens of this server have none.
         is_signed = token.count(".") == 2 and len(token) <= _LONGEST_TOKEN
         if self._github is not None and is_signed:
@@ -116,7 +114,7 @@ class Identity:
         return Asker(Role.STUDENT, self._students[holder.name])
 
     def _session(self, book: Gradebook, token: str, now: float) -> queue.Holder | None:
-        """Return whose session this is, if it began at the university or at a platform that is registered."""
+        """Return the holder of a session from the university or a registered platform; None if not valid."""
         of_platforms = [origin for p in platforms(book) for origin in p.origins.values()]
         return sessions.holder_of(book, token, {*self._origins, *of_platforms}, now)
 
@@ -134,10 +132,10 @@ def keep_signed_in(
     *,
     secure: bool | None = None,
 ) -> None:
-    """Have the browser keep the token in a cookie that scripts cannot read, and with TLS is sent only over TLS.
+    """Have the browser keep a token in a cookie that scripts cannot read.
 
-    Unless `secure` says it, the browser's `Origin` shows whether it uses TLS, which ends at a proxy, often on
-    another machine or outside the container.
+    A `secure` cookie is sent only over TLS. By default, the browser's `Origin` decides: TLS may end at a proxy,
+    so the server does not know.
     """
     if secure is None:
         secure = request.headers.get("origin", "").startswith("https:")
@@ -152,7 +150,7 @@ def keep_signed_in(
 
 
 def same_origin(request: Request) -> None:
-    """Raise Refusal for a form that another site's page sent."""
+    """Raise Refusal unless one of our own pages sent this form."""
     elsewhere = Refusal(403, "This was sent from another site's page.")
     try:
         origin = urllib.parse.urlsplit(request.headers.get("origin", ""))
@@ -166,14 +164,14 @@ def same_origin(request: Request) -> None:
 
 
 class GitHub:
-    """The roster's students behind workflows; any thread may ask."""
+    """Finds the student behind a workflow, in any thread."""
 
     def __init__(
         self, audience: str, students: Iterable[StudentInfo], issuer: str = ISSUER
     ) -> None:
-        """Prepare the repositories of the students; `audience` is the address that workflows name.
+        """Prepare the students' repositories; `audience` is our address in workflows.
 
-        Raises SubmissionError if two students have the same repository, or if the issuer has no https address.
+        Raises SubmissionError if two students have the same repository, or the issuer's address is not https.
         """
         self._audience, self._issuer = audience, safe_issuer(issuer).rstrip("/")
         self._students: dict[str, str] = {}
@@ -189,7 +187,7 @@ class GitHub:
         return self._keys.is_reading
 
     def student(self, token: str) -> str:
-        """Return the id of the student in whose repository the workflow runs; raises Refusal."""
+        """Return the id of the student whose repository the workflow runs in; raises Refusal."""
         try:
             key = self._keys.named(str(jwt.get_unverified_header(token).get("kid", "")))
             claims = jwt.decode(
@@ -201,7 +199,7 @@ class GitHub:
                 leeway=30,
                 options={"require": list(_CLAIMS)},
             )
-        # RecursionError: a header that is nested thousands of times.
+        # RecursionError: the header may be nested thousands of times.
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise Refusal(401, f"The token of the workflow is not valid: {error}.") from error
         student = self._students.get(_lower(str(claims["repository"])))
@@ -213,5 +211,5 @@ class GitHub:
 
 
 def _lower(name: str) -> str:
-    """Return a repository's name in small letters, as GitHub compares names: only A to Z change."""
+    """Return a repository's name in lower case, as GitHub compares names: only A to Z change."""
     return name.lower() if name.isascii() else name

@@ -2,13 +2,13 @@
 
 Theory of operation. Each thread asks the desk for the next job, has it judged, and asks the desk to keep the
 verdict. In between, it holds no lock and no transaction. An idle thread waits for `wake`, which the routes call
-after they queued a job, and also checks every few seconds. If no hand-in waits, it takes a practice run, and
-then a regrade. If a hand-in comes and no thread is idle, `make_room` calls a practice run off: at once, or
-once its turn is over, for which there is one more thread.
+after they queue a job, and also checks every few seconds. Without a hand-in, it takes a practice run, and
+without one of these a regrade. If a hand-in comes and no thread is idle, `make_room` calls off a practice run,
+at once or when its turn ends; one more thread waits for that.
 
-There are two kinds of faults. If nothing can be judged (no sandbox, no worker of a cluster), the job waits
-again. If nothing can be written (a full disk), the thread keeps the verdict and tries until there is room. Both
-are in `fault`, for staff and health checks, and neither costs a student a point.
+There are two kinds of faults. If nothing can be judged (no sandbox, no worker of a cluster), the job goes back
+to the queue. If nothing can be written (a full disk), the thread keeps the verdict and tries until there is
+room. Both are reported in `fault`, for staff and health checks, and neither costs a student a point.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("grader.serve")
 T = TypeVar("T")
 
-# After this time, jobs that another process queued (for example an earlier server) are found.
+# Idle threads look this often for jobs that another process queued, such as an earlier server.
 _IDLE_SECONDS = 5.0
-# The time before the next try on a full disk, or on a machine without sandboxes.
+# The pause before another try on a full disk, or on a machine without sandboxes.
 _AGAIN_SECONDS = 2.0
 
 
@@ -60,14 +60,14 @@ class Judging:
         practice: Practice,
         ended: Callable[[str, float], None],
     ) -> None:
-        """Prepare this many `judges`, each a thread that asks the completer.
+        """Prepare `judges` threads, which have the completer judge tasks.
 
         `ended` is called with the exercise and the seconds of every judgment, from any thread.
         """
         self._course, self._options, self._desk, self._hub = course, options, desk, hub
         self._ended, self._practice = ended, practice
         self._judges = completer
-        # The number of tests of each exercise whose ends students see at once.
+        # For each exercise, the number of tests whose ends students see immediately.
         self._told = {
             exercise.id: sum(
                 may_be_timed(test.visibility, course.disclose)
@@ -76,7 +76,7 @@ class Judging:
             for exercise in course.exercises
         }
         self._changed, self._version, self._idle = threading.Condition(), 0, 0
-        # When the turn of a practice run ends for which a hand-in waits.
+        # When the next turn of a practice run ends, if a hand-in waits for it.
         self._room_at = math.inf
         self._closing = threading.Event()
         self._count = judges
@@ -89,7 +89,7 @@ class Judging:
 
     @property
     def fault(self) -> str:
-        """The reason why some or all jobs cannot be judged or kept now, empty if there is none."""
+        """The reason why jobs cannot be judged or kept now; empty if there is none."""
         lost = self._count - self.alive
         of_threads = (
             f"{counted(lost, 'judge')} ended by a fault, which is in the log." if lost else ""
@@ -107,13 +107,13 @@ class Judging:
         return sum(thread.is_alive() for thread in self._threads)
 
     def wake(self) -> None:
-        """Wake idle threads, after a job was queued or judging may go on."""
+        """Wake idle threads, when a job was queued or judging may go on."""
         with self._changed:
             self._version += 1
             self._changed.notify_all()
 
     def make_room(self, urgent: int) -> None:
-        """So many hand-ins wait: wake the threads, and call off practice runs where too few are idle."""
+        """Wake the threads, and call off practice runs if too few are idle for `urgent` waiting hand-ins."""
         with self._changed:
             self._version += 1
             seconds = self._practice.make_room(urgent - self._idle)
@@ -122,7 +122,7 @@ class Judging:
             self._changed.notify_all()
 
     def _look_again(self) -> None:
-        """Make room when a turn ends, if a hand-in still waits; this is the body of a thread."""
+        """Make room when a turn ends, if a hand-in still waits; the body of a thread."""
 
         def seconds() -> float:
             return self._room_at - time.monotonic()
@@ -151,9 +151,9 @@ class Judging:
             thread.join()
 
     def _work(self) -> None:
-        """Take jobs until the server ends; this is the body of a thread."""
+        """Take jobs until the server ends; the body of a thread."""
         try:
-            # At once, so that no student has to wait for it.
+            # Start now, so that no student has to wait for it.
             self._judges.start()
         except GraderError as error:
             self._fault_of_judges = str(error)
@@ -177,15 +177,15 @@ class Judging:
                 self._rest(version)
 
     def _next(self, desk: Desk) -> tuple[Taken | None, Mapping[tuple[int, str], int], bool]:
-        """Take the next job; returns also the places of those that wait, and whether to practice if it is None.
+        """Take the next job; return it, the places of waiting jobs, and whether to practice if it is None.
 
-        Regrades wait for practice runs, as those do for hand-ins.
+        Regrades wait for practice runs, and practice runs wait for hand-ins.
         """
         there_is = bool(self._practice.waiting)
         return desk.take(regrades=not there_is), desk.places(), there_is and not desk.is_paused
 
     def _practice_if(self, version: int) -> None:
-        """Judge a practice run if nothing is newer than this version, which may be a hand-in."""
+        """Judge a practice run, unless something came after this version: it may be a hand-in."""
         with self._changed:
             # From here on `make_room` finds the run.
             run = self._practice.take() if self._version == version else None
@@ -194,7 +194,7 @@ class Judging:
             self._practice_with(run)
 
     def _practice_with(self, run: Run) -> None:
-        """Judge a practice run; one that is called off waits again, or is over."""
+        """Judge a practice run; if it is called off, it waits again or is over."""
         try:
             judged = self._judges.complete(
                 self._practice.task(run), self._progress_of(run), run.call_off
@@ -216,7 +216,7 @@ class Judging:
             self._practice.finish(run, None)
 
     def _progress_of(self, run: Run) -> Callable[[TestResult], None]:
-        """Return what is called at the end of each test of a practice run."""
+        """Return a function that reports the end of each test to the run's stream."""
         ended = 0
 
         def done(_: TestResult) -> None:
@@ -227,7 +227,7 @@ class Judging:
         return done
 
     def _rest(self, version: int) -> None:
-        """Wait for a newer version than this, for at most a few seconds."""
+        """Wait a few seconds at most for a newer version."""
 
         def is_over() -> bool:
             return self._version != version or self._closing.is_set()
@@ -238,14 +238,14 @@ class Judging:
             self._idle -= 1
 
     def _judge(self, taken: Taken) -> None:
-        """Judge one job, and keep its verdict or let it wait again."""
+        """Judge a job, and keep its verdict or put it back into the queue."""
         job, source, began = taken.job, taken.question.file.source, time.monotonic()
-        assert source is not None, "a job is of a file"
+        assert source is not None, "a job has a file"
         self._hub.tell(job.attempt, CHANGED)
         try:
             judged = self._judges.complete(Task(0, job.exercise, source), self._progress(taken))
         except GraderError as error:
-            # Nothing can be judged here now, so this job waits again, like all others.
+            # Nothing can be judged now, so this job waits with the others.
             self._fault_of_judges = str(error)
             log.error("nothing can be judged", extra={"fault": str(error)})
             self._give_back(taken)
@@ -272,7 +272,7 @@ class Judging:
 
         def done(test: TestResult) -> None:
             nonlocal ended
-            # The times at which hidden tests end would show on which inputs code is slow.
+            # The times when hidden tests end would reveal inputs on which the code is slow.
             if not may_be_timed(test.visibility, self._course.disclose):
                 return
             ended += 1

@@ -24,7 +24,7 @@ _HEADERS = {
     b"referrer-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
-# The attributes of every log record, without those from `extra`.
+# The attributes of every log record; all others are from `extra`.
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -57,12 +57,12 @@ class Metrics:
         )
 
     def judged(self, exercise: str, seconds: float) -> None:
-        """Count a judgment that ended."""
+        """Record the time of a judgment."""
         self.judging.labels(exercise).observe(seconds)
 
 
 class Observed:
-    """The application, with metrics and a log line for each request, and headers that restrict browsers."""
+    """Wraps the application: adds metrics, a log line for each request, and headers that restrict browsers."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics

@@ -10,6 +10,7 @@ import asyncio
 import datetime
 import hashlib
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -208,6 +209,10 @@ class Pages:
         draft = await self._server.views.answer(lambda views: views.draft(student, exercise))
         headers = {"Content-Disposition": f'attachment; filename="{draft.file}"'}
         return Response(draft.source.encode(), headers=headers, media_type="text/x-python")
+
+    async def assignment(self, request: Request) -> Response:
+        """Go to an assignment on the first page; links in a platform have this address."""
+        return RedirectResponse(f"/#assignment-{quote(request.path_params['assignment'])}", 303)
 
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""

@@ -1,8 +1,8 @@
-"""The thread that passes points back to LTI platforms, for links for which staff turned that on.
+"""The thread that passes points back to LTI platforms, for links where staff turned pass-back on.
 
-A round compares the whole class, so nothing is lost that changed while the platform was out of reach, or before
-a kill. Rounds follow a change after a moment, and one another after a pause; a failed one is repeated after
-pauses that grow. The thread has connections of its own to the gradebook: no hand-in waits for a platform.
+A round compares the whole class, so it also finds changes from before a kill, or while the platform was out of
+reach. A round starts soon after a change, and some pause after the last round; after failures the pauses grow.
+The thread has its own connections to the gradebook, so hand-ins never wait for a platform.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from grader.gradebook.pushed import Pushed
 
 log = logging.getLogger("grader.serve")
 
-# Students hand in several files in a moment: one round for all of them.
+# One round for several files that are handed in at once.
 _SOON_SECONDS = 2.0
-# A round reads all that a platform has.
+# The least pause between rounds, which read a whole column.
 _BETWEEN_SECONDS = 10.0
-# After this time a round looks for a change that nobody told of.
+# Without a change, make a round after this time anyway.
 _IDLE_SECONDS = 1800.0
 _PAUSES_SECONDS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-# A round that ends late is left to itself: it may be killed at any moment.
+# Wait this long for a running round. It may be killed at any moment.
 _JOIN_SECONDS = 1.0
 
 
 class PassBack:
-    """The thread, from `start` until `close`; any thread may ask for the newest rounds and plans."""
+    """The thread, from `start` until `close`; any thread may read the newest `rounds` and `plans`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._changed = threading.Condition()
-        # Rounds that are due: for each link, when.
+        # The time of each link's next round.
         self._due_at: dict[LinkKey, float] = {}
         self._began_at: dict[LinkKey, float] = {}
         self._failed: dict[LinkKey, int] = {}
@@ -56,7 +56,7 @@ class PassBack:
         self._thread.start()
 
     def close(self) -> None:
-        """Begin no more rounds, and end a running one after its student, if that is soon."""
+        """Start no more rounds; a running round ends after its present student."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -64,7 +64,7 @@ class PassBack:
             self._thread.join(_JOIN_SECONDS)
 
     def wake(self, key: LinkKey | None = None) -> None:
-        """Tell that points may have changed, or that this link is to be looked at now."""
+        """Schedule a round soon for all links, since points may have changed, or now for one link."""
         now = time.monotonic()
         with self._changed:
             if key is not None:
@@ -74,15 +74,15 @@ class PassBack:
                     soonest = max(
                         now + _SOON_SECONDS, self._began_at.get(each, 0.0) + _BETWEEN_SECONDS
                     )
-                    # The pause of a platform out of reach holds. That one student's score was refused
-                    # delays no other's.
+                    # Keep the pause of a platform out of reach. A refused score of one student must not
+                    # delay others.
                     last = self.rounds.get(each)
                     if last is None or not last.error:
                         self._due_at[each] = min(self._due_at[each], soonest)
             self._changed.notify_all()
 
     def plan(self, platform: Platform, link: Link) -> Future[Round]:
-        """Have a link compared, without sending anything; while that goes on, it is not begun again."""
+        """Compare a link without sending anything; return the running comparison if there is one."""
         with self._changed:
             if link.key in self._planning:
                 return self._planning[link.key]
@@ -91,7 +91,7 @@ class PassBack:
         def planned() -> None:
             try:
                 made = self.plans[link.key] = compared(self._folder, platform, link)
-            except BaseException as error:  # noqa: BLE001  # whoever waits gets it
+            except BaseException as error:  # noqa: BLE001  # raised where the future is awaited
                 future.set_exception(error)
             else:
                 future.set_result(made)
@@ -99,12 +99,12 @@ class PassBack:
                 with self._changed:
                     del self._planning[link.key]
 
-        # A daemon, as a pool's threads are not: no platform delays the end of the server.
+        # A daemon thread, so that no platform delays the end of the server.
         threading.Thread(target=planned, name="plan", daemon=True).start()
         return future
 
     def turned_off(self, key: LinkKey) -> None:
-        """End a round of this link after the student it is at."""
+        """Schedule no more rounds of a link; a running round ends after its present student."""
         with self._changed:
             self._due_at.pop(key, None)
             self._failed.pop(key, None)
@@ -126,18 +126,18 @@ class PassBack:
             try:
                 self._round(key)
             except Exception:
-                # The thread goes on, and staff reads that something is wrong.
+                # Go on, and show staff that something is wrong.
                 log.exception("pass-back failed")
                 self._failed[key] = self._failed.get(key, 0) + 1
                 self.rounds[key] = Round(
                     made_at="",
                     is_dry=False,
-                    error="This is a fault of the grader; its log has more.",
+                    error="This is a fault of the grader; see its log.",
                 )
             self._again_later(key)
 
     def _next(self) -> LinkKey | None:
-        """Wait for the next round that is due; None if the server ends."""
+        """Wait until a round is due, and return its link; None if the server ends."""
         self._look()
         with self._changed:
             while not self._closing:
@@ -150,7 +150,7 @@ class PassBack:
         return None
 
     def _look(self) -> None:
-        """Find the links that are on when the server starts."""
+        """Schedule rounds for the links that are on when the server starts."""
         if self._due_at:
             return
         with Gradebook.open_beside_writer(self._folder) as book:
@@ -169,13 +169,13 @@ class PassBack:
             return
         with self._changed:
             self._began_at[key] = time.monotonic()
-            # What changes from now on is for the next round.
+            # Later changes schedule the next round.
             self._due_at[key] = time.monotonic() + _IDLE_SECONDS
         made = passed_back(self._folder, *found[0], go_on=lambda: self._goes_on(key))
         self.rounds[key] = made
         self._failed[key] = 0 if made.is_well else self._failed.get(key, 0) + 1
         if made.arrived or not made.is_well:
-            # Neither the platform's words nor sentences about students: both may name them.
+            # No words of the platform and no sentences about students: they may contain names.
             told = {"sent": made.arrived, "refused": len(made.failures)}
             log.info("passed back", extra={**told, "complete": made.is_well})
 
@@ -183,7 +183,7 @@ class PassBack:
         return not self._closing and key in self._due_at
 
     def _again_later(self, key: LinkKey) -> None:
-        """After a failure, try again after a pause that grows."""
+        """After a failure, schedule the next round; the pause grows with each one."""
         with self._changed:
             failed = self._failed.get(key, 0)
             if failed and key in self._due_at:
@@ -191,14 +191,14 @@ class PassBack:
                 self._due_at[key] = min(self._due_at[key], time.monotonic() + pause)
 
 
-# --- what the page shows ------------------------------------------------------------------------------
+# --- the page for staff -------------------------------------------------------------------------------
 
-# Of the lines of a list.
+# The page shows this many lines of a list.
 MOST_LINES = 500
 
 
 class LinkRow(msgspec.Struct, frozen=True):
-    """A link as staff sees it: what was sent, the newest round and the newest plan."""
+    """A link for the page: the students' records, the newest round and the newest plan."""
 
     id: str
     platform: str
@@ -212,21 +212,21 @@ class LinkRow(msgspec.Struct, frozen=True):
 
 
 def id_of(link: Link) -> str:
-    """Return a name of a link for forms and addresses."""
+    """Return an id of a link for forms and addresses."""
     return "l" + hashlib.sha256("\n".join(link.key).encode()).hexdigest()[:16]
 
 
 def link_rows(
     book: Gradebook, rounds: Mapping[LinkKey, Round], plans: Mapping[LinkKey, Round]
 ) -> tuple[list[Platform], list[LinkRow]]:
-    """Return the registered platforms, and their links with what is known of each."""
+    """Return the registered platforms, and a row for each link that can take points."""
     on, names = platforms.turned_on(book), book.names()
     rows = [
         LinkRow(
             id=id_of(link),
             platform=platform.title,
             course=link.context_title or link.context,
-            title=link.resource_title or link.resource,
+            title=" / ".join(filter(None, (link.resource_title or link.resource, link.assignment))),
             on=on.get(link.key),
             sent=known(book, link),
             names=names,

@@ -1,13 +1,13 @@
-"""Practice: a student's file is judged by the public tests, at once if a judge is free, and kept nowhere.
+"""Practice: judge a student's file with the public tests, at once if a judge is free, without keeping anything.
 
-Theory of operation. Practice has a queue of its own, in memory: it is no attempt, and a server that ends
-forgets what waits. A judge takes from it when no hand-in waits. A hand-in that finds all judges busy calls off
-a practice run, which waits again at the head of its queue. A run is called off only after its turn, of a second
-at first and of twice the last one after each call-off: otherwise a steady stream of hand-ins would call off
-every run before its end, and all that work would be lost. One run at a time has a longer turn than the first,
-so the other judges are free for hand-ins within a second. Of each student one run waits or is judged, the
-newest. Runs are judged behind the walls and within the times of a hand-in, with the seed of `grade run`:
-public tests print what they draw, and the seed of the hidden ones is not to be found from it.
+Theory of operation. Practice runs are not attempts. They have their own queue, in memory, which is lost when
+the server ends. A judge takes a run when no hand-in waits. If a hand-in finds all judges busy, it calls off a
+practice run, which goes back to the head of its queue. A run may be called off only after its turn: a second at
+first, and twice as long after each call-off. Otherwise, a steady stream of hand-ins would call off every run
+before its end and waste the work. Only one run at a time has a longer turn than a second, so the other judges
+are soon free for hand-ins. A student has one run, the newest, waiting or running. Walls and time limits are
+those of a hand-in. The seed is that of `grade run`, since public tests print drawn values, which must not
+reveal the seed of the hidden tests.
 
 Threads of judges and the event loop call this.
 """
@@ -33,32 +33,32 @@ from grader.serve.turns import Rate
 from grader.submissions import ExerciseFile
 from grader.text import counted
 
-# Of one student, for all exercises together.
+# Per student, for all exercises together.
 MOST_RUNS, RUNS_SECONDS = 60, 600
-# A run that has begun is not called off before this time, twice as long each time that it was called off.
+# The first turn of a run, doubled after each call-off, up to the longest.
 TURN_SECONDS, LONGEST_TURN_SECONDS = 1.0, 8.0
-# What a stream is told when there is nothing more to come.
+# The last event of a stream.
 ENDED = Event("ended")
 
 
 class Run:
-    """One file that is practiced with; `result` is there once it is judged.
+    """One practice run; `result` is None until it is judged.
 
-    Without a result at its end, it was `replaced` by a newer one or there was a fault of the grader.
+    A run that is over without a result was `replaced` by a newer one, or met a fault of the grader.
     """
 
     def __init__(self, topic: int, student: str, question: Question) -> None:
         self.topic, self.student, self.question = topic, student, question
         self.result: ExerciseResult | None = question.settled
         self.replaced = self.is_over = False
-        # The place in the queue that its student was told.
+        # The place in the queue that the student was last told.
         self.place = 0
         self.call_off = CallOff()
         self.begun_at, self.times_called_off = 0.0, 0
 
 
 class Practice:
-    """The practice runs that wait, and those that are judged."""
+    """The waiting and running practice runs."""
 
     def __init__(self, course: Course, options: GradingOptions, hub: Hub) -> None:
         self._course, self._hub = course, hub
@@ -75,26 +75,26 @@ class Practice:
     # --- the event loop -------------------------------------------------------------------------
 
     def admit(self, student: str, exercise: Exercise) -> None:
-        """Count a run of a student; raises Refusal for one too many, or without a public test."""
+        """Count a run of a student; raises Refusal if there are too many, or no public test."""
         if Visibility.PUBLIC not in self._course.suites(exercise):
             raise Refusal(422, f"{exercise.id} has no public tests: hand it in.")
         if wait := self._rate.wait(student):
             raise Refusal(
                 429,
-                f"{MOST_RUNS} runs within {RUNS_SECONDS // 60} minutes are the most. Wait "
+                f"The limit is {MOST_RUNS} runs in {RUNS_SECONDS // 60} minutes. Wait "
                 f"{counted(wait, 'second')}.",
                 retry_after=wait,
             )
         self._rate.add(student)
 
     def run_of(self, student: str, exercise: Exercise, source: bytes) -> Run:
-        """Return a run that is not queued yet; one that needs no judge has its result. Any thread may ask."""
+        """Return a run that is not queued; if it needs no judge, it has its result. For any thread."""
         question = self._questions.about(exercise, ExerciseFile(source))
         _ = question.settled
         return Run(next(self._topics), student, question)
 
     def add(self, run: Run) -> None:
-        """Queue a run, in place of an earlier one of its student."""
+        """Queue a run, which replaces an earlier one of its student."""
         with self._lock:
             for other in (*self._waiting, *self._running):
                 if other.student == run.student:
@@ -104,7 +104,7 @@ class Practice:
         self.tell_places()
 
     def leave(self, run: Run) -> None:
-        """Forget a run whose student no longer listens."""
+        """Drop a run whose student no longer listens."""
         with self._lock:
             self._end(run)
         self.tell_places()
@@ -113,7 +113,7 @@ class Practice:
 
     @property
     def waiting(self) -> int:
-        """How many runs wait."""
+        """The number of waiting runs."""
         return len(self._waiting)
 
     def take(self) -> Run | None:
@@ -127,13 +127,13 @@ class Practice:
             return run
 
     def task(self, run: Run) -> Task:
-        """Return what a judge is asked about a run."""
+        """Return the task of a run for a judge."""
         source = run.question.file.source
-        assert source is not None, "a run is of a file"
+        assert source is not None, "a run has a file"
         return Task(0, run.question.exercise.id, source, self.options)
 
     def give_back(self, run: Run) -> None:
-        """Let a run that was called off wait again, before all others, unless it is over."""
+        """Put a run that was called off back at the head of the queue, unless it is over."""
         with self._lock:
             self._running = [other for other in self._running if other is not run]
             if not run.is_over:
@@ -149,10 +149,10 @@ class Practice:
             self._end(run)
 
     def make_room(self, wanted: int) -> float | None:
-        """Call off the runs that were begun last, for `wanted` hand-ins that no free judge takes.
+        """Call off the newest runs whose turn is over, to free judges for `wanted` hand-ins.
 
-        Returns after how many seconds the next turn ends if there are too few runs whose turn is over; None if
-        no more can be called off.
+        If that frees too few, return the seconds until the next turn ends; None if there is no such turn, or
+        nothing more is wanted.
         """
         with self._lock:
             wanted -= sum(run.call_off.is_asked for run in self._running)
@@ -169,7 +169,7 @@ class Practice:
             )
 
     def _turns(self) -> list[tuple[Run, float]]:
-        """Return the runs that may be called off with the seconds of their turns, the newest first."""
+        """Return the running runs with the seconds of their turns, newest first."""
         turns, is_longer_one = [], False
         for run in self._running:
             if run.call_off.is_asked:
@@ -182,7 +182,7 @@ class Practice:
         return turns[::-1]
 
     def _end(self, run: Run) -> None:
-        """Take a run out of wherever it is, and tell its stream. Within the lock."""
+        """End a run, wherever it is, and tell its stream; call this with the lock held."""
         self._waiting = deque(other for other in self._waiting if other is not run)
         if any(other is run for other in self._running):
             self._running = [other for other in self._running if other is not run]
@@ -192,7 +192,7 @@ class Practice:
             self._hub.tell(run.topic, ENDED)
 
     def tell_places(self) -> None:
-        """Tell students whose run waits their place, from 1, if it changed."""
+        """Tell students whose runs wait their places, from 1, where they changed."""
         with self._lock:
             places = [(run, place) for place, run in enumerate(self._waiting, 1)]
             moved = [(run, place) for run, place in places if run.place != place]

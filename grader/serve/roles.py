@@ -1,7 +1,7 @@
-"""The roles of staff: the rights of each, and the students that each reaches.
+"""The roles of staff: their rights, and the students to whom they have access.
 
-Every route for staff names the right that it needs, as an argument of `Identity.staff`. An assistant has it for
-students of certain sections: any other student is a 404 there, and is left out of every list.
+Every route for staff passes the right that it needs to `Identity.staff`. An assistant has rights only for the
+students of some sections: others are a 404 and missing from every list.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ RIGHTS = {
 
 
 class Asker(NamedTuple):
-    """The person behind a request: a `student`, or staff, with the `name` of the token.
+    """The person behind a request: a `student`, or staff with the `name` of the token.
 
-    Only an assistant has `sections`.
+    Only assistants have `sections`.
     """
 
     role: Role
@@ -44,17 +44,17 @@ class Asker(NamedTuple):
     sections: tuple[str, ...] = ()
 
     def may(self, right: Right) -> bool:
-        """Whether the person has a right of staff."""
+        """Whether the person has this right."""
         return right in RIGHTS[self.role]
 
     def sees(self, student: StudentInfo) -> bool:
-        """Whether a member of staff reaches a student."""
+        """Whether a member of staff has access to a student."""
         if self.role is not Role.ASSISTANT:
             return self.role is not Role.STUDENT
         return any(is_in_group(student, "section", name) for name in self.sections)
 
     def reach(self, students: Iterable[StudentInfo]) -> frozenset[str] | None:
-        """Return the ids of the students that a member of staff reaches; None for the whole class."""
+        """Return the ids of the students to whom a member of staff has access; None for the whole class."""
         if self.role is not Role.ASSISTANT:
             return None
         return frozenset(student.id for student in students if self.sees(student))

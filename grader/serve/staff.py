@@ -1,4 +1,4 @@
-"""What the pages for staff show: a student's attempts and changes of points, and the files to mark."""
+"""Data of the pages for staff: a student's attempts and changes of points, and the files to mark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grader.text import number
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
-    """A file for an exercise: when it came, the judge's points, and a note on whether it counts."""
+    """A file for an exercise: its time, the judge's points, and a note on why it counts less or not."""
 
     number: int
     submitted_at: str
@@ -36,7 +36,7 @@ class CorrectionRow(msgspec.Struct, frozen=True):
 
 
 class ExercisePart(msgspec.Struct, frozen=True):
-    """An exercise of a student; `seen` is the digest of the state that is shown."""
+    """An exercise of a student; `seen` is the digest of the state shown."""
 
     result: ExerciseResult
     source: bytes
@@ -46,7 +46,7 @@ class ExercisePart(msgspec.Struct, frozen=True):
 
 
 class StudentView(msgspec.Struct, frozen=True):
-    """A student as staff sees the student."""
+    """A student, for staff."""
 
     entry: Entry
     exercises: tuple[ExercisePart, ...]
@@ -54,7 +54,7 @@ class StudentView(msgspec.Struct, frozen=True):
 
 
 def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | None:
-    """Return a student for the page; None if there is none, or staff does not reach the student."""
+    """Return a student; None if there is none, or the asker has no access."""
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
         return None
@@ -76,7 +76,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
 
 
 def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
-    """Return the files for an exercise, the newest first."""
+    """Return the files for an exercise, newest first."""
     rules = book.rules()
     if not (files := handed_in(work, rules, exercise)):
         return []
@@ -98,7 +98,7 @@ def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
 
 
 def _note(weighed: Weighed | None, *, untouched: bool) -> str:
-    """Say in a few words why a file counts less than the judge's points, or not at all."""
+    """Return a few words on why a file counts for less than the judge's points, or not at all."""
     if untouched:
         return "no work in it"
     if weighed is None:
@@ -123,7 +123,7 @@ class StaffInfo(msgspec.Struct, frozen=True):
 
 
 class PointsState(msgspec.Struct, frozen=True):
-    """The points of a student for an exercise as they count now; `seen` is the digest of that state."""
+    """A student's points for an exercise that count now; `seen` is the digest of that state."""
 
     student: str
     name: str
@@ -135,7 +135,7 @@ class PointsState(msgspec.Struct, frozen=True):
 
 
 class CorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change of points that was decided by the state `seen`: with `points`, `add`, `release` or a comment."""
+    """A change of points, decided on the state `seen`: `points`, `add`, `release` or a comment."""
 
     student: str
     exercise: str
@@ -148,7 +148,7 @@ class CorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> PointsState | None:
-    """Return the points of a student; None for no such exercise, or a student whom staff does not reach."""
+    """Return the points of a student; None if there are none, or the asker has no access."""
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
         return None
@@ -205,9 +205,9 @@ def staff_requests(book: Gradebook, asker: Asker, number: int = 0) -> list[Staff
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file of the list that is marked, by the pseudonym of its student.
+    """A file in the list of files to mark; `name` is its student's pseudonym.
 
-    It is `waiting` if it has no mark, or answers that were not kept as one.
+    It is `waiting` if it has no mark, or a draft.
     """
 
     name: str
@@ -215,7 +215,7 @@ class ListedFile(msgspec.Struct, frozen=True):
 
 
 class MarkView(msgspec.Struct, frozen=True):
-    """A file as it is marked; `seen` is the digest of the state that is shown."""
+    """A file to mark; `seen` is the digest of the state shown."""
 
     name: str
     student: StudentInfo
@@ -229,7 +229,7 @@ class MarkView(msgspec.Struct, frozen=True):
 def files_to_mark(
     book: Gradebook, asker: Asker, exercise: str, *, anonymous: bool
 ) -> list[ListedFile]:
-    """Return the files of an exercise, of the students that staff reaches, in the order of the list."""
+    """Return the files of an exercise that the asker may mark, in the order of the list."""
     reach, pseudonym = asker.reach(book.students()), pseudonyms_of(book)
     corrections = book.corrections()
     files = [
@@ -248,7 +248,7 @@ def files_to_mark(
 
 
 def mark_view(book: Gradebook, asker: Asker, exercise: str, name: str) -> MarkView | None:
-    """Return a file as it is marked; None if there is none, or staff does not reach its student."""
+    """Return a file to mark; None if there is none, or the asker has no access."""
     student = student_of(book, name)
     if student is None or not asker.sees(student):
         return None

@@ -1,7 +1,7 @@
 """Where the class is stuck now: the newest practice runs of the last hour, counted without names.
 
-Practice is by the public tests, so nothing here tells of hidden ones. It is in memory only: a server that ends
-forgets it. The event loop alone calls this.
+Practice uses only public tests, so nothing here reveals hidden ones. The runs are kept in memory until the
+server ends. Call this only from the event loop.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from grader.results import ExerciseResult, Outcome
 
 STUCK_SECONDS = 3600.0
 _MOST_MISTAKES = 3
-# Together they are more than any class practices within an hour.
+# More runs than any class makes within an hour.
 _MOST_KEPT = 20_000
 
 
 class StuckRow(msgspec.Struct, frozen=True):
-    """An exercise: how many students practiced it, how many of them do not pass, and their first findings."""
+    """An exercise, the numbers of students who practiced it and who do not pass, and common findings."""
 
     exercise: Exercise
     practiced: int
@@ -34,11 +34,11 @@ class Stuck:
     """The newest practice run of each student at each exercise, for an hour."""
 
     def __init__(self) -> None:
-        # In the order of their times; of a result only the first test that does not pass is kept.
+        # Sorted by time. A result keeps only its first test that does not pass.
         self._newest: dict[tuple[str, str], tuple[float, ExerciseResult]] = {}
 
     def add(self, student: str, result: ExerciseResult) -> None:
-        """Count a run that was judged; a file without anything of the student's own is none."""
+        """Count a judged run, unless the file is still the stub."""
         if not result.attempted:
             return
         now, key = time.monotonic(), (student, result.name)
@@ -50,10 +50,9 @@ class Stuck:
     def rows(
         self, exercises: Sequence[Exercise], reach: Collection[str] | None = None
     ) -> list[StuckRow]:
-        """Return the exercises at which somebody is stuck, those with most first.
+        """Return the exercises where somebody is stuck, most students first.
 
-        With a `reach`, only these students are counted. Only findings that at least two students share are
-        told.
+        With a `reach`, count only these students. Findings are included only if two students share them.
         """
         self._forget(time.monotonic())
         rows = []

@@ -1,8 +1,8 @@
 """Communication between a server's threads and its event loop: questions to a gradebook, events to streams.
 
-A connection of SQLite belongs to the thread that opened it, so each gradebook has a thread of its own. A slow
-client delays no other client and takes no memory: if its events pile up, they are dropped, and a single event
-tells it to read the whole state.
+A connection of SQLite belongs to the thread that opened it, so each gradebook has its own thread. A slow client
+delays no other client and takes no memory: if its events pile up, they are replaced by a single event, after
+which it reads the whole state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_EVENTS = 32
 
 
 class BookThread(Generic[B]):
-    """A thread that asks a gradebook one question after the other; a context manager opens and closes it."""
+    """A thread that answers questions about a gradebook, one at a time; a context manager."""
 
     def __init__(self, name: str, opened: Callable[[], AbstractContextManager[B]]) -> None:
         self._opened = opened
@@ -56,12 +56,12 @@ class BookThread(Generic[B]):
         return self._thread.submit(asked)
 
     async def answer(self, question: Callable[[B], T]) -> T:
-        """Return the answer to a question, for a coroutine, without blocking others."""
+        """Await the answer to a question, without blocking the event loop."""
         return await asyncio.wrap_future(self.ask(question))
 
 
 class Event(NamedTuple):
-    """An event of a stream: progress, a place in the queue, or a change after which to read the whole state."""
+    """An event of a stream: progress, a place in the queue, or a change of the state, to be read anew."""
 
     name: str
     data: Mapping[str, str | int] = MappingProxyType({})
@@ -90,12 +90,12 @@ class Hub:
         self._loop = asyncio.get_running_loop()
 
     def follow(self, called: Callable[[], None]) -> None:
-        """Have this called, in any thread, whenever something changed in the class."""
+        """Call this, from any thread, whenever something changes in the class."""
         self._followers.append(called)
 
     @contextlib.contextmanager
     def listening(self, topic: int) -> Iterator[asyncio.Queue[Event]]:
-        """Return a queue of events on a topic, an attempt or the class, for the block."""
+        """Yield a queue of events on a topic: an attempt, or the class."""
         events: asyncio.Queue[Event] = asyncio.Queue(_MOST_EVENTS)
         if self._closed:
             events.put_nowait(CLOSED)
@@ -115,7 +115,7 @@ class Hub:
                 called()
 
     def tell_places(self, places: Mapping[tuple[int, str], int]) -> None:
-        """Set the places in the queue, and send an event for each that changed; call it from any thread."""
+        """Set the places in the queue, and send an event for each change; call it from any thread."""
 
         def told() -> None:
             before, self.places = self.places, places
@@ -127,7 +127,7 @@ class Hub:
         self._call(told)
 
     def close(self) -> None:
-        """End all open streams, and any that open later."""
+        """End all open streams, and every stream that opens later."""
         self._closed = True
         for topic in list(self._listeners):
             self._put(topic, CLOSED)

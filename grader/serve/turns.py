@@ -1,6 +1,6 @@
-"""The order in which submissions are read: an archive may take two seconds, and nobody should wait for twenty.
+"""Turns for reading submissions: an archive may take two seconds, and nobody should wait for ten others.
 
-Only the event loop uses this module.
+Use this module only from the event loop.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from grader.text import counted
 # A student who mistypes a name may need several tries.
 MOST_REFUSED = 20
 _HOUR_SECONDS = 3600.0
-# Strangers' addresses have turns, too.
+# A bound, since strangers' addresses have turns, too.
 _MOST_REMEMBERED = 10_000
 
 
 class Turns:
-    """Turns for a few students at a time; the one served longest ago is next, as in the queue of judges."""
+    """Turns for a few students at a time; as in the queue of jobs, the one served longest ago is next."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -35,7 +35,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self, student: str) -> AsyncIterator[None]:
-        """Wait for a turn, which lasts until the block ends."""
+        """Wait for a turn; it lasts until the block ends."""
         given = asyncio.get_running_loop().create_future()
         waiting = _Waiting(student, next(self._numbers), given)
         self._waiting.append(waiting)
@@ -79,26 +79,26 @@ class _Waiting(NamedTuple):
 
 
 class Rate:
-    """How often a student did something within a time; what no gradebook keeps is counted here."""
+    """A limit of `most` events per student in `seconds`, for events that the gradebook does not keep."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most, self._seconds = most, seconds
         self._times: dict[str, deque[float]] = {}
 
     def wait(self, who: str) -> int:
-        """Return after how many seconds a student may do it again, 0 for now."""
+        """Return the seconds until a student may do it again; 0 for now."""
         times, now = self._times.get(who, deque()), time.monotonic()
         while times and times[0] <= now - self._seconds:
             times.popleft()
         return math.ceil(times[0] + self._seconds - now) if len(times) >= self._most else 0
 
     def add(self, who: str) -> None:
-        """Count that it was done."""
+        """Count an event."""
         self._times.setdefault(who, deque(maxlen=self._most)).append(time.monotonic())
 
 
 class RefusedHandIns:
-    """A count of refused submissions, which are not kept and so not counted by the gradebook's limits."""
+    """Counts refused submissions; the gradebook does not keep them, so its limits ignore them."""
 
     def __init__(self) -> None:
         self._rate = Rate(MOST_REFUSED, _HOUR_SECONDS)

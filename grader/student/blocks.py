@@ -57,7 +57,7 @@ OUTCOME = {
 
 
 def status_text(status: Status, *, waiting: bool = False) -> str:
-    """Return the words of a status that nothing else explains; `waiting` means that there is no verdict yet."""
+    """Return the words of a status that nothing else explains; `waiting` means that the verdict is to come."""
     why = " yet" if waiting else ": a fault of the grader"
     return STATUS[status][1] + (why if status is Status.UNJUDGED else "")
 

@@ -172,7 +172,7 @@ class Logbook:
         return self._book.exercises.get(exercise.id, Page())
 
     def standing(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
-        """Return the standing of the exercise, for its file as it is now."""
+        """Return the standing of an exercise, for the present content of its file."""
         page = self.page(exercise)
         served = self._current(page.served, exercise, handed)
         if served is not None and served.score >= served.max_score:

@@ -1,4 +1,4 @@
-"""The client of a course's server: its address, the token for it, and its answers.
+"""The client of a course's server: the address, the token, and the answers.
 
 Needs only Python's own library, so a student's machine need not install a server.
 """
@@ -46,7 +46,7 @@ class ChangedError(ServerError):
 
 
 class Server(msgspec.Struct, frozen=True):
-    """The address of a server, without a final slash, and the token for it."""
+    """The address of a server, without a final slash, and the user's token."""
 
     address: str
     token: str
@@ -289,7 +289,7 @@ def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> 
 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
-    """Return a submission as it is now; raises ServerError."""
+    """Return the present state of a submission; raises ServerError."""
     return decoded_as(asked(server, "GET", f"/api/submissions/{id_}"), ServerAnswer)
 
 

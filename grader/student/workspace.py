@@ -1,4 +1,4 @@
-"""The student's own folder of a course: its files as they were read, progress, and restored stubs."""
+"""The student's own folder of a course: its files, progress, and restored stubs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Workspace:
         self.submission = _read(course, allow_empty)
 
     def handed(self, exercise: Exercise) -> ExerciseFile:
-        """Return the file of an exercise as it was read."""
+        """Return the file of an exercise, read only once."""
         return self.submission.files[exercise.id]
 
     def read_again(self) -> None:
@@ -48,7 +48,7 @@ class Workspace:
         from grader.grading import grading_options
 
         if self.submission.info().digest != result.submission.digest:
-            return  # the files are not those that were judged
+            return  # other files were judged
         for judged in result.exercises:
             exercise = self.course.exercise(judged.name)
             if set(self.course.suites(exercise)) <= set(grading_options(suite=suite).suites):
@@ -75,7 +75,7 @@ def _read(course: Course, allow_empty: bool = False) -> Submission:
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """A reset: `file` is as it was handed out (`written` if it changed), `backup` is the earlier file.
+    """A reset: `file` is the stub again (`written` if it changed), `backup` is the earlier file.
 
     `given` are the files beside a stub that were restored with it.
     """
@@ -89,7 +89,7 @@ class Reset(msgspec.Struct, frozen=True):
 def reset_exercise(course: Course, exercise: Exercise) -> Reset:
     """Restore the stub and the files given beside it, and keep earlier files in `.grade/backups`.
 
-    Raises GraderError if there is no stub to restore, or no place to write.
+    Raises GraderError if there is no stub, or it cannot be written.
     """
     stub = course.stub(exercise)
     file = file_of(course.folder, exercise)
@@ -107,7 +107,7 @@ def reset_exercise(course: Course, exercise: Exercise) -> Reset:
 
 
 def _put_back(course: Course, file: Path, content: bytes) -> Reset:
-    """Write a file as it was handed out, unless it is unchanged."""
+    """Restore a file of the course, unless it is unchanged."""
     if file.is_file() and not file.is_symlink() and file.read_bytes() == content:
         return Reset(file, written=False)
     backup = None

@@ -361,7 +361,7 @@ class _Gathering:
         )
 
     def _missing(self, exercise: Exercise) -> ExerciseFile:
-        """Return the reason why an exercise has no file: other files, or those that cannot be read."""
+        """Return the reason why an exercise has no file: other names, or unreadable files."""
         problem = f"{exercise.file} is missing: hand it in under this name."
         if self._problems and not self._named:
             return ExerciseFile(None, *self._problems[0])

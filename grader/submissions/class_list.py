@@ -391,6 +391,19 @@ def squeezed(title: str) -> str:
     return _SIGNS.sub("", title.casefold())
 
 
+def value_key(value: str) -> str:
+    """Return a value of a column in the form that is compared with claims: stripped, with A to Z in lower case.
+
+    Text that is not ASCII keeps its case: in lower case, some of its characters become ASCII letters, so one
+    person's address would equal another's.
+
+    >>> value_key(" Ada@Example.org "), value_key("\u212aim@example.org") == value_key("kim@example.org")
+    ('ada@example.org', False)
+    """
+    value = value.strip()
+    return value.lower() if value.isascii() else value
+
+
 def class_list(what: str, sheet: Sheet) -> ClassList:
     """Return a reader of a table: the one for the platform that wrote it, else the plain one."""
     readers = (CanvasGradebook, MoodleWorksheet)

@@ -330,7 +330,7 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
     for person in sorted(people.values(), key=lambda person: person.id):
         if team := person.ids.get(TEAM):
             teams.setdefault(team, []).append(person)
-    # An attempt of a team without members stays as it is.
+    # An attempt of a team without members is kept unchanged.
     of_teams = {id_: team for id_, team in download.teams.items() if team in teams}
     people |= {
         a.student.id: a.student

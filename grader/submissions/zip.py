@@ -1,4 +1,4 @@
-"""The members of archives, and those of a zip, read with `zipfile` after its table of contents is checked.
+"""Members of archives, and the reading of a zip with `zipfile`, after its table of contents is checked.
 
 `zipfile` reads a whole table of contents, makes an object of 0.7 KiB for every entry, and copies the rest of an
 entry's extra fields for each field (30 ms for 64 KiB). So the table is checked first. The stated size of a

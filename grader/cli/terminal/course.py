@@ -235,7 +235,7 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
 
 @printed
 def show_walls(console: Console, walls: Iterable[WallSurvey], level: Level) -> Iterator[Text]:
-    """Print every wall, whether it is active, and advice for those that are not."""
+    """Print every wall, whether it is active, and advice if it is not."""
     for wall in walls:
         remedy = f" {marks_for(console).arrow} {wall.remedy}" if wall.remedy else ""
         text = wall.meaning if wall.stands else f"missing: {wall.reason}.{remedy}"

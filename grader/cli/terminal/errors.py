@@ -2,7 +2,7 @@
 
 `grade run --errors` prints only these, `grade watch --errors` prints a line before and after them.
 
-The messages are those of the panel, each finding once. Vim, Emacs and the problem matcher of a release know
+It has the messages of the panel, each finding once. Vim, Emacs and the problem matcher of a release know
 this form of GNU tools.
 """
 
@@ -105,7 +105,7 @@ class ErrorLines:
         click.echo(f"grade: judged {name}")
 
     def scrolled(self, view: View, pages: int) -> int:  # noqa: ARG002  # as every face
-        """Return the top line: there is no window to scroll."""
+        """Return the top line, 0, since there is no window to scroll."""
         return 0
 
     def status(self, text: str) -> None:

@@ -73,7 +73,7 @@ def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Ite
         if all(circle.students == group.students for circle in exercise.circles):
             yield Text(f"  {_share(exercise):>10}  {exercise.exercise}")
             continue
-        # Not all members are alike in this exercise: one line for each circle of those who are.
+        # Not all members are alike in this exercise, so each circle of alike ones gets a line.
         for circle in exercise.circles[:_SHOWN_CIRCLES]:
             prefix = f"  {_share(circle):>10}  {exercise.exercise}  "
             those = [called(student, names) for student in circle.students]

@@ -36,7 +36,7 @@ def show_proofs(
     """Print each proof as it is made, and return the number of complaints.
 
     `told` also prints the messages for the students of wrong answers; `points` prints the share of the points
-    that each wrong answer keeps; `worth` prints what each test catches and costs.
+    that each wrong answer keeps; `worth` prints the catches and the cost of each test.
     """
     complaints = exercises = 0
     for proof in proofs:
@@ -88,7 +88,7 @@ def _worth_lines(proof: ExerciseProof) -> Iterator[Text]:
 
 
 def _points_lines(console: Console, proof: ExerciseProof) -> Iterator[Text]:
-    """List the points that each wrong answer keeps, the least first, and count those that lose too much."""
+    """List the points that each wrong answer keeps, the least first; count the answers that lose too much."""
     for wrong in sorted(proof.caught, key=lambda wrong: wrong.kept):
         mark = "central" if wrong.is_central else "dear" if wrong.is_dear else ""
         mark = "harsh" if wrong.is_harsh else mark
@@ -210,7 +210,7 @@ def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
 def show_findings(
     console: Console, results: Iterable[tuple[AttackResult, tuple[str, ...]]]
 ) -> list[AttackResult]:
-    """Print each result as it is made; return those of attacks that were not stopped."""
+    """Print each result as it is made; return the results of attacks that were not stopped."""
     total, kind = 0, ""
     held: tuple[str, ...] = ()
     missed: list[AttackResult] = []

@@ -69,7 +69,7 @@ class Saves:
             try:
                 self._watch(poll)
             except OSError:
-                # There are no more events: on Linux, the number of inotify watches is limited.
+                # Linux limits the number of inotify watches.
                 self._watch(poll=True)
         except Exception as error:  # noqa: BLE001 (the border of the thread: the loop raises it)
             self._crashed(error)
@@ -197,7 +197,7 @@ else:
                     continue
                 key = msvcrt.getwch()
                 if key in ("\x00", "\xe0"):
-                    msvcrt.getwch()  # an arrow or a function key: its second half is no letter
+                    msvcrt.getwch()  # the second half of an arrow or function key is not a letter
                 elif key.isprintable():
                     tell(key.lower())
 

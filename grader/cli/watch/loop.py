@@ -63,7 +63,7 @@ class Tasks:
         return exercise.id not in self._known or source != self._known[exercise.id][0]
 
     def known(self, exercises: Sequence[Exercise]) -> tuple[ExerciseResult, ...]:
-        """Return the newest results of those of these exercises that have one."""
+        """Return the newest results of these exercises, as far as they have one."""
         return tuple(self._known[e.id][1] for e in exercises if e.id in self._known)
 
     def place(self, exercises: Sequence[Exercise]) -> None:
@@ -333,7 +333,7 @@ class WatchLoop:
         self._say(f"plotting {exercise.id}")
 
     def _begin_submit(self) -> None:
-        """Hand in the current exercise, unless the server has its file as it is."""
+        """Hand in the current exercise, unless the server has this file already."""
         submit, exercise = self._submit, self._view.exercise
         if submit is None:
             self._say("`grade watch --submit` hands in to the server of your course")

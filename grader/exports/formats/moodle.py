@@ -57,7 +57,7 @@ def _plain(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[s
 
 
 def moodle_person(entry: Entry) -> dict[str, str]:
-    """Return a student's names and ids as they are compared with Moodle's."""
+    """Return a student's names and ids, in the form in which they are compared with Moodle's."""
     person = {key: text.casefold() for key, text in person_of(entry.student).items()}
     identifier = _NUMBER_AT_END.fullmatch(person.get("moodle_identifier", ""))
     return {**person, "moodle_identifier": identifier[1] if identifier else ""}
@@ -125,7 +125,7 @@ class _Worksheet:
         return [*notes, *grades.notes()]
 
     def _comment(self, cells: list[str], feedback: tuple[str, tuple[str, ...]]) -> bool:
-        """Write the comment, unless another person's is there: an earlier one of the grader's begins alike."""
+        """Write the comment, unless a person's is there; comments of the grader have a common beginning."""
         assert self._comments is not None
         text, beginning = feedback
         there = cells[self._comments].strip()

@@ -126,7 +126,7 @@ def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -
 
     If exercises have several due times, the last is given. The raw score is the score plus the cost of
     lateness, scaled from the exact points like the score, and the penalty is their difference. For an average
-    of attempts there is no penalty: it is not known.
+    for attempts the penalty is empty: it is not known.
     """
     table = Table(out)
     table.row(_NBGRADER_HEADER)
@@ -171,7 +171,7 @@ def _split_name(name: str) -> tuple[str, str]:
 
 
 def write_jsonl(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str]:  # noqa: ARG001  # as every format
-    """Write every entry as it is in `grader.results.Entry`."""
+    """Write every `grader.results.Entry` as JSON."""
     encode = msgspec.json.Encoder().encode
     for entry in entries:
         # Legal in JSON, but many programs that read line by line take these for line breaks.

@@ -1,7 +1,7 @@
-"""Canvas's REST API: one assignment, whose grades and comments are read and written.
+"""Canvas's REST API: read and write the grades and comments of one assignment.
 
-Comments add up in Canvas: each one that is sent is another one. Points are compared with `entered_score`, which
-is what was sent, before Canvas's own penalty for lateness.
+Canvas keeps every comment: sending one adds another. Points are compared with `entered_score`, the points
+before Canvas's own penalty for lateness.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ T = TypeVar("T")
 _PLACE = re.compile(r"/courses/(\d+)/assignments/(\d+)(?=[/?])")
 _EXAMPLE = "https://canvas.example.edu/courses/12/assignments/34"
 _TOKEN = "In Canvas: Account, Settings, New Access Token."  # noqa: S105 (no token)
-# Canvas refuses comments of more than 64 KiB; a character may take four bytes.
+# Canvas refuses comments over 64 KiB; a character may take four bytes.
 _LONGEST_COMMENT = 16_000
-# Points as a number are a grade of any of these.
+# Types of grading that accept points.
 _OF_POINTS = ("points", "percent", "letter_grade", "gpa_scale")
 
 
@@ -79,8 +79,7 @@ class _Submission(msgspec.Struct):
 class Canvas:
     """An assignment in Canvas, by its address in a browser; the token is in CANVAS_TOKEN.
 
-    Raises UsageError for an address or an assignment to which no points can be sent, PushError if Canvas
-    refuses.
+    Raises UsageError if the address is wrong or the assignment takes no points, PushError if Canvas refuses.
     """
 
     name = "Canvas"
@@ -108,7 +107,7 @@ class Canvas:
         self.notes = [f"{self._client.clean(assignment.name)} in Canvas. {seen}"]
 
     def _refuse(self, assignment: _Assignment) -> None:
-        """Raise UsageError for an assignment that takes no points of single students."""
+        """Raise UsageError for an assignment that takes no points for single students."""
         if assignment.grading_type not in _OF_POINTS:
             raise UsageError(
                 f"The assignment is graded as {clean(assignment.grading_type)} in Canvas, and takes no points."
@@ -123,7 +122,7 @@ class Canvas:
             )
 
     def person(self, entry: Entry) -> Mapping[str, str]:
-        """Return the names and ids by which `grade export` matches, too."""
+        """Return the names and ids to match a student by, as `grade export` does."""
         return person_of(entry.student)
 
     def worded(self, entry: Entry, title: str) -> str:
@@ -147,10 +146,10 @@ class Canvas:
         deducted = sum(bool(each.points_deducted) for each in submissions.values())
         if deducted:
             self.notes.append(
-                f"Canvas takes off points for lateness by its own policy, until now from {deducted}: points "
-                "that are sent already have the penalty of policy.toml."
+                f"Canvas takes off points for lateness by its own policy, until now from {deducted}, but the "
+                "points sent already include the penalty of policy.toml."
             )
-        # A student in two sections is listed once, but may change places between two pages.
+        # A student may be on two pages, if the list changes while it is read.
         return [
             self._there(user, submissions.get(user.id))
             for user in {u.id: u for u in users}.values()
@@ -172,11 +171,11 @@ class Canvas:
         return {str(submission.user_id): submission.points for submission in found}
 
     def send(self, change: Change) -> None:
-        """Send what is new in one request."""
+        """Send the new points, the new comment, or both in one request."""
         fields = []
         if change.new_points:
             fields += [("submission[posted_grade]", number(change.mine.points))]
-            # Else 4 points would be the 4 of a scheme of grades.
+            # Otherwise, Canvas may read the points as a grade of the grading scheme.
             fields += [("prefer_points_over_scheme", "true")]
         if change.new_comment:
             fields += [("comment[text_comment]", change.mine.comment)]
@@ -189,7 +188,7 @@ class Canvas:
             "sis_user_id": user.sis_user_id or "",
             "sis_login_id": user.login_id or "",
         }
-        stays = "is not given the assignment in Canvas." if submission is None else ""
+        stays = "does not have the assignment in Canvas." if submission is None else ""
         found = submission or _Submission()
         return There(
             user=str(user.id),

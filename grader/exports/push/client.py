@@ -1,7 +1,7 @@
-"""An HTTP client for a platform's interface: a token that goes to one host only, and bounded retries.
+"""An HTTP client for a platform's interface: sends its token to one host only, and bounds retries.
 
-A request that changes something is not simply sent again when no answer came, since it may have been done:
-`Unclear` leaves that to the caller, who can look.
+If a request that changes something gets no answer, it may have been done, so it is not sent again. `Unclear`
+leaves that to the caller, who can check.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from grader.text import clean
 
 T = TypeVar("T")
 
-# What a platform may have as points.
+# Bounds for points on a platform.
 Points = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 
-# A platform that asks for a longer wait is not waited for.
+# Give up if a platform asks for a longer wait.
 LONGEST_WAIT_SECONDS = 120
 _MOST_LIMITED = 20
 _LONGEST_WORDS = 300
-# More pages than any course fills: a platform may link them without end.
+# No course has so many pages; a platform may link them in a circle.
 _MOST_PAGES = 1000
 _NEXT_PAGE = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?', re.IGNORECASE)
 
@@ -49,23 +49,23 @@ class PushError(GraderError):
 
 
 class Refused(PushError):
-    """The platform refused one request; the text has its own words."""
+    """The platform refused one request; the message quotes it."""
 
 
 class TokenRefused(PushError):
-    """The platform does not accept the token, or no longer."""
+    """The platform does not accept the token, or no longer does."""
 
 
 class Unclear(PushError):
-    """There was no answer, or none of the platform's: the request may have been done."""
+    """No answer came from the platform, so the request may have been done."""
 
 
 class NoJson(Unclear):
-    """The answer is of something else, such as a page for signing in: asking again does not help."""
+    """The answer is not JSON, but for example a sign-in page: trying again does not help."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The JSON of an answer, the address of the next page, if there is one, and its length in bytes."""
+    """The JSON of an answer, its length in bytes, and the address of the next page, empty if it is the last."""
 
     value: Any
     next_page: str = ""
@@ -87,9 +87,8 @@ def form(fields: Sequence[tuple[str, str]]) -> Body:
 class Client:
     """Requests to one platform.
 
-    `platform` is its name in messages, and `address` begins every address that is asked. The `token` is
-    replaced by an ellipsis in every text that comes back. Of an answer, and of a list in pages, at most
-    `most_bytes` are read.
+    `platform` is its name in messages, and every address must begin with `address`. Texts of answers show an
+    ellipsis instead of the `token`. An answer, or all pages of a list, may have at most `most_bytes`.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class Client:
     def read(
         self, url: str, fields: Sequence[tuple[str, str]] | None = None, *, accept: str = ""
     ) -> Answer:
-        """Ask for something that changes nothing; temporary failures are retried.
+        """Send a request that changes nothing; retry after temporary failures.
 
         Raises Refused, or PushError.
         """
@@ -121,10 +120,10 @@ class Client:
         raise AssertionError("the last try returns or raises")
 
     def pages(self, url: str, *, accept: str = "", longer: str = "") -> Iterator[Any]:
-        """Yield the JSON of each page of a list, as the platform links them.
+        """Yield the JSON of each page of a list, following the platform's links.
 
-        If there is more than one page, the query `longer` asks for longer ones. Raises Refused, or PushError,
-        also for a list that does not end.
+        If the list has several pages, ask for longer ones with the query `longer`. Raises Refused, or
+        PushError, also for a list without an end.
         """
         read, length = set[str](), 0
         while url and url not in read:
@@ -149,9 +148,9 @@ class Client:
         accept: str = "",
         answers: bool = True,
     ) -> Answer:
-        """Send a request once; only a rate limit is waited for, since nothing was done then.
+        """Send a request once. After a rate limit, wait and send it again: nothing was done.
 
-        With `answers` false, a success may be without JSON. Raises Unclear, Refused, or PushError.
+        Without `answers`, a success need not be JSON. Raises Unclear, Refused, or PushError.
         """
         limited = 0
         body = fields if fields is None or isinstance(fields, Body) else form(fields)
@@ -171,7 +170,7 @@ class Client:
     def _sent(
         self, method: str, url: str, body: Body | None, accept: str, *, answers: bool
     ) -> Answer:
-        """Send a request; raises what `urllib` raises, and NoJson."""
+        """Send a request; raises the errors of `urllib`, and NoJson."""
         self._refuse_other_host(url)
         headers = dict(self._headers)
         headers |= {"Content-Type": body.kind} if body is not None else {}
@@ -193,7 +192,7 @@ class Client:
             ) from error
 
     def _refuse_other_host(self, url: str) -> None:
-        """Raise PushError for an address elsewhere, such as that of a next page: the token stays here."""
+        """Raise PushError for another host, such as in the link to a next page: it must not get the token."""
         here = urllib.parse.urlsplit(self.address)
         try:
             there = urllib.parse.urlsplit(url)
@@ -213,7 +212,7 @@ class Client:
             error.close()
 
     def _wait(self, error: urllib.error.HTTPError, limited: int) -> float:
-        """Return for how long a rate limit asks to wait; raises PushError if that is too long."""
+        """Return the wait in seconds that a rate limit asks for; raises PushError if it is too long."""
         asked = (error.headers.get("Retry-After") or "").strip()
         wait = (
             float(asked)
@@ -228,7 +227,7 @@ class Client:
         return wait
 
     def _failure(self, error: urllib.error.HTTPError, body: bytes) -> PushError:
-        """Return the error for an answer that is no success."""
+        """Return the exception for an unsuccessful answer."""
         if error.code in AGAIN:
             return Unclear(f"{self.platform} answers {error.code}: {self.words_of(body)}")
         if 300 <= error.code < 400:
@@ -244,11 +243,11 @@ class Client:
     def _no_answer(self, error: Exception) -> PushError:
         why = f"{self.address} cannot be reached: {reason_of(error)}."
         is_tls = isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError)
-        # Trying again makes no certificate valid, and the token was not sent.
+        # The token was not sent, and trying again does not make a certificate valid.
         return PushError(why) if is_tls else Unclear(why)
 
     def words_of(self, body: bytes) -> str:
-        """Return the platform's own words in the body of a refusal, on one harmless line."""
+        """Return the platform's message in the body of a refusal, as one harmless line."""
         try:
             found = _message(msgspec.json.decode(body))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -256,7 +255,7 @@ class Client:
         return self.clean(found or body)
 
     def clean(self, text: str | bytes) -> str:
-        """Return a text from the platform on one harmless line, without the token."""
+        """Return a text from the platform as one harmless line, without the token."""
         plain = text[: 100 * _LONGEST_WORDS]
         if isinstance(plain, bytes):
             plain = plain.decode("utf-8", "replace")
@@ -267,7 +266,7 @@ class Client:
 
 
 def read_as(value: Any, kind: type[T], what: str) -> T:
-    """Return a platform's JSON as this type; raises PushError with what it should have been."""
+    """Convert a platform's JSON to this type; raises PushError with its name `what`."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -275,7 +274,7 @@ def read_as(value: Any, kind: type[T], what: str) -> T:
 
 
 def with_query(url: str, query: str) -> str:
-    """Return an address with this added to its query."""
+    """Add a query to an address, after the query that it has."""
     parts = urllib.parse.urlsplit(url)
     return urllib.parse.urlunsplit(
         parts._replace(query="&".join(filter(None, (parts.query, query))))
@@ -296,9 +295,9 @@ def token_of(variable: str, environment: Mapping[str, str], where: str) -> str:
 
 
 def parts_of(address: str, pattern: re.Pattern[str], example: str) -> tuple[str, re.Match[str]]:
-    """Return the beginning of an assignment's address, up to a platform's own part, and that part.
+    """Split an assignment's address: return the part before the platform's `pattern`, and the match.
 
-    Raises UsageError for another address, and for one on which others could read the token.
+    Raises UsageError if the pattern is not found, or others could read the token on the way.
     """
     url = urllib.parse.urlsplit(address.strip())
     found = pattern.search(f"{url.path}?{url.query}")
@@ -315,12 +314,12 @@ def parts_of(address: str, pattern: re.Pattern[str], example: str) -> tuple[str,
 
 
 def _is_rate_limit(code: int, body: bytes) -> bool:
-    # Canvas documents 429, and answered 403 with these words for years.
+    # Canvas documents 429, but answered 403 with these words for years.
     return code == 429 or (code == 403 and b"Rate Limit Exceeded" in body)
 
 
 def _message(value: Any) -> str:
-    """Return the first message in the JSON of a refusal, however deep it lies."""
+    """Return the first message in the JSON of a refusal, at any depth."""
     if isinstance(value, dict):
         for key in ("message", "error_description", "error", "errors", "error_report_id"):
             if isinstance(said := value.get(key), str):

@@ -1,9 +1,8 @@
-"""Compare what counts with what a platform has, and send only the differences, each of them once.
+"""Compare the points that count with those on a platform, and send each difference once.
 
 A `Platform` reads and writes one assignment of a learning platform. Points that a person changed there since
-the last push are left alone, and so are students whose total is open or held. Before a student's points and
-comment are sent, the memory says so; afterwards, that they were. If no answer comes, the platform is read again
-before anything is sent again.
+the last push stay, and students whose total is open or held are skipped. The memory records a change before it
+is sent and after it arrived. If no answer comes, the platform is read again before anything is sent again.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from grader.text import number, utc
 # Points are sent with two decimals.
 _SAME = 0.005
 _TAG = re.compile(r"<[^<>]*>")
-# A platform that gives no answer about so many students in a row is not asked about the others.
+# Give up after this many students in a row without an answer.
 _MOST_UNCLEAR = 3
 
 
 class There(msgspec.Struct, frozen=True, kw_only=True):
-    """What a platform has of a student of the assignment.
+    """A student's points and comments on the platform.
 
-    `cells` has the values to match by. `comments` are the texts, oldest first; None if they were not read yet.
-    With `is_hidden`, there may be one that the platform does not show. `stays` is the reason if nothing may be
-    sent.
+    `cells` has the values to match by. `comments` are texts, oldest first; None before they are read. With
+    `is_hidden`, the platform may have a comment that it does not show. `stays` is the reason why nothing may be
+    sent, if there is one.
     """
 
     user: str
@@ -55,9 +54,10 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mine(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts for a student here: points, and the comment, which begins in one of these ways.
+    """A student's points and comment here.
 
-    `why` says why nothing is sent: a total that is open or held.
+    Comments of ours start with one of `begins`, which tells them from a person's. `why` is the reason why
+    nothing is sent: the total is open or held.
     """
 
     student: str
@@ -69,7 +69,7 @@ class Mine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a platform gets for a student: `new_points`, a `new_comment`, or both."""
+    """A difference to send: `new_points`, a `new_comment`, or both."""
 
     there: There
     mine: Mine
@@ -80,9 +80,9 @@ class Change(msgspec.Struct, frozen=True):
 class Platform(Protocol):
     """One assignment of a learning platform.
 
-    `name` is the platform's, and `address` identifies the assignment. It is `worth` so many points there; None
-    if it takes any scale. With `one_comment`, a comment replaces the one before. With `reads_comments`, the
-    platform tells which comments it has. `notes` tell staff what to know before they send.
+    `name` is the platform's name, and `address` identifies the assignment. `worth` is the points that it is
+    worth there; None if it takes any scale. With `one_comment`, a new comment replaces the last one. With
+    `reads_comments`, comments can be read back. `notes` are for staff to read before they send.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Platform(Protocol):
     keys: Sequence[Key]
 
     def person(self, entry: Entry) -> Mapping[str, str]:
-        """Return the names and ids by which a student is matched."""
+        """Return the names and ids to match a student by."""
 
     def worded(self, entry: Entry, title: str) -> str:
         """Return the comment, from an entry as its student may read it."""
@@ -103,7 +103,7 @@ class Platform(Protocol):
         """Read all students of the assignment."""
 
     def student(self, there: There) -> There:
-        """Read one of them again, with the comments."""
+        """Read a student again, with the comments."""
 
     def points(self) -> Mapping[str, float | None]:
         """Read the points of all students."""
@@ -113,9 +113,9 @@ class Platform(Protocol):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent: the total scaled to `out_of`, and comments as far as students may read.
+    """Options of a push: points are scaled to `out_of`, and comments limited by `disclose`.
 
-    Without `absent`, nothing is sent about students who handed in nothing.
+    Without `absent`, students who handed in nothing are skipped.
     """
 
     title: str = ""
@@ -127,9 +127,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct):
-    """The changes, and how many of them are of students who handed in nothing.
+    """The changes to send; `absent` counts the changes for students who handed in nothing.
 
-    `left` has sentences about students to whom nothing is sent, `settled` what is known to be there already.
+    `left` has a sentence for each student who is left out. `settled` are changes that have already arrived,
+    by the platform's ids.
     """
 
     changes: list[Change] = []
@@ -145,21 +146,21 @@ class Sent(msgspec.Struct):
     failures: list[str] = []
 
 
-# --- what differs -----------------------------------------------------------------------------------
+# --- differences ------------------------------------------------------------------------------------
 
 
 def planned(
     entries: Iterable[Entry], platform: Platform, before: Mapping[str, Pushed], options: Options
 ) -> Plan:
-    """Compare the class with the platform; nothing is sent.
+    """Compare the class with the platform; `before` is the memory of earlier pushes. Nothing is sent.
 
-    Raises UsageError if the assignment is worth other points there and `out_of` does not say which.
+    Raises UsageError if the assignment is worth other points there and `out_of` is not given.
     """
     mine: list[Mine] = []
     worths: list[float] = []
 
     def collected() -> Iterator[Entry]:
-        # Read once: a server may take in another student between two readings.
+        # Read once: a server may add a student between two readings.
         for entry in entries:
             worths.append(entry.result.max_score)
             if entry.absent and not options.absent:
@@ -235,7 +236,7 @@ def _refuse_other_worth(platform: Platform, worth: float) -> None:
 def decided(
     mine: Mine, there: There, before: Pushed, platform: Platform, *, overwrite: bool = False
 ) -> Change | str:
-    """Return the change for a student, or a sentence on why none is made; empty if nothing differs."""
+    """Return the change for a student, or a sentence on why it is not made; empty if nothing differs."""
     if mine.why or there.stays:
         return mine.why or there.stays
     new_points = not _same(there.points, mine.points)
@@ -263,7 +264,7 @@ def decided(
 
 
 def _is_ours(points: float | None, before: Pushed) -> bool:
-    """Return whether the platform has the points of an earlier push, or of one that was killed."""
+    """Return whether the points on the platform are from a push, even one that was killed."""
     if points is None:
         return before.points is None
     return _same(points, before.points) or _same(points, before.sending_points)
@@ -274,9 +275,9 @@ def _same(one: float | None, other: float | None) -> bool:
 
 
 def _is_new(mine: Mine, there: There, before: Pushed, platform: Platform) -> bool:
-    """Return whether the newest comment of ours that the platform has is another one than that of today.
+    """Return whether our newest comment on the platform differs from the present one.
 
-    One that a person removed there is not sent again.
+    A comment that a person removed there is not sent again.
     """
     if not mine.comment:
         return False
@@ -293,7 +294,7 @@ def _is_new(mine: Mine, there: There, before: Pushed, platform: Platform) -> boo
 
 
 def _is_a_persons(mine: Mine, there: There, before: Pushed) -> bool:
-    """Return whether the platform's only comment is none of ours; those begin with the name of the work."""
+    """Return whether the platform has a person's comment; ours begin with the name of the work."""
     ours = {digest_of(mine.comment), before.comment, before.sending_comment}
     return any(
         (plain := _plain(text))
@@ -304,7 +305,7 @@ def _is_a_persons(mine: Mine, there: There, before: Pushed) -> bool:
 
 
 def digest_of(comment: str) -> str:
-    """Return the digest of a comment's words: platforms write the same ones with other tags and blanks."""
+    """Return the digest of a comment's words, without tags and spaces, which platforms change."""
     plain = _plain(comment)
     return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:32] if plain else ""
 
@@ -314,7 +315,7 @@ def _plain(comment: str) -> str:
 
 
 def _pushed(mine: Mine, before: Pushed) -> Pushed:
-    """Return what is known once the platform has all of this."""
+    """Return the record of a student whose points and comment have arrived."""
     comment = digest_of(mine.comment) or before.comment
     now = Pushed(student=mine.student, points=mine.points, comment=comment, time=before.time)
     return now if now == before else replace(now, time=utc())
@@ -326,15 +327,15 @@ def _pushed(mine: Mine, before: Pushed) -> Pushed:
 def send(
     plan: Plan, platform: Platform, memory: Memory, tell: Callable[[], None] = lambda: None
 ) -> Sent:
-    """Send every change, and then look whether the platform has the points; `tell` is called for each one.
+    """Send every change, calling `tell` after each, and then check the points on the platform.
 
-    Raises PushError if the platform is out of reach, or refuses everything. What was sent is known then.
+    Raises PushError if the platform is out of reach, or refuses everything; the memory has what was sent.
     """
     before = memory.all()
     sent, arrived, unclear = Sent(), dict[str, Change](), 0
     for user, pushed in plan.settled.items():
         memory.keep(user, pushed)
-    # The caller may have waited for a person's answer since the platform was read.
+    # The platform was read before a person was asked, which may be long ago.
     meanwhile = platform.points() if plan.changes else {}
     for change in plan.changes:
         user, own = change.there.user, change.mine
@@ -389,7 +390,7 @@ def send(
 
 
 def _deliver(change: Change, platform: Platform, sending: Pushed) -> None:
-    """Send a change; without an answer, look what arrived, and send the rest. Raises Refused or Unclear."""
+    """Send a change; without an answer, see what arrived and send the rest. Raises Refused or Unclear."""
     for pause in (*PAUSES_SECONDS, None):
         try:
             platform.send(change)

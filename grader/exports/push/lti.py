@@ -1,8 +1,8 @@
 """LTI Advantage: a column in the grade book of any LTI platform, and the names and roles of its course.
 
-Assignment and Grade Services 2.0 take scores and tell results; Names and Role Provisioning Services 2.0 tells
-who is a student. The addresses are from launches, which the platform signed. A score is points and comment in
-one request. A platform need not tell its comments, so points that arrived are the sign that a comment did.
+Assignment and Grade Services 2.0 take scores and return results; Names and Role Provisioning Services 2.0 lists
+the students. Launches, which the platform signed, gave the addresses. A score is points and comment in one
+request. A platform may not return comments, so we take a comment as arrived when the points have.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from grader.exports.texts import one_line, shortened
 from grader.gradebook import Gradebook
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.tool_key import ToolKey
-from grader.results import Entry
+from grader.results import Entry, StudentInfo
 from grader.student.server import PAUSES_SECONDS
+from grader.submissions.class_list import value_key
 from grader.text import clean
 
 T = TypeVar("T")
@@ -51,18 +52,18 @@ _OF_LINE_ITEMS = "application/vnd.ims.lis.v2.lineitemcontainer+json"
 _OF_RESULTS = "application/vnd.ims.lis.v2.resultcontainer+json"
 _OF_SCORE = "application/vnd.ims.lis.v1.score+json"
 _OF_MEMBERS = "application/vnd.ims.lti-nrps.v2.membershipcontainer+json"
-# A line item that we make is found again by this tag and the id of the work.
+# This tag and the id of the work identify a line item that we made.
 TAG = "lab-bench"
 _LONGER = "limit=100"
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-# A score that is sent is no submission: its time would be that of the request.
+# A score is not a submission: Canvas would give it the time of the request.
 _CANVAS_SUBMISSION = "https://canvas.instructure.com/lti/submission"
 # A class of thousands fits; a server reads this in its own process.
 _MOST_BYTES = 8 << 20
-# Platforms keep a comment in a column of text, of which the shortest has 64 KiB.
+# Platforms keep comments in text columns; the smallest holds 64 KiB.
 _LONGEST_COMMENT = 16_000
 _TOKEN_SECONDS = 3600.0
-# A token is replaced before it ends, so that no request meets the end.
+# Replace a token this long before it expires.
 _BEFORE_END_SECONDS = 60.0
 
 
@@ -91,18 +92,18 @@ class _Members(msgspec.Struct):
 
 
 def work_of(book: Gradebook, assignment: str = "") -> str:
-    """Return the id of the work of a gradebook, or of an assignment in it, in a column that we make."""
+    """Return the id that a column of ours has for the work of a gradebook, or for an assignment in it."""
     facts = book.facts
     return "/".join(filter(None, (facts.course.name, assignment or facts.assignment)))
 
 
 class Lti:
-    """The column of a link in a platform's grade book; one is found by the id of the work, or made.
+    """The column of a link in a platform's grade book; without one, find the column of `work` or make it.
 
-    `users` are students by the platform's ids, as launches told. `work` identifies the assignment in a column
-    that we make, with the `title`.
+    `users` maps the platform's ids to students, from launches. A column that we make has the id `work` and the
+    `title`.
 
-    Raises UsageError for a link to which no points can be sent, PushError if the platform refuses.
+    Raises UsageError if the link cannot take points, PushError if the platform refuses.
     """
 
     one_comment = True
@@ -141,12 +142,12 @@ class Lti:
 
     @staticmethod
     def address_of(link: Link, work: str) -> str:
-        """Return what tells the column of a link from others, also before it is made."""
+        """Return an id of the column of a link, which is the same before the column is made."""
         place = link.lineitem or f"{link.lineitems}#{work}"
         return f"{link.issuer} {link.client_id} {place}"
 
     def _refuse_missing(self) -> None:
-        """Raise UsageError for a link whose platform did not give what is needed."""
+        """Raise UsageError if the platform gave no address for grades, or too few permissions."""
         link = self._link
         if not (link.lineitem or link.lineitems):
             raise UsageError(
@@ -163,11 +164,11 @@ class Lti:
     def _about(self, item: _LineItem | None) -> str:
         where = _called(self._link)
         if item is None and not self._column:
-            return f"{where} in {self.name} has no column for this yet: one is made with the first score."
+            return (
+                f"{where} in {self.name} has no column for this yet: the first score creates one."
+            )
         label = clean(one_line(item.label or ""), 200) if item is not None else ""
-        return (
-            f"{label or where} in {self.name}. Students see points and comments as it is set there."
-        )
+        return f"{label or where} in {self.name}, whose settings decide when students see points and comments."
 
     # --- the column -----------------------------------------------------------------------------
 
@@ -176,14 +177,14 @@ class Lti:
         return bool({LINE_ITEM, _LINE_ITEM_READ} & {*self._link.scopes})
 
     def _read_item(self) -> _LineItem | None:
-        """Read the column of the link; None if the platform does not allow that."""
+        """Read the column of the link; None if the platform does not permit it."""
         if not self._may_read_items:
             return None
         answer = self._services.read(self._column, _OF_LINE_ITEM)
         return read_as(answer, _LineItem, "a line item")
 
     def _found(self) -> _LineItem | None:
-        """Find the column that we made before, or that Deep Linking made."""
+        """Find the column that we or Deep Linking made earlier."""
         if not self._may_read_items:
             raise UsageError(
                 f"{self.name} gave no column for {_called(self._link)}, and does not allow this tool to list "
@@ -217,7 +218,7 @@ class Lti:
         return None
 
     def _made(self) -> None:
-        """Make the column; without an answer, look first whether it was made."""
+        """Make the column; if no answer comes, check whether it was made before trying again."""
         item = {
             "scoreMaximum": self.worth,
             "label": self._title or self._work,
@@ -239,30 +240,33 @@ class Lti:
                 return
         raise AssertionError("the last try returns or raises")
 
-    # --- what the comparison asks ---------------------------------------------------------------
+    # --- the protocol `Platform` ----------------------------------------------------------------
 
     def person(self, entry: Entry) -> Mapping[str, str]:
-        """Return the names and ids by which a student is matched."""
-        person = person_of(entry.student)
-        return {**person, "column": _folded(entry.student.cell(self._platform.column))}
+        """Return the names and ids to match a student by."""
+        student = entry.student
+        return {
+            **person_of(student),
+            "column": value_key(student.cell(self._platform.column)),
+            "email": value_key(student.email),
+        }
 
     def worded(self, entry: Entry, title: str) -> str:
-        """Return the comment as plain text, as the service wants it."""
+        """Return the comment as plain text, which the service requires."""
         return shortened(plain_feedback(entry, title).rstrip("\n"), _LONGEST_COMMENT)
 
     def students(self) -> list[There]:
         """Read the students of the platform's course, and their results.
 
-        Without names and roles, they are those who launched.
+        If the platform lists no names and roles, return the students who launched.
         """
         results = self._results()
         if not self._link.memberships:
             return [self._there(user, {}, results) for user in self._users]
         found: dict[str, There] = {}
-        for member in self._members():
+        for member in _students(self._services, self._link):
             user = _text(member, "user_id")
-            if user and _is_student(member):
-                found[user] = self._there(user, member, results)
+            found[user] = self._there(user, member, results)
         return list(found.values())
 
     def student(self, there: There) -> There:
@@ -284,7 +288,7 @@ class Lti:
             "userId": change.there.user,
             "scoreGiven": round(mine.points, 2),
             "scoreMaximum": self.worth,
-            # With parts of a second: a platform refuses a score that is not newer than the last one.
+            # In milliseconds: a platform refuses a score that is not newer than the last one.
             "timestamp": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
             "activityProgress": "Initialized" if mine.absent else "Completed",
             "gradingProgress": "FullyGraded",
@@ -297,7 +301,7 @@ class Lti:
         self._services.ask("POST", _below(self._column, "scores"), body, answers=False)
 
     def _results(self, user: str = "") -> dict[str, tuple[float | None, tuple[str, ...]]]:
-        """Read points and comment of all users who have a result, or of one."""
+        """Read the points and comment of each user with a result, or of one user."""
         if not self._column:
             return {}
         address = _below(self._column, "results")
@@ -314,18 +318,13 @@ class Lti:
         }
 
     def _points_of(self, result: _Result) -> float | None:
-        """Return the points of a result, on the scale of the column."""
+        """Return the points of a result, scaled to the column."""
         points, out_of = result.result_score, result.result_maximum
         if points is None:
-            # Some platforms leave out a 0.
+            # Some platforms omit a 0.
             sent = self._sent.get(str(result.user_id))
             return 0.0 if sent is not None and sent.mine.points == 0 else None
         return points * self.worth / out_of if out_of and self.worth else points
-
-    def _members(self) -> Iterator[dict[str, Any]]:
-        what = "a list of members"
-        for page in self._services.listed(self._link.memberships, _Members, _OF_MEMBERS, what):
-            yield from page.members
 
     def _there(
         self,
@@ -334,21 +333,42 @@ class Lti:
         results: Mapping[str, tuple[float | None, tuple[str, ...]]],
     ) -> There:
         points, comments = results.get(user, (None, ()))
-        name = _text(member, "name") or " ".join(
-            filter(None, (_text(member, "given_name"), _text(member, "family_name")))
-        )
+        name = _name(member)
         cells = {
             "student": self._users.get(user, ""),
-            "claim": _folded(_text(member, self._platform.claim)),
-            "email": _folded(_text(member, "email")),
+            "claim": value_key(_text(member, self._platform.claim)),
+            "email": value_key(_text(member, "email")),
             "name": name_key(name),
         }
         shown = name or self._users.get(user, "")
         return There(user=user, name=shown, cells=cells, points=points, comments=comments)
 
 
+def class_list(
+    platform: Platform, link: Link, key: ToolKey, id_claim: str = "email"
+) -> tuple[list[StudentInfo], list[str]]:
+    """Return the students of a link's course, by Names and Roles, and the names of those without an id.
+
+    A student's id is the member's `id_claim`. By the platform's claim and column, launches find the student.
+
+    Raises PushError if the platform refuses.
+    """
+    services = _Services(clean(one_line(platform.title), 100), platform, link, key)
+    found: dict[str, StudentInfo] = {}
+    without: list[str] = []
+    for member in _students(services, link):
+        email, claim = _text(member, "email").strip(), _text(member, platform.claim).strip()
+        id_ = _text(member, id_claim).strip()
+        if not id_ or id_ in found:
+            without.append(_name(member) or email or _text(member, "user_id"))
+            continue
+        ids = {platform.column: claim} if platform.column not in ("id", "name", "email") else {}
+        found[id_] = StudentInfo(id=id_, name=_name(member), email=email, ids=ids)
+    return [found[id_] for id_ in sorted(found)], without
+
+
 class _Services:
-    """Requests to a platform's services, with an access token that is asked for when it is needed."""
+    """Requests to a platform's services; gets an access token when one is needed."""
 
     def __init__(self, name: str, platform: Platform, link: Link, key: ToolKey) -> None:
         self._name, self._platform, self._key = name, platform, key
@@ -360,7 +380,7 @@ class _Services:
         self._token, self._ends_at = "", 0.0
 
     def read(self, url: str, accept: str) -> Any:
-        """Return the JSON at an address; temporary failures are retried."""
+        """Return the JSON at an address; retry after temporary failures."""
         return self._with_token(url, lambda client: client.read(url, accept=accept).value)
 
     def listed(self, url: str, kind: type[T], accept: str, what: str) -> list[T]:
@@ -379,7 +399,7 @@ class _Services:
         )
 
     def _with_token(self, url: str, asked: Any) -> Any:
-        """Ask with the token that there is; one that ended early is replaced, once."""
+        """Ask with the present token; if it expired early, get another and ask once more."""
         try:
             return asked(self._client(url))
         except TokenRefused:
@@ -387,7 +407,7 @@ class _Services:
             return asked(self._client(url))
 
     def _client(self, url: str) -> Client:
-        """Return a client for an address, which is on a host that a launch named."""
+        """Return a client for an address; raise PushError if no launch named its host."""
         origin = _origin(url)
         if origin not in self._origins:
             raise PushError(
@@ -399,7 +419,7 @@ class _Services:
         return Client(self._name, origin, self._token, headers, most_bytes=_MOST_BYTES)
 
     def _sign_in(self) -> None:
-        """Ask for an access token; each try has an assertion of its own, since one holds only once."""
+        """Get an access token; each try needs a new assertion, since one is valid only once."""
         platform = self._platform
         for pause in (*PAUSES_SECONDS, None):
             assertion = self._key.signed(
@@ -433,7 +453,7 @@ class _Services:
         token = read_as(answer.value, _Token, "an access token")
         is_plain = token.access_token.isascii() and token.access_token.isprintable()
         if not token.access_token or not is_plain:
-            raise PushError(f"{self._name} gives an access token that is none.")
+            raise PushError(f"{self._name} sent an invalid access token.")
         self._token = token.access_token
         self._ends_at = time.monotonic() + token.expires_in - _BEFORE_END_SECONDS
 
@@ -442,13 +462,13 @@ class _Services:
 
 
 def _called(link: Link) -> str:
-    """Return the name of a link for people."""
+    """Return a name of a link to show."""
     title = link.resource_title or link.context_title or link.resource or link.context
     return clean(one_line(title), 200) or "the link"
 
 
 def _below(column: str, name: str) -> str:
-    """Return the address of a column's results or scores: its path goes on, before its query."""
+    """Return the address of a column's results or scores: add `name` to the path, before the query."""
     parts = urllib.parse.urlsplit(column)
     return urllib.parse.urlunsplit(parts._replace(path=f"{parts.path}/{name}"))
 
@@ -461,6 +481,21 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+def _students(services: _Services, link: Link) -> Iterator[dict[str, Any]]:
+    """Yield the active learners of a link's course, each with its claims."""
+    what = "a list of members"
+    for page in services.listed(link.memberships, _Members, _OF_MEMBERS, what):
+        for member in page.members:
+            if _text(member, "user_id") and _is_student(member):
+                yield member
+
+
+def _name(member: Mapping[str, Any]) -> str:
+    """Return a member's name for people; empty if the platform does not tell it."""
+    parts = (_text(member, "given_name"), _text(member, "family_name"))
+    return _text(member, "name") or " ".join(filter(None, parts))
+
+
 def _text(member: Mapping[str, Any], name: str) -> str:
     """Return a claim of a member as text; empty if there is none."""
     value = member.get(name)
@@ -468,7 +503,7 @@ def _text(member: Mapping[str, Any], name: str) -> str:
 
 
 def _is_student(member: Mapping[str, Any]) -> bool:
-    """Return whether a member is an active learner, and no test user."""
+    """Return whether a member is an active learner and not a test user."""
     given = member.get("roles")
     roles = [role for role in given if isinstance(role, str)] if isinstance(given, list) else []
     if member.get("status", "Active") not in ("Active", None):
@@ -479,7 +514,3 @@ def _is_student(member: Mapping[str, Any]) -> bool:
         role == "Learner" or role.endswith("membership#Learner") or "membership/Learner#" in role
         for role in roles
     )
-
-
-def _folded(text: str) -> str:
-    return text.strip().casefold()

@@ -1,7 +1,7 @@
-"""Moodle's web services: one assignment, whose grades and comments are read and written.
+"""Moodle's web services: read and write the grades and comments of one assignment.
 
-A student has one comment, which a new one replaces, and saving a grade saves the comment, too. A grade that is
-locked in the grade book is ignored without an error.
+A student has one comment: a new one replaces it, and saving a grade saves the comment, too. Moodle ignores a
+grade for a locked item without an error.
 """
 
 from __future__ import annotations
@@ -137,8 +137,7 @@ class _Status(msgspec.Struct):
 class Moodle:
     """An assignment in Moodle, by its address in a browser; the token is in MOODLE_TOKEN.
 
-    Raises UsageError for an address or an assignment to which no points can be sent, PushError if Moodle
-    refuses.
+    Raises UsageError if the address is wrong or the assignment takes no points, PushError if Moodle refuses.
     """
 
     name = "Moodle"
@@ -166,7 +165,7 @@ class Moodle:
         )
         self._has_workflow = bool(assignment.markingworkflow)
         self._states: dict[str, str] = {}
-        # Those for whom a teacher saved something.
+        # The students for whom a teacher has saved something.
         self._graded: set[str] = set()
         seen = (
             "Students see points and comments once their state of the marking workflow is 'released'."
@@ -180,7 +179,7 @@ class Moodle:
             )
         if assignment.gradepenalty:
             self.notes.append(
-                "Moodle takes off points for lateness by its own rules: points that are sent already have the "
+                "Moodle takes off points for lateness by its own rules, but the points sent include the "
                 "penalty of policy.toml."
             )
 
@@ -243,9 +242,9 @@ class Moodle:
             # Read with the others a moment ago.
             points = there.points
         else:
-            # Moodle shows no feedback before the marking workflow releases it.
+            # Moodle hides feedback until the marking workflow releases it.
             points = self.points().get(there.user)
-        # Only a comment that is saved can be lost.
+        # Only a saved comment can be lost.
         is_released = (
             not self._takes_comments
             or not self._has_workflow
@@ -255,7 +254,7 @@ class Moodle:
         return msgspec.structs.replace(there, points=points, comments=texts, is_hidden=is_hidden)
 
     def points(self) -> Mapping[str, float | None]:
-        """Read the points of all students, of the newest attempt of each."""
+        """Read the points of each student's newest attempt."""
         grades = [g for found in self._of_assignment("mod_assign_get_grades") for g in found.grades]
         grades.sort(key=lambda grade: grade.attemptnumber)
         self._graded |= {str(grade.userid) for grade in grades}
@@ -273,7 +272,7 @@ class Moodle:
         }
         if self._takes_comments:
             editor = "plugindata][assignfeedbackcomments_editor"
-            # Saving without a comment of ours would erase the one that is there.
+            # Saving without a comment would erase the one there.
             comment = change.mine.comment or "".join(map(_as_written, change.there.comments or ()))
             grade |= {f"{editor}][text": comment, f"{editor}][format": _HTML}
         fields = [("assignmentid", self._id), ("applytoall", "0")]
@@ -295,7 +294,7 @@ class Moodle:
             for place, (name, value) in enumerate(options.items()):
                 fields += [(f"options[{place}][name]", name), (f"options[{place}][value]", value)]
             page = self._read("core_enrol_get_enrolled_users", list[_User], fields)
-            # A page may be short, since Moodle leaves out whom the token's owner may not see.
+            # A short page may not be the last: Moodle omits users whom the token's owner may not see.
             if known.issuperset(user.id for user in page):
                 return
             known |= {user.id for user in page}
@@ -323,7 +322,7 @@ class Moodle:
             raise PushError(f"{function}: {error}") from error
 
     def _checked(self, answer: Any) -> Any:
-        """Return the value of an answer; raises Refused or PushError for an exception of Moodle's."""
+        """Return the value of an answer; raises Refused or PushError if it is an exception of Moodle's."""
         value = answer.value
         if not isinstance(value, dict) or "exception" not in value:
             return value
@@ -336,6 +335,6 @@ class Moodle:
 
 
 def _as_written(comment: str) -> str:
-    """Return a comment without the element that Moodle puts around it to show it."""
+    """Return a comment without the element in which Moodle wraps it."""
     found = _SHOWN.fullmatch(comment)
     return found[1] if found else comment

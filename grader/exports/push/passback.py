@@ -1,12 +1,13 @@
-"""Pass-back of a server: what counts is compared with a link's column, and what differs is sent.
+"""Pass-back of a server: compare the points that count with a link's column, and send the differences.
 
-A round reads the platform, compares, and sends; a dry one only compares. Whatever goes wrong is in the round,
-for staff. Nothing is sent about students who handed in nothing: `grade push` does that, once it is to count.
+A round reads the platform, compares, and sends; a dry round only compares. Failures are kept in the round, for
+staff. Rounds send nothing about students who handed in nothing: only `grade push` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -19,16 +20,16 @@ from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
 from grader.gradebook.tables import FILE, explained
 from grader.gradebook.tool_key import made_key
-from grader.results import Entry
+from grader.results import Entry, Status
 from grader.text import number, utc
 
 
 class Stopped(Exception):
-    """Pass-back was turned off, or the server ends: nothing more is sent now."""
+    """Pass-back was turned off, or the server is ending."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A student whose points or comment differ; `there` are the platform's points, empty without any."""
+    """A student whose points or comment differ; `there` has the platform's points, empty if it has none."""
 
     student: str
     there: str
@@ -37,10 +38,10 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, kw_only=True):
-    """What a comparison found, and what became of it.
+    """The result of a comparison, and of sending the differences.
 
-    `left` has sentences about students to whom nothing is sent, `failures` about those of whom something was
-    refused. `error` is the reason if the round could not be ended.
+    `left` has a sentence for each student who is left out, `failures` one for each refused change. `error` is
+    the reason if the round broke off.
     """
 
     made_at: str
@@ -54,17 +55,17 @@ class Round(msgspec.Struct, kw_only=True):
 
     @property
     def is_well(self) -> bool:
-        """Whether everything that was to be sent has arrived."""
+        """Whether every change arrived."""
         return not (self.error or self.failures)
 
 
 def compared(folder: Path, platform: Platform, link: Link) -> Round:
-    """Compare what counts with the column of a link, and send nothing; never raises for the platform."""
+    """Compare a link's column without sending anything; failures of the platform are in the round."""
     made = Round(made_at=utc(), is_dry=True)
     try:
-        with explained(folder / FILE), Gradebook.open_beside_writer(folder) as book:
+        with explained(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
-            _planned(book, column, _known(book, column), made)
+            _planned(book, column, _known(book, column), made, part=bool(link.assignment))
     except GraderError as error:
         made.error = str(error)
     return made
@@ -73,9 +74,10 @@ def compared(folder: Path, platform: Platform, link: Link) -> Round:
 def passed_back(
     folder: Path, platform: Platform, link: Link, go_on: Callable[[], bool] = lambda: True
 ) -> Round:
-    """Send what differs; `go_on` is asked before each student, and False ends the round.
+    """Send the differences to a link's column; failures of the platform are in the round.
 
-    What was sent is known on the disk, so that this may be killed. Never raises for the platform.
+    The round ends early if `go_on`, called before each student, returns False. The process may be killed at any
+    time: each change is recorded on the disk.
     """
     made = Round(made_at=utc(), is_dry=False)
 
@@ -85,10 +87,10 @@ def passed_back(
             raise Stopped
 
     try:
-        with explained(folder / FILE), Gradebook.open_beside_writer(folder) as book:
+        with explained(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
             with pushing_beside_writer(folder, column.address) as memory:
-                plan = _planned(book, column, memory.all(), made)
+                plan = _planned(book, column, memory.all(), made, part=bool(link.assignment))
                 if go_on():
                     sent = send(plan, column, memory, told)
                     made.arrived, made.failures = sent.arrived, sent.failures
@@ -100,8 +102,8 @@ def passed_back(
 
 
 def known(book: Gradebook, link: Link) -> list[Pushed]:
-    """Return what was sent to a link's column, by student."""
-    address = Lti.address_of(link, work_of(book))
+    """Return what was sent to a link's column, sorted by student."""
+    address = Lti.address_of(link, work_of(book, link.assignment))
     found = Memory(book.tables, address).all().values()
     return sorted(found, key=lambda each: each.student)
 
@@ -112,12 +114,27 @@ def _known(book: Gradebook, column: Lti) -> dict[str, Pushed]:
 
 def _column(book: Gradebook, platform: Platform, link: Link) -> Lti:
     users = platforms.users(book, platform.issuer, platform.client_id)
-    return Lti(platform, link, made_key(book.folder), users, work_of(book), book.work_title)
+    work = work_of(book, link.assignment)
+    return Lti(platform, link, made_key(book.folder), users, work, book.work_title)
 
 
-def _planned(book: Gradebook, column: Lti, before: dict[str, Pushed], made: Round) -> Plan:
-    """Compare, and write what is found into the round."""
-    # A column of another worth gets the points on its own scale.
+def _book_of(folder: Path, link: Link) -> AbstractContextManager[Gradebook]:
+    """Open the gradebook with the exercises that a link opens."""
+    return Gradebook.open_beside_writer(folder, link.assignment)
+
+
+def _is_untouched(entry: Entry) -> bool:
+    """Whether a student handed in nothing of these exercises, and nobody gave points for them."""
+    exercises = entry.result.exercises
+    return all(e.status is Status.NOT_ATTEMPTED and not e.score for e in exercises)
+
+
+def _planned(
+    book: Gradebook, column: Lti, before: dict[str, Pushed], made: Round, *, part: bool
+) -> Plan:
+    """Compare, and put the differences into the round."""
+    sent = {each.student for each in before.values()}
+    # Points are scaled to the column.
     options = Options(title=book.work_title, out_of=column.worth, absent=False)
     course = 0.0
 
@@ -125,7 +142,9 @@ def _planned(book: Gradebook, column: Lti, before: dict[str, Pushed], made: Roun
         nonlocal course
         for entry in book.entries():
             course = max(course, entry.result.max_score)
-            yield entry
+            # Who handed in other assignments is not absent, and still has nothing here.
+            if entry.student.id in sent or not (part and _is_untouched(entry)):
+                yield entry
 
     plan = planned(entries(), column, before, options)
     made.notes = list(column.notes)

@@ -39,7 +39,7 @@ _SYMBOLS = {"good": "✓", "part": "◐", "bad": "✗", "quiet": "○", "look": 
 class Renderer:
     """Renders the templates of this package, with times in the `timezone` of the class.
 
-    Templates in the caller's `own` folder replace those of the report with the same name.
+    Templates in the caller's `own` folder replace the report's templates of the same name.
     """
 
     def __init__(self, own: Path | None = None) -> None:
@@ -122,7 +122,7 @@ def code_lines(source: bytes | str) -> list[str]:
 
 
 def missed(exercise: ExerciseResult) -> dict[tuple[str, str], float]:
-    """Return, by suite and test name, the points not earned; their sum is what the exercise lacks."""
+    """Return the points not earned, by suite and test name; they add up to the exercise's loss."""
     return {
         (test.visibility.value, test.name): share.missed
         for test, share in zip(exercise.tests, shares(exercise), strict=True)

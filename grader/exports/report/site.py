@@ -67,7 +67,7 @@ def write_report(
         disclose: how much students read of hidden tests; by default as the course says.
 
     Raises:
-        SubmissionError: the folder holds something else, which stays as it is.
+        SubmissionError: the folder contains something else.
         GraderError: the folder cannot be written.
     """
     refuse_foreign(folder, _FIRST_LINE, "a report", _DRAFT)

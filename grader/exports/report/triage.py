@@ -192,7 +192,7 @@ def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
 
 
 def weak_tests(exercises: Iterable[ExerciseView]) -> list[WeakTest]:
-    """Return the tests that do not discriminate, those that contradict all other points first."""
+    """Return the tests that do not discriminate; tests that contradict all other points come first."""
     weak_ones = []
     for view in exercises:
         for test in view.tests:

@@ -1,7 +1,7 @@
 """Comparison of the files of one exercise: the pairs with most in common, their similarity, and the lines.
 
-Shared code weighs more if fewer files have it, and code of the stub weighs nothing. For each file, an index
-from runs to files finds the files that share the most with it. Only these are compared token by token.
+Shared code weighs more if fewer files have it, and code of the stub weighs nothing. An index from runs to files
+finds the files that share the most with a given one, and only these are compared token by token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# About four lines; with less code of their own, two files could be alike by chance.
+# About four lines; shorter code could be alike by chance.
 LEAST_TOKENS = 40
 # Each file is compared with this many others, which share the most with it.
 CANDIDATES = 20
@@ -64,7 +64,7 @@ class Comparison:
         self.is_short = np.array([count < LEAST_TOKENS for count in tokens], bool)
 
     def nearest(self, first: int = 0) -> Iterator[tuple[int, int, float]]:
-        """Yield the pairs of file numbers that share the most, the smaller number first, and their similarity.
+        """Yield the pairs of files that share the most, as two ascending numbers and their similarity.
 
         With `first`, each pair has one of the first `first` files and one of the others.
         """
@@ -91,13 +91,13 @@ class Comparison:
             yield first, second, self.similarity(first, second)
 
     def similarity(self, left: int, right: int) -> float:
-        """Return the weighted share, 0 to 1, of the smaller file's own code that the other has, too."""
+        """Return the weighted share (0 to 1) of the smaller file's own code that the other has, too."""
         smaller, larger = sorted((left, right), key=lambda n: self._totals[n])
         shared = self._weight(smaller, self._in_common(smaller, larger))
         return round(min(float(shared / self._totals[smaller]), 1.0), 4)
 
     def shared_lines(self, number: int, other: int) -> Lines:
-        """Return the lines of a file that the other has, too, without code of the stub or of most files."""
+        """Return the lines of a file that the other has, too, without code of the stub or most files."""
         shared = self._in_common(number, other)
         usual = self._counts[self._runs[number]] > max(len(self.files) / 2, 2)
         return self.files[number].fingerprint.spans(shared & ~usual)
@@ -113,7 +113,7 @@ class Comparison:
         return in_common
 
     def _weight(self, number: int, chosen: NDArray[np.bool_] | None = None) -> float:
-        """Return the weight of a file's tokens, each weighed by the rarest chosen run that contains it."""
+        """Return the weight of a file's tokens; the rarest chosen run with a token decides its weight."""
         import numpy as np
 
         runs = self._runs[number]
@@ -128,7 +128,7 @@ class Comparison:
 
 
 def _numbers(runs: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return the place of each run in these sorted values, -1 if it is not there."""
+    """Return the place of each run in these sorted values; -1 if it is missing."""
     import numpy as np
 
     if not len(values):

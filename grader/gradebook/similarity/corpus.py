@@ -85,7 +85,7 @@ def _files(
 
 
 def _exercise_of(path: Path, exercises: Collection[str]) -> str | None:
-    """Return the exercise in a file's name, or the one that its folder is named after, else None."""
+    """Return the exercise in the name of a file or its folder; None if neither has one."""
     match = _NAME.fullmatch(path.name)
     if match is None:
         return None
@@ -115,8 +115,8 @@ def find_in_corpus(
 ) -> tuple[list[CorpusMatch], list[CorpusSurvey]]:
     """Find the most alike file of the corpus for each student and exercise, if it is unusually alike.
 
-    The usual similarity is learned from pairs of a file of the class and one of the corpus, unless a
-    `threshold` (0 to 1) is given. Students' own earlier work is not compared.
+    Unless a `threshold` (0 to 1) is given, the usual similarity is learned from pairs of a file of the class
+    and one of the corpus. Students' own earlier work is not compared.
     """
     of_class: dict[str, list[tuple[str, bytes]]] = {exercise: [] for exercise in stubs}
     for exercise, student, source in answers(entries, sources, stubs):
@@ -176,7 +176,7 @@ def _compared(
 
 
 def _learned(comparison: Comparison, count: int) -> float | None:
-    """Return the similarity from which the first files and the others are unusually alike, None for too few."""
+    """Return the least unusual similarity between own and other files; None for too few files."""
     numbers = [n for n in range(len(comparison.files)) if not comparison.is_short[n]]
     own, others = [n for n in numbers if n < count], [n for n in numbers if n >= count]
     pairs = len(own) * len(others)

@@ -1,14 +1,14 @@
 """Thresholds for `survey`, learned from the similarities in each exercise, and over all exercises.
 
-Most pairs of a class are independent work, even if some students copied. The bulk of similarities, from the
-median to the last tenth, shows their spread. From it follows the highest similarity to expect among as many
-independent pairs; there the bulk ends. Similarities are shares, whose spread shrinks towards 0 and 1. Their
-arcsine root has an even spread and is nearly normal.
+Most pairs of a class worked independently, even if some students copied. The bulk of similarities, from the
+median to the last tenth, shows their spread, and from that follows the highest similarity to expect among as
+many independent pairs. There the bulk ends. Similarities are shares, whose spread shrinks towards 0 and 1, so
+their arcsine root is used, which has an even spread and is nearly normal.
 
-A pair that is moderately alike in several exercises may be reported even if it is below the end in each. An
+A pair that is moderately alike in several exercises may be reported although it is below the end in each. An
 exercise counts if the pair is among the `USUAL_SHARE` of most alike pairs; the higher its rank, the more. These
-counts are summed for each pair, and the largest sum of each student is taken. A Gumbel distribution, the limit
-of maxima, is fitted to the lower half of these sums. People who always write alike are part of this bulk.
+counts are added up for each pair, and each student's largest sum is taken. A Gumbel distribution, the limit of
+maxima, is fitted to the lower half of these sums. People who always write alike are part of this bulk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 # With fewer files, no distribution can be learned.
 LEAST_FILES = 10
-# If no student copied, this many pairs of a class are beyond the end of its bulk by chance, on average.
+# If no student copied, on average this many pairs of a class exceed the end of its bulk by chance.
 ALARMS = 0.05
 # Below this, two files are never reported, however little others have in common.
 LEAST_SIMILARITY = 0.4
@@ -65,7 +65,7 @@ def learned_bulk(similarities: Sequence[float], pairs: int) -> Bulk:
 def joint_evidence(
     similarities: Mapping[str, Mapping[Pair, float]], files: Mapping[str, int]
 ) -> dict[Pair, dict[str, float]]:
-    """Return the evidence for each pair that is unusually alike in an exercise, by such exercises.
+    """Map each pair that is unusually alike in some exercises to its evidence, by exercise.
 
     Args:
         similarities: by exercise, the similarities of the nearest pairs.
@@ -88,7 +88,7 @@ def joint_evidence(
 
 
 def learned_sum(evidence: Mapping[Pair, Mapping[str, float]], students: Iterable[str]) -> float:
-    """Return the sum of evidence that no pair of such a class reaches by chance, infinite for a small class."""
+    """Return the evidence that no pair of such a class reaches by chance; infinite for a small class."""
     largest = dict.fromkeys(students, 0.0)
     if len(largest) < LEAST_FILES:
         return math.inf

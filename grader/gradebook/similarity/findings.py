@@ -29,13 +29,13 @@ class Basis(Enum):
     LEARNED = "learned"  # from the similarities in this class
     FIXED = "fixed"  # too few files to learn from
     GIVEN = "given"  # by --threshold
-    NONE = "none"  # equal parts are ordinary in this exercise: only files with all in common count
+    NONE = "none"  # equal parts are ordinary in this exercise, so only equal files count
 
 
 class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
     """Two students whose files of an exercise are alike, for an unknown reason.
 
-    similarity: the share, 0 to 1, of the smaller file's own code that the other has; rare code weighs more.
+    similarity: the share (0 to 1) of the smaller file's own code that the other has; rare code weighs more.
     left_lines, right_lines: first and last lines of shared parts, counted from 1.
     alone: whether the similarity reaches the exercise's threshold; else only several exercises together do.
     left_digest, right_digest: the digests of the compared files.
@@ -55,11 +55,10 @@ class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
 class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """The comparison of an exercise.
 
-    files, short: the number of attempted files, and of those with too little code of their own to compare.
+    files: the number of attempted files; short: those with too little code of their own to compare.
     alike: the number of pairs that reach the threshold; the most alike of them are kept.
     at_other_thresholds: the number of pairs that a given `--threshold` would report.
-    median, bulk_end: the median of all pairs' similarities, and the end of the ordinary ones; None if nothing
-    was learned.
+    median, bulk_end: the median similarity of all pairs, and the end of the ordinary ones; None if not learned.
     """
 
     exercise: str
@@ -74,7 +73,7 @@ class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlikeCircle(msgspec.Struct, frozen=True, kw_only=True):
-    """Students who are all alike in an exercise, with the lowest and highest similarity of their pairs."""
+    """Students who are all alike in an exercise, and the lowest and highest similarity of their pairs."""
 
     students: tuple[str, ...]
     lowest: float
@@ -103,7 +102,7 @@ class AlikeGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CorpusMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A student's file that is alike with one of a corpus, which is named only by its digest (SHA-256)."""
+    """A student's file that is like one of a corpus, which is named only by its digest (SHA-256)."""
 
     exercise: str
     student: str
@@ -115,7 +114,7 @@ class CorpusMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CorpusSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """The number of compared files in a corpus, and the threshold, which may be `learned`."""
+    """The number of compared files of a corpus, and the threshold; `learned` from the class or fixed."""
 
     exercise: str
     files: int
@@ -126,7 +125,7 @@ class CorpusSurvey(msgspec.Struct, frozen=True, kw_only=True):
 class Similarity(msgspec.Struct, frozen=True, kw_only=True):
     """The alike pairs of a class, by exercise, the most alike first, and as groups, the strongest first.
 
-    `threshold` is the given one, None if each exercise has its own. `corpus` has at most one match for each
+    `threshold` is the given one; None if each exercise has its own. `corpus` has at most one match for each
     student and exercise.
     """
 
@@ -169,7 +168,7 @@ def write_similar(results: Path, similarity: Similarity) -> Path:
 
 
 def read_similar(results: Path) -> Similarity | None:
-    """Return the findings that `grade similar` wrote into a RESULTS folder, None if it did not run yet."""
+    """Return the findings that `grade similar` wrote into a RESULTS folder; None if it has not run."""
     path = results / FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Similarity)
@@ -197,8 +196,8 @@ def write_files(
 ) -> int:
     """Write the counted attempts of a class into a new folder, and return the number of files.
 
-    Each exercise has `submissions/<student>/<exercise>.py`, where JPlag looks for submissions; the stub in
-    `stub/`, its base code; and `info.csv`, the table from which Dolos reads paths and names.
+    Each exercise has `submissions/<student>/<exercise>.py`, where JPlag looks for submissions, the stub in
+    `stub/` as its base code, and the table `info.csv` with paths and names for Dolos.
 
     Raises GraderError if the folder is not empty or cannot be written.
     """

@@ -56,7 +56,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def names_in(tree: ast.AST) -> frozenset[str]:
-    """Return the names of functions, classes and attributes in a tree; a stub's are not the students' own."""
+    """Return the names of functions, classes and attributes in a tree, such as a stub's."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
@@ -102,7 +102,7 @@ class _Writer:
 
     def body(self, body: list[ast.stmt]) -> Iterator[Token]:
         for statement in body:
-            # A statement that is nested deeper than any solution is left out; its neighbors are not.
+            # Skip a statement that is nested deeper than any solution, but not its neighbors.
             with contextlib.suppress(RecursionError):
                 yield from list(self._statement(statement))
 

@@ -200,7 +200,7 @@ def _bulk(comparison: Comparison, numbers: list[int]) -> Bulk | None:
 
 
 def _equal(similarities: Mapping[Pair, float], files: int) -> set[Pair]:
-    """Return the pairs of equal files, except those that a third of the class has, which are ordinary."""
+    """Return the pairs of equal files, except files that a third of the class has, which are ordinary."""
     equal = {pair for pair, similarity in similarities.items() if similarity >= 1}
     group_of: dict[str, set[str]] = {}
     for left, right in equal:
@@ -210,7 +210,7 @@ def _equal(similarities: Mapping[Pair, float], files: int) -> set[Pair]:
 
 
 def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
-    """Map each pair that several exercises together report to these exercises."""
+    """Map each pair that only several exercises together report to these exercises."""
     learned = [e for e in exercises if e.basis in (Basis.LEARNED, Basis.NONE)]
     evidence = joint_evidence(
         {e.id: e.similarities for e in learned}, {e.id: len(e.compared) for e in learned}
@@ -226,7 +226,7 @@ def _told_together(exercises: list[_Exercise]) -> dict[Pair, set[str]]:
 def _groups(
     reported: Mapping[Pair, Mapping[str, float]], exercises: Mapping[str, _Exercise]
 ) -> list[AlikeGroup]:
-    """Return the groups; first come groups that are alike in most exercises, and most alike in them."""
+    """Return the groups; those alike in most exercises, and most alike there, come first."""
     groups: list[tuple[float, AlikeGroup]] = []
     for students in grouped({pair: sum(shares.values()) for pair, shares in reported.items()}):
         members = set(students)
@@ -256,7 +256,7 @@ def _groups(
 
 
 def circles(similarities: Mapping[Pair, float]) -> list[AlikeCircle]:
-    """Return circles in which every student is alike with every other; each pair is in one.
+    """Return circles in which all students are alike; each pair is in one.
 
     Each circle begins with the most alike pair that is in no circle yet.
     """
@@ -285,7 +285,7 @@ def circles(similarities: Mapping[Pair, float]) -> list[AlikeCircle]:
 
 # --- pairs gathered into groups: five students who share one file are one group, not ten pairs ---
 
-# Two groups are joined if at least this share of the pairs between them is alike; a chain of pairs is no group.
+# Two groups are joined if at least this share of the pairs between them is alike, so chains form no group.
 LINKED_SHARE = 0.5
 
 

@@ -90,7 +90,7 @@ class Draw:
 
             layer = draw.fill(code.module("GatedLinearUnit", 6, 5))
 
-        The parameters are those of the solution's layer, by name, so a test of a layer's output does not depend
+        The parameters come from the solution's layer, by name, so a test of a layer's output does not depend
         on its initialization. `scale` is the standard deviation of all; keywords set that of single parameters.
         Raises CheckFailed if the answer's layer lacks a parameter, or has it in another shape.
         """

@@ -116,7 +116,7 @@ def _written(value: Any, room: int) -> str | None:
 
 
 def _joined(values: Iterable[Any], room: int) -> list[str] | None:
-    """Several values as they are written, None where there is no room for them."""
+    """Return several values in writing; None if there is no room for them."""
     parts: list[str] = []
     for value in values:
         shown = _written(value, room)
@@ -453,14 +453,14 @@ def _as_arrays(actual: Any, expected: Any) -> tuple[Array, Array, str]:
 def _worst_element(
     left: Array, right: Array, tolerance: Tolerance, dtype: str, what: str
 ) -> list[str]:
-    """Return how many elements of two arrays of one shape differ, and the one that differs most."""
+    """Return the number of different elements of two arrays of one shape, and the most different one."""
     import numpy as np
 
     wrong = ~agreement(left, right, tolerance)
     kind = "complex128" if right.dtype.kind == "c" else "float64"
     with np.errstate(all="ignore"):
         error = np.abs(left.astype(kind) - right.astype(kind))
-        # NaN if one of both is NaN or both are infinite: nothing is worse.
+        # NaN if either is NaN or both are infinite, which counts as the largest difference.
         error = np.where(wrong, np.where(np.isnan(error), np.inf, error), -1.0)
     place = np.unravel_index(int(np.argmax(error)), error.shape)
     index = ", ".join(str(int(i)) for i in place)

@@ -84,7 +84,7 @@ def promise(
         def compared(student: Student) -> None:
             _compare(student, test)
 
-        # pytest asks for the parameters, and would otherwise find those of the test.
+        # pytest reads the parameters, and would otherwise find the test's.
         del compared.__wrapped__
         compared.body = test  # type: ignore[attr-defined]  # for `body_of`
         return compared
@@ -93,7 +93,7 @@ def promise(
 
 
 def body_of(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as it is in the suite."""
+    """Return the function itself, from the suite."""
     return getattr(test, "body", test)
 
 
@@ -135,7 +135,7 @@ def exactly(value: Any) -> Loose:
 
 
 def within(value: Any, *, rtol: float | None = None, atol: float | None = None) -> Loose:
-    """Compare with other tolerances than those of the dtype.
+    """Compare with other tolerances than the dtype's.
 
         yield "the estimate", within(code.function("estimate")(x), rtol=1e-3)
 

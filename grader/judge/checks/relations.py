@@ -71,7 +71,7 @@ def common_factor(actual: Array, expected: Array, tolerance: Tolerance) -> str |
 
 
 class _Search:
-    """One pair of arrays and what was learned about it."""
+    """One pair of arrays, and relations between them."""
 
     def __init__(self, actual: Array, expected: Array, slack: float) -> None:
         import numpy as np

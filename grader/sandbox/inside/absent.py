@@ -183,7 +183,7 @@ def _before(function: Callable[..., Any], check: Check) -> Callable[..., Any]:
 
 
 def unguarded(function: types.FunctionType) -> types.FunctionType:
-    """Return a function as it was before a guard, for our own calls."""
+    """Return the original of a guarded function, for our own calls."""
     return _as_they_were.get(function, function)
 
 

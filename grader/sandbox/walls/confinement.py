@@ -138,7 +138,7 @@ class Linux(System):
         return bubblewrap.bubblewrapped(argv, readable=readable, environment=environment)
 
     def prepare(self, readable: Sequence[Path]) -> Plan:
-        """Enter the fork server's namespaces, and determine what the kernel offers."""
+        """Enter the fork server's namespaces, and find the walls that the kernel offers."""
         paths = (*bubblewrap.system_files(), *readable)
         walls = tuple(namespaces.enter(paths))
         seccomp.compiled(Limits())
@@ -179,11 +179,11 @@ class Windows(System):
     WALLS = ()
 
     def fork(self, plan: Plan, limits: Limits) -> int:  # noqa: ARG002 (an interface)
-        """Return 0: there is no fork, so this process goes on as the child."""
+        """Return 0: without a fork, this process goes on as the child."""
         return 0
 
     def end_group(self, leader: int) -> None:
-        """Do nothing: there are no process groups."""
+        """Do nothing: this system has no process groups."""
 
     def print_to(self, output: socket.socket) -> None:
         """Have Python's own streams write to the socket."""
@@ -214,7 +214,7 @@ WALLS = tuple(wall.name for wall in table.WALLS if wall.raise_ is not None)
 
 
 def confine(plan: Plan, limits: Limits, scratch: Path) -> list[str]:
-    """Raise the walls around this process; return the names of those that hold, as in `WALLS`.
+    """Raise the walls around this process; return the names of the walls that hold, as in `WALLS`.
 
     Args:
         scratch: an empty folder, the only one that this process may write to afterwards. It becomes

@@ -134,7 +134,7 @@ def control_group(memory_bytes: int, processes: int) -> Iterator[ControlGroup | 
 
 
 def why_no_group() -> tuple[str, str]:
-    """Return the reason why there is no group here, and a remedy."""
+    """Return the reason for the missing group, and a remedy."""
     return (
         "making one requires root, or a delegated group",
         "run the grader by: systemd-run --user --scope -p Delegate=yes grade …",
@@ -188,7 +188,7 @@ def _made(folder: Path, made: list[Path]) -> Path:
 
 def _limit(folder: Path, limits: dict[str, int]) -> None:
     for file, value in limits.items():
-        # Without swap, there is no such file.
+        # Without swap, the file does not exist.
         with contextlib.suppress(FileNotFoundError) if "swap" in file else contextlib.nullcontext():
             (folder / file).write_text(str(value))
 

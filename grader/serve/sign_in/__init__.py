@@ -1,5 +1,6 @@
 """Signing in: at the `door`, with a token, at a university, or by a link of a learning platform.
 
-`university` is the sign-in by OpenID Connect that a `sign_in_file` describes, `launch` that of LTI platforms,
-and `handshakes` bind both to a browser. `selection` has what a link of a platform can open.
+`university` signs people in by OpenID Connect, with the rules of a `sign_in_file`, and `launch` by LTI. Both
+bind their `handshakes` to a browser and check an `id_token`. `selection` lists the choices for a platform's
+link.
 """

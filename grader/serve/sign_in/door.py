@@ -1,9 +1,9 @@
 """The door: signing in with a token, at a university, or by a launch from a platform, and signing out.
 
-The cookie of a session is never sent with a request that another site's page causes (SameSite=Strict), not even
-with the redirect that brings a person back from the university. The answer to that is therefore a page of ours,
-which goes on to the wanted page by itself. For the same reason a launch leads to a tab of its own: in a frame
-of the platform's page, no browser would send the cookie.
+Browsers send the cookie of a session only with requests from our own pages (SameSite=Strict), so not with the
+redirect back from a university. We answer that redirect with a page of ours, which goes on to the wanted page
+by itself. For the same reason a launch opens its own tab: in a frame of the platform's page, no browser would
+send the cookie.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -39,7 +40,7 @@ from grader.serve.sign_in.launch import (
     page_of,
     person_of,
 )
-from grader.serve.sign_in.selection import choices, policy_of
+from grader.serve.sign_in.selection import ASSIGNMENT, choices, policy_of
 from grader.serve.sign_in.sign_in_file import Person
 from grader.serve.turns import Turns
 
@@ -47,19 +48,19 @@ T = TypeVar("T")
 
 CALLBACK = "/sign-in/university/callback"
 _BROWSER_COOKIE, _LAUNCH_COOKIE = "lab_bench_browser", "lab_bench_launch"
-# The body of a launch, whose ID token may have many claims.
+# The limit for the body of a launch: its ID token may have many claims.
 _LAUNCH_BYTES = 128 * 1024
-# Where a browser shows a page that is inside of another.
+# Values of Sec-Fetch-Dest for a page inside another one.
 _FRAMES = ("iframe", "frame", "embed", "object")
 _OF_LOGIN = ("iss", "client_id", "login_hint", "lti_message_hint", "lti_deployment_id")
 # This page only has a link, so any page may show it in a frame.
 _FRAMED = (
     "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'none'"
 )
-# A page of ours, to which one goes on after signing in: no address of another site begins like this.
+# The path of one of our pages; it never matches an address of another site.
 _PAGE = re.compile(r"(/[A-Za-z0-9_-]+)+|/")
 _LONGEST_PAGE = 200
-# Requests to other servers, each in a process, and how many of them wait, also from one address.
+# Limits: requests to other servers at a time, requests that wait, and those from one address.
 _REQUESTS = 4
 _MOST_WAITING, _MOST_OF_ONE = 1000, 200
 
@@ -71,18 +72,18 @@ class Door:
         self._server, self._write = server, write
         self._university = server.university
         self._is_secure = server.address.startswith("https:")
-        # The cookies of handshakes; with TLS, no other host of the domain can set them.
+        # With TLS, the prefix keeps other hosts of the domain from setting these cookies.
         prefix = "__Host-" if self._is_secure else ""
         self._cookie, self._launch_cookie = prefix + _BROWSER_COOKIE, prefix + _LAUNCH_COOKIE
         self._handshakes, self._launches = Handshakes("university"), Handshakes("launch")
         self._reader = LaunchReader(server.address)
         self._threads = ThreadPoolExecutor(_REQUESTS, thread_name_prefix="sign-in")
-        # A stranger who begins hundreds of sign-ins takes turns with everybody else.
+        # A stranger who begins hundreds of sign-ins delays nobody else.
         self._turns = Turns(_REQUESTS)
         self._waiting: Counter[str] = Counter()
 
     def page(self, request: Request, refusal: Refusal | None = None, status: int = 200) -> Response:
-        """The page on which one signs in, and why the last token did not hold."""
+        """Return the page to sign in on; a `refusal` says why the last token was not accepted."""
         university = self._university
         return self._page(
             "signed_out.html",
@@ -95,7 +96,7 @@ class Door:
         )
 
     async def sign_in(self, request: Request) -> Response:
-        """Have the browser keep a token that holds."""
+        """Have the browser keep a token, if it is valid."""
         same_origin(request)
         token = (await form_of(request)).get("token", "").strip()
         try:
@@ -131,7 +132,7 @@ class Door:
         except Refusal as refusal:
             return self.page(request, refusal, refusal.status_code)
         response = RedirectResponse(address, 303)
-        # Lax: it comes with the redirect that brings the person back.
+        # Lax: the browser must send it with the redirect back from the university.
         response.set_cookie(
             self._cookie, browser, httponly=True, samesite="lax", secure=self._is_secure
         )
@@ -162,13 +163,13 @@ class Door:
     # --- by a launch from a platform ------------------------------------------------------------
 
     async def begin_launch(self, request: Request) -> Response:
-        """Begin a launch, as a platform asks, by asking it for an ID token."""
+        """Begin a launch for a platform: send the browser back to it for an ID token."""
         asked = dict(request.query_params)
         if request.method == "POST":
             asked |= await form_of(request, _LAUNCH_BYTES)
         platform, note = login_request(await self._platforms(), asked)
         is_framed = request.headers.get("sec-fetch-dest", "") in _FRAMES
-        # The platform takes a selection only from the frame that it made for it.
+        # A platform takes a choice only from the frame that it opened for it.
         selects = asked.get("target_link_uri", "") == self._server.address + SELECT
         if is_framed and not selects:
             said = {name: asked[name] for name in _OF_LOGIN if name in asked}
@@ -180,8 +181,8 @@ class Door:
         handshake = self._launches.begin(browser, note)
         address = self._reader.authorization(platform, handshake, asked)
         response = RedirectResponse(address, 303)
-        # None: it comes with the form that the platform's page posts. In a frame, most browsers keep a cookie
-        # only for frames of this platform.
+        # None: the browser must send it with the form that the platform's page posts. In a frame, most browsers
+        # keep a cookie only for frames on the same platform.
         cookie = f"{self._launch_cookie}={browser}; HttpOnly; Path=/; SameSite=None; Secure"
         response.headers["Set-Cookie"] = cookie + ("; Partitioned" if is_framed else "")
         return response
@@ -201,34 +202,40 @@ class Door:
                 )
         except Refusal as refusal:
             return self._not_signed_in(refusal)
-        desk, link = self._server.desk, launch.link
+        desk, then = self._server.desk, _page_of(page_of(launch.target, self._server.address))
+        link = msgspec.structs.replace(launch.link, assignment=self._assignment_of(then))
         if launch.selection is not None:
             await desk.answer(lambda desk: desk.keep_launch(link, "", ""))
             return await self._choices(request, launch, launch.selection)
         try:
             person = person_of(launch, self._server.students)
         except Refusal as refusal:
-            # The link is known all the same, to which an instructor may want points to go.
+            # Keep the link anyway: an instructor may want to send points to it.
             await desk.answer(lambda desk: desk.keep_launch(link, launch.user, ""))
             return self._not_signed_in(refusal)
         student = person.name if person.role is Role.STUDENT else ""
         await desk.answer(lambda desk: desk.keep_launch(link, launch.user, student))
-        then = _page_of(page_of(launch.target, self._server.address))
         origin = launch.platform.origins[link.deployment]
         return await self._signed_in(request, person, origin, HOURS * 3600, then)
 
+    def _assignment_of(self, path: str) -> str:
+        """Return the assignment whose page a path is; empty if it is another page."""
+        known = {ASSIGNMENT + each.id: each.id for each in self._server.course.assignments}
+        return known.get(path, "")
+
     async def _choices(self, request: Request, launch: Launch, selection: Selection) -> Response:
-        """The page on which a person who teaches selects what a link opens."""
+        """Return the page on which a teacher chooses the page for a link."""
         course, address = self._server.course, self._server.address
-        folder, work = await self._server.views.answer(
-            lambda views: (views.book.folder, work_of(views.book))
+        names = ["", *(each.id for each in course.assignments)]
+        folder, works = await self._server.views.answer(
+            lambda views: (views.book.folder, {name: work_of(views.book, name) for name in names})
         )
         made = await self._elsewhere(
-            request, lambda: choices(launch, selection, course, made_key(folder), address, work)
+            request, lambda: choices(launch, selection, course, made_key(folder), address, works)
         )
         page = self._page(
             "select.html",
-            heading="What shall the link open?",
+            heading="What should the link open?",
             choices=made,
             return_to=selection.return_to,
         )
@@ -236,14 +243,14 @@ class Door:
         return page
 
     async def _platforms(self) -> list[Platform]:
-        """Return the platforms that are registered now; raises Refusal for a server without an address."""
+        """Return the registered platforms; raises Refusal if the server has no --address."""
         if not self._server.address:
             raise Refusal(
-                404, "This server takes no launches: start it with --address, its own address."
+                404, "This server accepts no launches: start it with --address, its own address."
             )
         return await self._server.views.answer(lambda views: platforms(views.book))
 
-    # --- what all ways share --------------------------------------------------------------------
+    # --- shared by all of these -------------------------------------------------------------------
 
     def _not_signed_in(self, refusal: Refusal) -> Response:
         return self._page(
@@ -257,7 +264,7 @@ class Door:
     async def _signed_in(
         self, request: Request, person: Person, origin: str, seconds: float, then: str
     ) -> Response:
-        """Start a session, and answer with the page that goes on to `then`."""
+        """Start a session, and return a page that goes on to `then`."""
         token = await self._server.desk.answer(
             lambda desk: desk.start_session(person.role, person.name, origin, seconds)
         )
@@ -268,7 +275,7 @@ class Door:
         return response
 
     async def _elsewhere(self, request: Request, ask: Callable[[], T]) -> T:
-        """Call a function that waits for another server, in a thread; raises Refusal if too many wait."""
+        """Call a function that asks another server, in a thread; raises Refusal if too many wait."""
         who = network_of(request)
         if self._waiting[who] >= _MOST_OF_ONE or self._waiting.total() >= _MOST_WAITING:
             raise Refusal(503, "Many people are signing in. Try again in a moment.", retry_after=5)
@@ -286,6 +293,6 @@ class Door:
 
 
 def _page_of(path: str) -> str:
-    """Return the path of a page of ours, to go on to; the first page for anything else."""
+    """Return a path if it is one of our pages to go on to; else that of the first page."""
     is_page = len(path) <= _LONGEST_PAGE and _PAGE.fullmatch(path) is not None
     return path if is_page and not path.startswith("/sign-in") else "/"

@@ -1,10 +1,10 @@
 """Handshakes: a person leaves for another server to sign in, and comes back with its answer.
 
-Each answer must belong to a question that this server asked in the same browser, within ten minutes, and each
-question is answered once. The browser has a cookie with a random value; the `state` that travels through the
-other server is sealed with a key that only this process has, over that value. The `nonce` and the PKCE verifier
-follow from the state by the same key, so nothing is kept for a handshake that never ends: strangers who begin
-thousands fill no memory. A handshake does not outlive the server: after a restart, people begin again.
+An answer is accepted once, within ten minutes, and only in the browser where the handshake began. The browser
+keeps a random value in a cookie. The `state` travels through the other server, sealed over that value with a
+key that only this process knows. The `nonce` and the PKCE verifier are derived from the state with the same
+key, so a handshake takes no memory before it is answered, and strangers can begin thousands. After a restart,
+people begin again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BROWSER = re.compile(r"[0-9a-f]{32}")
 
 
 class Handshake(NamedTuple):
-    """What the two servers say to each other: `note` is ours, which came back with the state."""
+    """The values of a handshake; `note` is our own text, which comes back within the state."""
 
     state: str
     nonce: str
@@ -37,28 +37,27 @@ class Handshake(NamedTuple):
 
 
 class Handshakes:
-    """The handshakes of one kind (`purpose`): the state of another kind is not valid."""
+    """The handshakes of one kind (`purpose`), which accept no state of another kind."""
 
     def __init__(self, purpose: str) -> None:
         self._purpose, self._key = purpose, secrets.token_bytes(32)
         self._lock = threading.Lock()
-        # The states that were answered, with the time at which they began, oldest first.
+        # Answered states, with the times at which they began, oldest first.
         self._answered: dict[str, float] = {}
 
     def begin(self, browser: str, note: str) -> Handshake:
-        """Begin a handshake in a browser, by the value of its cookie; `note` is short and not secret."""
+        """Begin a handshake in the browser with this cookie value; `note` is short and not secret."""
         parts = (f"{time.monotonic():.0f}", secrets.token_hex(16), _in_base64(note.encode()))
         said = ".".join(parts)
         return self._whole(f"{said}.{self._sealed('state', browser, said)}", note)
 
     @contextlib.contextmanager
     def answered(self, browser: str, state: str) -> Iterator[Handshake]:
-        """Return the handshake with this state for the block, after which the state is used up.
+        """Yield the handshake with this state. The state is used up unless the block raises an error.
 
-        It is not if the block raises an error. Raises Refusal for a state that is too old, used, made up, or of
-        another browser.
+        Raises Refusal for a state that is too old, used, made up, or from another browser.
         """
-        # A browser that refuses cookies is the usual reason, but an attack looks the same.
+        # Usually the browser refuses cookies, but an attack looks the same.
         refused = Refusal(
             403, "This sign-in was not begun in this browser, or was used already. Begin again."
         )
@@ -81,13 +80,13 @@ class Handshakes:
                 state, base64.urlsafe_b64decode(note + "=" * (-len(note) % 4)).decode()
             )
         except BaseException:
-            # Only answers that another server vouched for are kept, so strangers cannot fill the memory.
+            # Keep only states of successful sign-ins, so that strangers cannot fill the memory.
             with self._lock:
                 self._answered.pop(state, None)
             raise
 
     def _forget(self) -> None:
-        """Forget states that are too old to be accepted again."""
+        """Forget states that have expired anyway."""
         oldest = time.monotonic() - _SECONDS - 1
         for state in [state for state, began in self._answered.items() if began < oldest]:
             del self._answered[state]
@@ -103,7 +102,7 @@ class Handshakes:
 
 
 def browser_value(value: str) -> str:
-    """Return the value of a browser's cookie for handshakes if it is one, else a new one."""
+    """Return the value of a browser's cookie if it is valid, else a new value."""
     return value if _BROWSER.fullmatch(value) else secrets.token_hex(16)
 
 

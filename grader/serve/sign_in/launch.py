@@ -1,8 +1,7 @@
-"""Launches from LTI 1.3 platforms, such as Canvas and Moodle: who launched, in which course, by which link.
+"""Launches from LTI 1.3 platforms, such as Canvas and Moodle: the person, the course and the link.
 
-A launch is a sign-in by OpenID Connect that the platform begins. It asks this server to begin
-(`login_request`), is asked back for an ID token, and posts one with the claims of LTI. Authlib checks the rules
-for ID tokens, and PyJWT checks signatures with the keys of the platform.
+A launch is a sign-in by OpenID Connect that the platform begins. The platform asks this server to begin
+(`login_request`), the server asks back for an ID token, and the platform posts one with the claims of LTI.
 """
 
 from __future__ import annotations
@@ -11,32 +10,25 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jwt
 import msgspec
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
 from authlib.oidc.core import ImplicitIDToken
 
 from grader.errors import SubmissionError
-from grader.gradebook.platforms import Link, Platform
+from grader.gradebook.platforms import Link, Platform, is_safe
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
-from grader.serve.fetching import IssuerKeys, is_safe
+from grader.serve.fetching import IssuerKeys
 from grader.serve.http import Refusal
 from grader.serve.sign_in.handshakes import Handshake
-from grader.serve.sign_in.sign_in_file import People, Person, same
-from grader.serve.sign_in.university import (
-    ALGORITHMS,
-    FAULTS,
-    LEEWAY_SECONDS,
-    LONGEST_TOKEN,
-    faulty,
-    refuse_half_characters,
-)
+from grader.serve.sign_in.id_token import FAULTS, checked_claims, faulty
+from grader.serve.sign_in.sign_in_file import People, Person
+from grader.submissions.class_list import value_key
 from grader.text import clean
 
-# Launches are posted to LAUNCH; SELECT is the target of those that select what a link opens.
+# Platforms post launches to LAUNCH. A launch with the target SELECT chooses a page for a link.
 LOGIN, LAUNCH, SELECT = "/lti/login", "/lti/launch", "/lti/select"
-# How long a session lasts.
+# The length of a session.
 HOURS = 12
 LTI = "https://purl.imsglobal.org/spec/lti/claim/"
 _GRADES = "https://purl.imsglobal.org/spec/lti-ags/claim/endpoint"
@@ -44,10 +36,10 @@ _NAMES = "https://purl.imsglobal.org/spec/lti-nrps/claim/namesroleservice"
 DEEP_LINKING = "https://purl.imsglobal.org/spec/lti-dl/claim/"
 VERSION = "1.3.0"
 _OPENS, _SELECTS = "LtiResourceLinkRequest", "LtiDeepLinkingRequest"
-# Of this course: who is an instructor of the institution may be a student here.
+# Roles in the course: an instructor of the institution may be a student here.
 _MEMBERSHIP = "http://purl.imsglobal.org/vocab/lis/v2/membership#"
 _INSTRUCTOR = _MEMBERSHIP + "Instructor"
-# Canvas says of a teaching assistant that it is an instructor, too, and writes this role in small letters.
+# Canvas gives teaching assistants the role of an instructor, too, and writes this one in lower case.
 _ASSISTANT = "http://purl.imsglobal.org/vocab/lis/v2/membership/instructor#teachingassistant"
 _SELECTING = {_INSTRUCTOR, _MEMBERSHIP + "ContentDeveloper", _MEMBERSHIP + "Administrator"}
 _LONGEST = 1000
@@ -75,7 +67,7 @@ class _Settings(msgspec.Struct):
 
 
 class _Claims(msgspec.Struct):
-    """The claims of a launch, of the types that the specification gives them."""
+    """The claims of a launch, with the types of the specification."""
 
     sub: str
     version: str = msgspec.field(name=LTI + "version")
@@ -93,17 +85,17 @@ class _Claims(msgspec.Struct):
 
 
 class Selection(NamedTuple):
-    """That a launch selects what a link opens: where the answer goes, and what comes back with it."""
+    """A launch that chooses a page for a link: the address for the answer, and data to send back with it."""
 
     return_to: str
     data: Any
 
 
 class Launch(NamedTuple):
-    """A valid launch by a `link`, which names the address `target`.
+    """A valid launch by a `link` to the address `target`.
 
-    `user` is the platform's id of the person, and `value` the claim by which we find people. With a `selection`
-    there is no link yet, only its course.
+    `user` is the platform's id of the person, and `value` the claim that identifies people here. During a
+    `selection`, the link has a course but no id yet.
     """
 
     platform: Platform
@@ -116,7 +108,7 @@ class Launch(NamedTuple):
 
 
 class LaunchReader:
-    """Reads launches of registered platforms at a server with this `address`, and keeps their keys."""
+    """Reads launches at the server's `address`, and keeps the platforms' keys."""
 
     def __init__(self, address: str) -> None:
         self._launch = address + LAUNCH
@@ -126,7 +118,7 @@ class LaunchReader:
     def authorization(
         self, platform: Platform, handshake: Handshake, asked: Mapping[str, str]
     ) -> str:
-        """Return the address at which a platform answers a request to begin with an ID token."""
+        """Return the address to send the browser to for an ID token; `asked` is the request to begin."""
         hints = {name: asked[name] for name in ("login_hint", "lti_message_hint") if name in asked}
         return str(
             prepare_grant_uri(
@@ -146,15 +138,15 @@ class LaunchReader:
     def launch(
         self, platforms: Sequence[Platform], handshake: Handshake, posted: Mapping[str, str]
     ) -> Launch:
-        """Return the launch that a platform posted; not for the event loop, since it may wait for keys.
+        """Return the launch that a platform posted. It may wait for keys: do not call it in the event loop.
 
-        Raises Refusal if the launch is not in order, or is of another platform than the one that was asked.
+        Raises Refusal if the launch is invalid, or comes from another platform than the one asked.
         """
         platform, deployment = asked_platform(platforms, note=handshake.note)
         if "error" in posted or not posted.get("id_token"):
             said = clean(posted.get("error", "no ID token"), 100)
             raise Refusal(
-                403, f"{platform.title} did not sign you in ({said}). Open the link anew."
+                403, f"{platform.title} did not sign you in ({said}). Open the link again."
             )
         try:
             claims, whole = self._checked(platform, handshake, posted["id_token"])
@@ -162,7 +154,7 @@ class LaunchReader:
                 raise ValueError("the launch is of another deployment than its beginning")
             return _read(platform, claims, whole)
         except Refusal as refusal:
-            # A key that is missing makes the token a wrong one.
+            # A token signed with an unknown key is the platform's fault.
             raise faulty(refusal.detail) if refusal.status_code == 401 else refusal from None
         except FAULTS as error:
             raise faulty(f"{type(error).__name__}: {error}") from error
@@ -170,22 +162,15 @@ class LaunchReader:
     def _checked(
         self, platform: Platform, handshake: Handshake, token: str
     ) -> tuple[_Claims, dict[str, Any]]:
-        """Return the claims of an ID token that is signed by the platform, for us and for this handshake."""
-        if len(token) > LONGEST_TOKEN:
-            raise ValueError("the ID token is too long")
-        header = jwt.get_unverified_header(token)
-        claims: dict[str, Any] = jwt.decode(
+        """Check an ID token, and return its claims: as a struct of LTI's, and all of them."""
+        claims = checked_claims(
             token,
-            self._keys_of(platform).named(str(header.get("kid", "")), wait=True),
-            algorithms=ALGORITHMS,
-            audience=platform.client_id,
+            self._keys_of(platform),
+            ImplicitIDToken,
             issuer=platform.issuer,
-            leeway=LEEWAY_SECONDS,
-            options={"require": ["iss", "sub", "aud", "exp", "iat", "nonce"]},
+            client_id=platform.client_id,
+            nonce=handshake.nonce,
         )
-        refuse_half_characters(claims)
-        expected = {"nonce": handshake.nonce, "client_id": platform.client_id}
-        ImplicitIDToken(claims, header, params=expected).validate(leeway=LEEWAY_SECONDS)
         of_lti = msgspec.convert(claims, _Claims)
         if of_lti.version != VERSION or of_lti.message_type not in (_OPENS, _SELECTS):
             raise ValueError(f"LTI {of_lti.version} {of_lti.message_type}"[:100])
@@ -203,7 +188,7 @@ class LaunchReader:
 def login_request(platforms: Sequence[Platform], asked: Mapping[str, str]) -> tuple[Platform, str]:
     """Return the platform that asks to begin a launch, and the note for its handshake.
 
-    Raises Refusal if no platform that is registered asks, or the request is not in order.
+    Raises Refusal if the platform is not registered, or the request is incomplete.
     """
     issuer, client_id = asked.get("iss", ""), asked.get("client_id", "")
     deployment = asked.get("lti_deployment_id", "")
@@ -219,15 +204,15 @@ def login_request(platforms: Sequence[Platform], asked: Mapping[str, str]) -> tu
             "instructor.",
         )
     if not asked.get("login_hint"):
-        raise Refusal(400, "The platform did not say whom it signs in (`login_hint`).")
+        raise Refusal(400, "The platform's request does not say who signs in (`login_hint`).")
     note = msgspec.json.encode((found[0].issuer, found[0].client_id, deployment)).decode()
     return found[0], note
 
 
 def asked_platform(platforms: Sequence[Platform], note: str) -> tuple[Platform, str]:
-    """Return the platform of a handshake's note, and the deployment if one was named.
+    """Return the platform in a handshake's note, and the deployment if the platform named one.
 
-    Raises Refusal if the platform was removed since.
+    Raises Refusal if the platform has been removed.
     """
     issuer, client_id, deployment = msgspec.json.decode(note, type=tuple[str, str, str])
     for platform in platforms:
@@ -263,21 +248,21 @@ def _read(platform: Platform, claims: _Claims, whole: Mapping[str, Any]) -> Laun
 
 
 def _selection(platform: Platform, claims: _Claims) -> Selection:
-    """Return what a launch selects; raises Refusal for a person who does not select there."""
+    """Return a launch's request to choose; raises Refusal if the person may not, or no link fits there."""
     settings = claims.selection
     if settings is None or not is_safe(settings.deep_link_return_url):
         raise ValueError("deep_linking_settings without an https address to return to")
     if not _SELECTING & {*claims.roles}:
         raise Refusal(
-            403, f"Only who teaches the course at {platform.title} selects what a link opens."
+            403, f"Only teachers of the course at {platform.title} can choose the page for a link."
         )
     if "ltiResourceLink" not in settings.accept_types:
-        raise Refusal(403, f"{platform.title} takes no link to a tool at this place.")
+        raise Refusal(403, f"{platform.title} does not accept a link to a tool here.")
     return Selection(settings.deep_link_return_url, settings.data)
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> str:
-    """Return a claim by its name, or by the name that Names and Roles gives it; empty if there is none."""
+    """Return a claim by its own name, or by its name in Names and Roles; empty if there is none."""
     if name.startswith("lis_person_"):
         lis = claims.get(LTI + "lis")
         value = lis.get(name.removeprefix("lis_")) if isinstance(lis, dict) else None
@@ -287,19 +272,19 @@ def _claim(claims: Mapping[str, Any], name: str) -> str:
 
 
 def person_of(launch: Launch, students: Sequence[StudentInfo]) -> Person:
-    """Return who of the class launched; raises Refusal if it is nobody.
+    """Return the person who launched; raises Refusal if the class has none.
 
-    Instructors are staff only from a course of which the platform's registration says so: everybody who
-    teaches any course of the platform can make a link to this server there.
+    Instructors are staff only if the platform's registration lists their course: the teachers of every course
+    on the platform can make a link to this server.
     """
     platform, link = launch.platform, launch.link
     if launch.is_instructor and link.context and link.context in platform.staff_courses:
-        return Person(Role.INSTRUCTOR, same(launch.value) or clean(launch.user, 100))
+        return Person(Role.INSTRUCTOR, value_key(launch.value) or clean(launch.user, 100))
     if not launch.value and not launch.is_instructor:
         raise Refusal(
             403,
-            f"{platform.title} does not tell this server your `{platform.claim}`, by which people are found "
-            "here: ask your instructor.",
+            f"{platform.title} does not send your `{platform.claim}`, which identifies people here: ask your "
+            "instructor.",
         )
     try:
         people = People(students, platform.column)
@@ -310,19 +295,19 @@ def person_of(launch: Launch, students: Sequence[StudentInfo]) -> Person:
     if launch.is_instructor:
         raise Refusal(
             403,
-            "The launch works, and its link is known here now. You teach this course there, which does not "
-            "make you staff here: sign in with a token of staff. To make all who teach the course staff, "
+            "The launch works, and its link is known here now. Teaching this course there does not make you "
+            "staff here: sign in with a staff token. To make all teachers of the course staff, "
             f"register the platform again with --staff-course {clean(link.context, 100)}.",
         )
     raise Refusal(
         403,
-        f"{platform.title} says that you are {clean(launch.value, 100)}, which nobody in the class list of "
-        f"this course has as {platform.column}: ask your instructor.",
+        f"{platform.title} signed you in as {clean(launch.value, 100)}. Nobody in the class list has this "
+        f"`{platform.column}`: ask your instructor.",
     )
 
 
 def page_of(target: str, address: str) -> str:
-    """Return the path of the page of ours that a link names; the first page if it names none."""
+    """Return the path of our page at the address `target`; the first page for any other address."""
     begin, path = target[: len(address)], target[len(address) :].partition("?")[0].partition("#")[0]
     is_page = begin == address and path.startswith("/") and not path.startswith("/lti/")
     return path if is_page else "/"

@@ -1,40 +1,66 @@
-"""Deep Linking: a person who teaches selects in the platform what a new link opens.
+"""Deep Linking: a teacher chooses, in the platform, the page that a new link opens.
 
-The answer to the platform is signed with the server's key, and the person's browser posts it. The page has a
-form for each choice, so choosing needs no session here: nothing on the page is more than students read.
+The server signs an answer for each choice, and the teacher's browser posts one of them to the platform.
+Choosing needs no session here: the page shows nothing that students may not read.
 """
 
 from __future__ import annotations
 
 import secrets
 import urllib.parse
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from grader.course.manifest import Course
+from grader.course.manifest import Course, Exercise
 from grader.exports.push.lti import TAG
 from grader.gradebook.tool_key import ToolKey
 from grader.serve.sign_in.launch import DEEP_LINKING, LAUNCH, LTI, VERSION, Launch, Selection
 
+# The address of an assignment's page goes on with its id.
+ASSIGNMENT = "/assignment/"
+
 
 class Choice(NamedTuple):
-    """Something that a link can open: its `title`, and the signed answer that selects it."""
+    """A page that a link can open: its `title`, and the signed answer that chooses it."""
 
     title: str
     answer: str
 
 
 def choices(
-    launch: Launch, selection: Selection, course: Course, key: ToolKey, address: str, work: str
+    launch: Launch,
+    selection: Selection,
+    course: Course,
+    key: ToolKey,
+    address: str,
+    works: Mapping[str, str],
 ) -> list[Choice]:
-    """Return the choices of a course: all of it, with a column of points, and each exercise without one.
+    """Return the choices: the whole course and each assignment, with a column, and each exercise, without one.
 
-    The column has the id by which `grade push --lti` finds it (`work`).
+    `works` are the ids of the columns by assignment, and by "" for the whole, by which `grade push --lti` finds
+    them.
     """
-    worth = sum(exercise.points for exercise in course.exercises)
-    title = course.title
-    column = {"label": title, "scoreMaximum": worth, "resourceId": work, "tag": TAG}
+
+    def column(title: str, assignment: str, exercises: Iterable[Exercise]) -> dict[str, Any]:
+        worth = sum(e.points for e in exercises if e.id not in course.extra_credit)
+        work = works[assignment]
+        return {"label": title, "scoreMaximum": worth, "resourceId": work, "tag": TAG}
+
+    assignments = course.assignments if course.assignment is None else ()
     items: list[dict[str, Any]] = [
-        {"title": title, "url": address + LAUNCH, "lineItem": column},
+        {
+            "title": course.title,
+            "url": address + LAUNCH,
+            "lineItem": column(course.title, "", course.exercises),
+        },
+        *(
+            {
+                "title": each.title,
+                "url": address + ASSIGNMENT + each.id,
+                "lineItem": column(each.title, each.id, course.select(each.exercises)),
+            }
+            for each in assignments
+        ),
         *(
             {"title": f"{each.id}: {each.title}", "url": f"{address}/exercise/{each.id}"}
             for each in course.exercises
@@ -47,7 +73,7 @@ def choices(
 
 
 def policy_of(selection: Selection) -> str:
-    """Return the policy of the page of choices: it posts to the platform, which may show it in a frame."""
+    """Return the page's Content-Security-Policy: only the platform may frame it and receive its forms."""
     url = urllib.parse.urlsplit(selection.return_to)
     platform = f"{url.scheme}://{url.netloc}"
     return (

@@ -1,4 +1,4 @@
-"""The file of `grade serve --sign-in`: where people sign in, and who they are here."""
+"""The file of `grade serve --sign-in`: the issuer where people sign in, and rules to find them here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from grader.errors import GraderError, SubmissionError
+from grader.gradebook.platforms import is_safe
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
-from grader.serve.fetching import is_safe
-from grader.submissions.class_list import COLUMNS
+from grader.submissions.class_list import COLUMNS, value_key
 from grader.text import clean, listed
 from grader.toml import Text, TomlMistake, explained, read_toml
 
@@ -32,21 +32,21 @@ _EXAMPLES = {
     "hours": "hours = 12",
     "name": 'name = "Example University"',
 }
-# A column in which many students have the same value finds no one.
+# Columns in which students may share a value identify nobody.
 _COLUMNS = sorted({*COLUMNS.values()} - {"name", "first", "last", "section", "team"})
 
 
 class SignInError(GraderError):
-    """The file of `--sign-in` has a mistake, which its author has to correct."""
+    """The file of `--sign-in` has a mistake that its author must correct."""
 
     exit_code = 2
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file: an issuer of OpenID Connect, this server's client there, and the rules for finding people.
+    """The file: an issuer of OpenID Connect, this server's client there, and the rules to find people.
 
-    A person is the student with the value of `claim` in the `column` of the class list. Staff are the people
-    whose `claim` is in `staff`, or whose `staff_claim` has one of the `staff_values`. A session lasts `hours`.
+    A student is found by the value of `claim` in the `column` of the class list. Staff are people whose `claim`
+    is in `staff`, or whose `staff_claim` has one of the `staff_values`. A session lasts `hours`.
     """
 
     issuer: Text
@@ -66,7 +66,7 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def origin(self) -> str:
-        """What identifies these rules: a session that began by other rules does not hold."""
+        """A digest of these rules; a session that began under other rules is not valid."""
         rules = (self.issuer, self.client_id, self.claim, self.column)
         staff = (self.staff, self.staff_claim, self.staff_values)
         return "oidc:" + hashlib.sha256(msgspec.json.encode((rules, staff))).hexdigest()
@@ -101,17 +101,17 @@ def _complaints(sign_in: SignIn) -> Iterable[str]:
     if sign_in.column not in _COLUMNS:
         yield f"`column` is {clean(sign_in.column)}, not one of {listed(_COLUMNS)}."
     if "openid" not in sign_in.scopes:
-        yield '`scopes` needs "openid", or the issuer does not say who a person is.'
+        yield '`scopes` needs "openid", or the issuer does not identify people.'
     if not 0 < sign_in.hours <= 24 * 31:
-        yield "`hours` is from more than 0 to 744 (31 days)."
+        yield "`hours` must be more than 0 and at most 744 (31 days)."
     if bool(sign_in.staff_claim) != bool(sign_in.staff_values):
-        yield "`staff_claim` and `staff_values` go together: a claim, and the values that staff has."
+        yield "`staff_claim` and `staff_values` go together: a claim, and its values for staff."
 
 
 def _secret_of(sign_in: SignIn, path: Path) -> str:
-    """Return the client's secret, without the line break at its end."""
+    """Return the client's secret, stripped."""
     if not sign_in.client_secret_file:
-        # No process that the server starts needs it.
+        # Processes that the server starts must not inherit it.
         secret, where = os.environ.pop(SECRET, ""), f"the environment variable {SECRET}"
     else:
         file = path.parent / sign_in.client_secret_file
@@ -139,21 +139,21 @@ def _text_of(path: Path, what: str) -> str:
 
 
 class Person(NamedTuple):
-    """A person of the class, by a student's id or the name of a member of staff."""
+    """A person of the class; `name` is a student's id or the name of a member of staff."""
 
     role: Role
     name: str
 
 
 class People:
-    """The class list by the values of one of its columns."""
+    """The students of the class, by their values in one column of the class list."""
 
     def __init__(self, students: Iterable[StudentInfo], column: str) -> None:
-        """Prepare a column; raises SubmissionError if no student has a value in it, or two have the same."""
+        """Raise SubmissionError if no student has a value in the column, or two have the same."""
         self._ids: dict[str, str] = {}
         self.column = column
         for student in students:
-            if not (value := same(student.cell(column))):
+            if not (value := value_key(student.cell(column))):
                 continue
             if self._ids.setdefault(value, student.id) != student.id:
                 raise SubmissionError(
@@ -162,18 +162,9 @@ class People:
                 )
         if not self._ids:
             raise SubmissionError(
-                f"The roster has no `{column}`, by which people sign in: add the column, or name another."
+                f"The roster has no `{column}`, which sign-in needs: add the column, or name another."
             )
 
     def student(self, value: str) -> str | None:
-        """Return the id of the student with this value, up to capitals; None if there is none."""
-        return self._ids.get(same(value)) if value else None
-
-
-def same(value: str) -> str:
-    """Return a value as it is compared: without spaces around it, and with A to Z as small letters.
-
-    Other letters stay as they are: some signs become an ASCII letter in lower case, and would be another's.
-    """
-    value = value.strip()
-    return value.lower() if value.isascii() else value
+        """Return the id of the student with this value (see `value_key`); None if there is none."""
+        return self._ids.get(value_key(value)) if value else None

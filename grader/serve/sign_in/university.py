@@ -1,54 +1,38 @@
-"""Signing in at a university: OpenID Connect, by the authorization code flow with PKCE, as its client.
+"""Signing in at a university: a client of OpenID Connect, with the authorization code flow and PKCE.
 
-The steps of the protocol are Authlib's: the address of the authorization, the request for tokens, and the rules
-for the claims of an ID token. Its HTTP clients are not used, since they need packages of their own and wait for
-a slow issuer without end: requests go through `fetching`. PyJWT checks signatures with the keys of the issuer,
-as it checks those of GitHub's tokens.
+Authlib does the steps of the protocol. Requests go through `fetching` instead of Authlib's HTTP clients, which
+need more packages and wait for a slow issuer without end.
 """
 
 from __future__ import annotations
 
 import base64
-import json
-import logging
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import jwt
 import msgspec
 from authlib.common.errors import AuthlibBaseError
 from authlib.oauth2.client import OAuth2Client
 from authlib.oidc.core import CodeIDToken
-from joserfc.errors import JoseError
 
+from grader.gradebook.platforms import is_safe
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
-from grader.serve.fetching import Document, Fetched, IssuerKeys, fetch, is_safe
+from grader.serve.fetching import Document, Fetched, IssuerKeys, fetch
 from grader.serve.http import Refusal
 from grader.serve.sign_in.handshakes import Handshake
-from grader.serve.sign_in.sign_in_file import People, Person, Secrets, same
+from grader.serve.sign_in.id_token import FAULTS, checked_claims, faulty
+from grader.serve.sign_in.sign_in_file import People, Person, Secrets
+from grader.submissions.class_list import value_key
 from grader.text import clean
 
-log = logging.getLogger("grader.serve")
-
 _DISCOVERY = "/.well-known/openid-configuration"
-# Each with a public key: a token that is signed with the client's secret, or not at all, is refused.
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-_REQUIRED = ["iss", "sub", "aud", "exp", "iat"]
-# Clocks may differ this much.
-LEEWAY_SECONDS = 60
-LONGEST_TOKEN = 65_536
 _LONGEST_CLAIM = 300
-# What other servers' answers, whatever they are, raise in the libraries.
-FAULTS = (
-    AuthlibBaseError, JoseError, jwt.PyJWTError, msgspec.ValidationError,
-    OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError,
-)  # fmt: skip
 
 
 class _Metadata(msgspec.Struct, frozen=True):
-    """The part of a discovery document that is needed here."""
+    """The part of a discovery document that we need."""
 
     issuer: str
     authorization_endpoint: str
@@ -59,12 +43,12 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class University:
-    """The sign-in at one issuer. Methods that wait for it are not for the event loop."""
+    """The sign-in at one issuer. Call methods that wait for it outside the event loop."""
 
     def __init__(self, secrets: Secrets, callback: str, students: Iterable[StudentInfo]) -> None:
-        """Prepare the sign-in, which sends people back to `callback`, and start to read the discovery document.
+        """Start to read the issuer's discovery document; the issuer sends people back to `callback`.
 
-        Raises SubmissionError if the class list has not what people are found by.
+        Raises SubmissionError if the class list lacks the column that identifies people.
         """
         self.sign_in, self._secret = secrets
         self._callback = callback
@@ -74,13 +58,13 @@ class University:
 
     @property
     def is_down(self) -> bool:
-        """Whether the issuer did not answer when it was last asked; asks again if that was a while ago."""
+        """Whether the issuer did not answer last time; asks again in the background after a pause."""
         discovery = self._discovery
         discovery.refresh()
         return not discovery.is_answered and not discovery.is_reading
 
     def authorization(self, handshake: Handshake) -> str:
-        """Return the address at which a person signs in; raises Refusal if the issuer does not answer."""
+        """Return the address of the sign-in page; raises Refusal if the issuer does not answer."""
         address, _ = self._client().create_authorization_url(
             self._known().authorization_endpoint,
             state=handshake.state,
@@ -91,13 +75,13 @@ class University:
         return str(address)
 
     def person(self, handshake: Handshake, answer: Mapping[str, str]) -> Person:
-        """Return who signed in, by the issuer's `answer` in the address to which it sent the person back.
+        """Return the person who signed in.
 
-        Raises Refusal if nobody did, if the answer or the issuer is not in order, or if the person is not of
-        this class.
+        `answer` is the query of the address to which the issuer sent the person back. Raises Refusal if nobody
+        signed in, if the issuer answers wrongly, or if the class has no such person.
         """
         metadata = self._known()
-        # RFC 9207: with another issuer's answer, a code would be told to the wrong one.
+        # RFC 9207: otherwise, we would send another issuer's code to this one.
         is_required = metadata.authorization_response_iss_parameter_supported
         if answer.get("iss", "" if is_required else metadata.issuer) != metadata.issuer:
             raise Refusal(403, "This answer is from another issuer. Begin again.")
@@ -107,7 +91,7 @@ class University:
         try:
             return self._found(self._claims(metadata, handshake, answer["code"]))
         except Refusal as refusal:
-            # Nobody sent us a token: one that is signed with an unknown key is the issuer's.
+            # The token is the issuer's, not the person's, so an unknown key is the issuer's fault.
             raise faulty(refusal.detail) if refusal.status_code == 401 else refusal from None
         except AuthlibBaseError as error:
             # Without the issuer's description, which may name the person.
@@ -132,7 +116,7 @@ class University:
         return client
 
     def _metadata(self, document: dict[str, Any]) -> _Metadata:
-        """Read a discovery document; raises ValueError if it is not of our issuer."""
+        """Read a discovery document; raises ValueError if it is another issuer's."""
         metadata = msgspec.convert(document, _Metadata)
         if metadata.issuer.rstrip("/") != self.sign_in.issuer.rstrip("/"):
             raise ValueError(f"this is the issuer {metadata.issuer}, not {self.sign_in.issuer}")
@@ -145,7 +129,7 @@ class University:
         return metadata
 
     def _known(self) -> _Metadata:
-        """Return the discovery document, which is awaited; raises Refusal if it does not come."""
+        """Wait for the discovery document; raises Refusal if it does not come."""
         discovery = self._discovery
         if discovery.value is None:
             discovery.refresh()
@@ -159,7 +143,7 @@ class University:
         return discovery.value
 
     def _claims(self, metadata: _Metadata, handshake: Handshake, code: str) -> dict[str, Any]:
-        """Redeem a code, and return what the issuer says of the person."""
+        """Exchange a code for tokens, and return the issuer's claims about the person."""
         tokens = self._client().fetch_token(
             metadata.token_endpoint,
             grant_type="authorization_code",
@@ -168,9 +152,18 @@ class University:
         )
         token, access_token = str(tokens["id_token"]), str(tokens["access_token"])
         if not (access_token.isascii() and access_token.isprintable()):
-            # In a header it would be an error whose text has the token.
+            # In a header, it would raise an error whose text shows the token.
             raise ValueError("the access token has odd characters")
-        claims = self._checked(metadata, handshake, token, access_token)
+        assert self._keys is not None, "the discovery document names them"
+        claims = checked_claims(
+            token,
+            self._keys,
+            CodeIDToken,
+            issuer=metadata.issuer,
+            client_id=self.sign_in.client_id,
+            nonce=handshake.nonce,
+            access_token=access_token,
+        )
         wanted = {self.sign_in.claim, self.sign_in.staff_claim} - {"", *claims}
         if not wanted or not metadata.userinfo_endpoint:
             return claims
@@ -182,32 +175,6 @@ class University:
             raise ValueError(f"user info of another person, or none (status {answer.status})")
         return {**more, **claims}
 
-    def _checked(
-        self, metadata: _Metadata, handshake: Handshake, token: str, access_token: str
-    ) -> dict[str, Any]:
-        """Return the claims of an ID token that is signed by the issuer, for us and for this handshake."""
-        if len(token) > LONGEST_TOKEN:
-            raise ValueError("the ID token is too long")
-        header = jwt.get_unverified_header(token)
-        assert self._keys is not None, "the discovery document names them"
-        claims: dict[str, Any] = jwt.decode(
-            token,
-            self._keys.named(str(header.get("kid", "")), wait=True),
-            algorithms=ALGORITHMS,
-            audience=self.sign_in.client_id,
-            issuer=metadata.issuer,
-            leeway=LEEWAY_SECONDS,
-            options={"require": _REQUIRED},
-        )
-        refuse_half_characters(claims)
-        expected = {
-            "nonce": handshake.nonce,
-            "client_id": self.sign_in.client_id,
-            "access_token": access_token,
-        }
-        CodeIDToken(claims, header, params=expected).validate(leeway=LEEWAY_SECONDS)
-        return claims
-
     # --- who it is ------------------------------------------------------------------------------
 
     def _found(self, claims: Mapping[str, Any]) -> Person:
@@ -215,11 +182,11 @@ class University:
         sign_in, value = self.sign_in, claims.get(self.sign_in.claim)
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
-        if not isinstance(value, str) or not 0 < len(same(value)) <= _LONGEST_CLAIM:
+        if not isinstance(value, str) or not 0 < len(value_key(value)) <= _LONGEST_CLAIM:
             raise Refusal(
                 403,
-                f"The sign-in at {sign_in.name} does not tell your `{sign_in.claim}`, by which people are "
-                "found here: ask your instructor.",
+                f"The sign-in at {sign_in.name} does not send your `{sign_in.claim}`, which identifies people "
+                "here: ask your instructor.",
             )
         if sign_in.claim == "email" and claims.get("email_verified") in (False, "false"):
             raise Refusal(403, f"Your address {clean(value)} is not verified at {sign_in.name}.")
@@ -229,24 +196,19 @@ class University:
             for group in ([groups] if isinstance(groups, str) else groups)
             if isinstance(group, str)
         )
-        if has_group or same(value) in map(same, sign_in.staff):
-            return Person(Role.INSTRUCTOR, same(value))
+        if has_group or value_key(value) in map(value_key, sign_in.staff):
+            return Person(Role.INSTRUCTOR, value_key(value))
         if (student := self._people.student(value)) is None:
             raise Refusal(
                 403,
-                f"You signed in as {clean(value)}, which nobody in the class list of this course has as "
-                f"{self._people.column}: ask your instructor.",
+                f"You signed in as {clean(value)}. Nobody in the class list has this `{self._people.column}`: "
+                "ask your instructor.",
             )
         return Person(Role.STUDENT, student)
 
 
-def refuse_half_characters(claims: Mapping[str, Any]) -> None:
-    """Raise ValueError for claims that no gradebook can keep: JSON can name half of a character."""
-    json.dumps(claims, ensure_ascii=False).encode()
-
-
 class _Session:
-    """What Authlib's client needs of a library for HTTP."""
+    """The methods of an HTTP library that Authlib's client calls."""
 
     def post(
         self, url: str, data: Mapping[str, str], headers: dict[str, str], auth: Any
@@ -275,15 +237,7 @@ class _Answer:
 def _basic(
     client: Any, _method: str, uri: str, headers: dict[str, str], body: str
 ) -> tuple[str, dict[str, str], str]:
-    """Authenticate the client in a header, encoded as RFC 6749 (2.3.1) says, which Authlib's own does not."""
+    """Authenticate the client in a header. RFC 6749 (2.3.1) asks for this encoding, which Authlib omits."""
     pair = map(urllib.parse.quote_plus, (client.client_id, client.client_secret))
     headers["Authorization"] = "Basic " + base64.b64encode(":".join(pair).encode()).decode()
     return uri, headers, body
-
-
-def faulty(fault: str) -> Refusal:
-    """Return the answer for a fault of the issuer, which is told in the log."""
-    log.warning("a sign-in is refused", extra={"fault": fault[:200]})
-    return Refusal(
-        502, "The answer of the sign-in is not in order, and nobody was signed in. Begin again."
-    )

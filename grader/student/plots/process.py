@@ -63,7 +63,7 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
 
 
 class NotDrawn(msgspec.Struct, frozen=True, tag="stopped"):
-    """There is no picture; the reason is worded like a verdict."""
+    """The plot failed; the reason is worded like a verdict."""
 
     outcome: Outcome
     message: str

@@ -11,7 +11,7 @@ import pytest
 from grader.exports.push.lti import LINE_ITEM, RESULT, SCORE, TAG
 from grader.gradebook import Gradebook
 from grader.gradebook.tool_key import FILE
-from grader.results import Status
+from grader.results import Status, StudentInfo
 from tests.grader.builders import result
 from tests.grader.command import invoke
 from tests.grader.exports.classroom_of_push import (
@@ -103,7 +103,7 @@ def unlinked(school: School, waits: list[float]) -> Any:
 
 
 def test_a_link_without_a_column_gets_one_which_is_found_again(unlinked: LtiPushing) -> None:
-    assert "one is made with the first score" in unlinked("--dry-run").stderr
+    assert "the first score creates one" in unlinked("--dry-run").stderr
     assert not unlinked.platform.items
     assert unlinked().exit_code == 0
     (item,) = unlinked.platform.items.values()
@@ -191,6 +191,22 @@ def test_who_launched_is_known_whatever_the_platform_calls_them(lti: LtiPushing)
     assert FIRST in lti.platform.grades
     assert SECOND not in lti.platform.grades
     assert f"s{SECOND}: is not among the students" in done.stderr
+
+
+def test_an_address_of_other_letters_is_another_address(lti: LtiPushing) -> None:
+    """As at the sign-in: in lower case, the Kelvin sign is a k."""
+    with Gradebook.open_to_write(lti.school.results) as book:
+        for user in (FIRST, SECOND):
+            info = info_of(user)
+            book.keep_student(StudentInfo(id=info.id, email=f"kim{user}@uni.example"))
+    lti.platform.members = {
+        FIRST: {"name": "", "email": f"\u212aim{FIRST}@uni.example"},
+        SECOND: {"name": "", "email": f"Kim{SECOND}@Uni.example"},
+    }
+    done = lti()
+    assert FIRST not in lti.platform.grades
+    assert SECOND in lti.platform.grades
+    assert f"s{FIRST}: is not among the students" in done.stderr
 
 
 def test_a_user_who_launched_is_nobody_else_with_the_same_name(lti: LtiPushing) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, platforms
-from grader.gradebook.platforms import Link, Platform, TurnedOn, changing_platforms
+from grader.gradebook.platforms import Link, Platform, TurnedOn, changing_platforms, is_safe
 
 CANVAS = Platform(
     issuer="https://canvas.example.edu",
@@ -31,6 +31,22 @@ LINK = Link(
     lineitems="https://canvas.example.edu/api/lti/courses/12/line_items",
     scopes=("https://purl.imsglobal.org/spec/lti-ags/scope/score",),
     memberships="https://canvas.example.edu/api/lti/courses/12/names_and_roles",
+)
+
+SAFE = (
+    "https://a.example",
+    "https://a.example:8443/b?c=d",
+    "https://[2001:db8::1]/",
+    "http://127.0.0.1:8080/",
+    "http://localhost/",
+    "http://[::1]:80/",
+)
+UNSAFE = (
+    *("", "a.example", "//a.example", "http://a.example", "http://127.0.0.1.evil.example"),
+    *("file:///etc/passwd", "ftp://a.example", "javascript:alert(1)", "data:,x"),
+    *("https://", "https:///x", "https://a b", "https://a\n", "https://\u00e4.example", "http://["),
+    *("https://user@a.example", "https://a.example;x", "https://a.example'", "https://a.example,b"),
+    *("https://a_b.example/x", "https://a.example:port/", "https://a.example:99999/"),
 )
 
 
@@ -95,15 +111,18 @@ def test_with_a_platform_goes_all_that_its_launches_told(book: Gradebook) -> Non
     assert platforms.users(book, CANVAS.issuer, "8") == {"u1": "ada"}
 
 
+@pytest.mark.parametrize("address", SAFE)
+def test_https_and_this_machine_are_safe(address: str) -> None:
+    assert is_safe(address)
+
+
+@pytest.mark.parametrize("address", UNSAFE)
+def test_no_other_address_is_safe(address: str) -> None:
+    assert not is_safe(address)
+
+
 @pytest.mark.parametrize("field", ["authorization", "token", "keys"])
-@pytest.mark.parametrize(
-    "address",
-    [
-        *("http://canvas.example.edu/x", "ftp://canvas.example.edu", "canvas.example.edu", ""),
-        *("http://[", "https://a@b.example", "https:///x", "https://b.example/\n"),
-        "https://b.example:port/",
-    ],
-)
+@pytest.mark.parametrize("address", [*UNSAFE, "https://a.example/" + 2000 * "x"])
 def test_addresses_on_which_others_could_listen_are_refused(
     book: Gradebook, field: str, address: str
 ) -> None:

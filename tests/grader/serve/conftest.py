@@ -90,11 +90,13 @@ class Served:
         program: Sequence[str] = ("-m", "grader.cli"),
         most_file_bytes: int = 0,
         open_files: int = 0,
+        roster: bool = True,
     ) -> Served:
         """Start it, and wait until it listens; `program` tells Python what to run."""
         command = [
             *(sys.executable, "-P", *program, "serve", str(self.course)),
-            *("-o", str(self.results), "--roster", str(self.folder / "class.csv")),
+            *("-o", str(self.results)),
+            *(("--roster", str(self.folder / "class.csv")) if roster else ()),
             *("--port", str(self.port), "--jobs", "1", *options),
         ]
 

@@ -7,34 +7,13 @@ import contextlib
 import pytest
 
 from grader.serve import fetching
-from grader.serve.fetching import fetch, is_safe
+from grader.serve.fetching import fetch
 from tests.grader.serve.issuer import Issuer
 from tests.grader.serve.test_github import Odd
 
-SAFE = (
-    "https://a.example",
-    "https://a.example:8443/b?c=d",
-    "https://[2001:db8::1]/",
-    "http://127.0.0.1:8080/",
-    "http://localhost/",
-    "http://[::1]:80/",
-)
-UNSAFE = (
-    *("", "a.example", "//a.example", "http://a.example", "http://127.0.0.1.evil.example"),
-    *("file:///etc/passwd", "ftp://a.example", "javascript:alert(1)", "data:,x"),
-    *("https://", "https:///x", "https://a b", "https://a\n", "https://\u00e4.example", "http://["),
-    *("https://user@a.example", "https://a.example;x", "https://a.example'", "https://a.example,b"),
-)
 
-
-@pytest.mark.parametrize("address", SAFE)
-def test_https_and_this_machine_are_safe(address: str) -> None:
-    assert is_safe(address)
-
-
-@pytest.mark.parametrize("address", UNSAFE)
-def test_nothing_else_is_asked(address: str) -> None:
-    assert not is_safe(address)
+@pytest.mark.parametrize("address", ["", "http://a.example", "file:///etc/passwd"])
+def test_only_safe_addresses_are_asked(address: str) -> None:
     with pytest.raises(OSError, match="not an https address"):
         fetch(address)
 

@@ -7,19 +7,25 @@ import re
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 
 from grader.cli import main
+from grader.course.assignments import CourseAssignment
+from grader.course.manifest import load_course
 from grader.exports.push.lti import work_of
 from grader.gradebook import Gradebook, platforms
+from grader.gradebook.tool_key import made_key
 from grader.serve.identity import COOKIE
-from grader.serve.sign_in.launch import page_of
-from tests.grader.serve.conftest import Answer, Served
+from grader.serve.sign_in.launch import DEEP_LINKING, Launch, Selection, page_of
+from grader.serve.sign_in.selection import choices
+from tests.grader.serve.conftest import PLAIN, Answer, Served
 from tests.grader.serve.issuer import Visitor, free_port
 from tests.grader.serve.lti_platform import (
     CLIENT,
@@ -183,7 +189,7 @@ def test_who_is_not_of_the_class_is_told_so(tool: Served, platform: Platform) ->
     platform.user = {"user_id": "u-9"}
     visitor, page = launched(tool, platform)
     refused(visitor, page, 403)
-    assert b"does not tell" in page.body
+    assert b"does not send" in page.body
 
 
 def test_instructors_are_staff_only_in_a_course_that_was_named(
@@ -454,6 +460,68 @@ def test_who_teaches_selects_what_a_link_opens(tool: Served, platform: Platform)
         assert whole["lineItem"]["resourceId"] == work_of(book)
         assert "" in {link.resource for link in platforms.links(book)}
     assert f"http://127.0.0.1:{tool.port}/exercise/greeting" in {each["url"] for each in others}
+
+
+def test_of_a_whole_course_each_assignment_has_a_column(tmp_path: Path) -> None:
+    course = load_course(PLAIN)
+    first, *others = course.exercises
+    weeks = (
+        CourseAssignment(id="week1", title="Week 1", exercises=(first.id,)),
+        CourseAssignment(id="week2", title="Week 2", exercises=tuple(e.id for e in others)),
+    )
+    known = platforms.Platform(
+        issuer="https://x.example",
+        client_id="1",
+        deployments=("1",),
+        authorization="https://x.example/auth",
+        token="https://x.example/token",
+        keys="https://x.example/jwks",
+    )
+    link = platforms.Link(issuer=known.issuer, client_id="1", deployment="1")
+    launch = Launch(known, link, "u", "", is_instructor=True, target="", selection=None)
+    works = {"": "plain", "week1": "plain/week1", "week2": "plain/week2"}
+    made = choices(
+        launch,
+        Selection("https://x.example/back", None),
+        msgspec.structs.replace(course, assignments=weeks),
+        made_key(tmp_path),
+        "https://grade.example.org",
+        works,
+    )
+    items = [
+        jwt.decode(each.answer, options={"verify_signature": False})[
+            DEEP_LINKING + "content_items"
+        ][0]
+        for each in made
+    ]
+    columns = {item["url"]: item["lineItem"] for item in items if "lineItem" in item}
+    assert columns["https://grade.example.org/assignment/week1"] == {
+        "label": "Week 1",
+        "scoreMaximum": first.points,
+        "resourceId": "plain/week1",
+        "tag": "lab-bench",
+    }
+    assert len(columns) == 3
+
+
+def test_a_link_of_an_assignment_is_known_as_such(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving(policy="attempts = 'newest'\n")
+    (served.course / "exercises/assignments.toml").write_text(
+        '[[assignment]]\nid = "week1"\ntitle = "Week 1"\nexercises = ["greeting"]\n', "utf-8"
+    )
+    start(served)
+    platform = Platform(f"http://127.0.0.1:{served.port}")
+    register(served, platform)
+    platform.target = f"http://127.0.0.1:{served.port}/assignment/week1"
+    visitor, page = launched(served, platform)
+    assert page.status == 200 and b"/assignment/week1" in page.body
+    platform.close()
+    with Gradebook.open_beside_writer(served.results) as book:
+        assert [link.assignment for link in platforms.links(book)] == ["week1"]
+    answer = visitor.get("/assignment/week1")
+    assert (answer.status, answer.headers["Location"]) == (303, "/#assignment-week1")
 
 
 def test_nobody_else_selects(tool: Served, platform: Platform) -> None:

@@ -11,6 +11,7 @@ from grader.gradebook import platforms
 from grader.gradebook.platforms import changing_platforms
 from grader.gradebook.tool_key import FILE, made_key
 from grader.serve.passback import id_of
+from grader.submissions import read_roster
 from tests.grader.command import invoke
 from tests.grader.exports.lti1p3 import Store
 from tests.grader.exports.lti1p3 import serving as serving_platform
@@ -74,6 +75,49 @@ def test_what_counts_arrives_by_command_and_a_second_push_sends_nothing(
         assert "Nothing to send." in push(served, "--yes", *scale).stdout
         assert len(store.scores) == 3
         assert len(store.items) == 1
+
+
+def test_without_a_class_list_a_server_with_a_platform_lets_only_staff_in(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving()
+    command = ("serve", str(served.course), "-o", str(served.results))
+    assert "Name the class list" in invoke(*command, cwd=served.folder).stderr
+    store = course()
+    store.address = "https://lms.example.edu"
+    with changing_platforms(served.results) as book:
+        platforms.add_platform(book, store.platform)
+    served.start(roster=False)
+    assert served.ask("GET", "/class", "staff").status == 200
+    assert served.ask("GET", "/api/standing", "ada").status in (401, 403)
+
+
+def test_a_class_list_comes_from_the_platform(serving: Callable[..., Served]) -> None:
+    served = serving().start()
+    made_key(served.results)
+    store = course()
+    store.users["id-ada"]["name"] = "=Ada"
+    store.users["id-none"] = {"name": "No Address", "roles": [LEARNER]}
+    command = ("platform", "roster", str(served.results), "-o", "from-platform.csv")
+    with serving_platform(store, f"http://127.0.0.1:{served.port}/lti/keys"):
+        assert "No launch told the names and roles" in invoke(*command, cwd=served.folder).stderr
+        launched(served, store)
+        done = invoke(*command, cwd=served.folder)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == "Left out, without an email of their own: No Address.\n"
+    listed = read_roster(served.folder / "from-platform.csv").students
+    assert [student.id for student in listed] == [
+        "Ada@example.org",
+        "Bob@example.org",
+        "Eve@example.org",
+    ]
+    assert (
+        (served.folder / "from-platform.csv")
+        .read_text("utf-8")
+        .splitlines()[1]
+        .startswith("Ada@example.org,'=Ada")
+    )
+    assert "is there already" in invoke(*command, cwd=served.folder).stderr
 
 
 @pytest.mark.thorough

@@ -261,7 +261,8 @@ def test_no_page_is_left_out() -> None:
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
     pages = {path.replace("{exercise}", "greeting") for path in pages}
-    pages -= {"/exercise/greeting/file", "/release", "/class/export/{id}"}
+    pages -= {"/exercise/greeting/file", "/release", "/assignment/{assignment}"}
+    pages -= {"/class/export/{id}"}
     pages = {path.replace("{student:path}", "eve") for path in pages}
     # Those of a sign-in elsewhere are opened in test_university_browser and test_launch_browser.
     elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university", "/lti/")

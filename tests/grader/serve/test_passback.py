@@ -11,13 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from grader.exports.push.passback import passed_back
-from grader.gradebook import platforms
+from grader.gradebook import Gradebook, platforms
+from grader.gradebook.facts import AssignmentPart
 from grader.gradebook.platforms import TurnedOn, changing_platforms, turn_on
 from grader.gradebook.tool_key import jwks, made_key
+from grader.results import Status
+from grader.serve import passback
 from grader.serve.passback import PassBack, id_of
+from tests.grader.builders import exercise, result
 from tests.grader.exports.classroom_of_push import CLASS, LtiPushing, School, scores
 from tests.grader.exports.conftest import school
 from tests.grader.exports.platforms import LtiServer, same
@@ -327,6 +332,28 @@ def test_a_link_that_is_not_on_gets_nothing_even_if_it_is_its_turn(school: Schoo
         assert thread.rounds == {} and platform.requests == []
 
 
+@pytest.mark.parametrize("is_turned_off", [True, False])
+def test_a_round_ends_after_its_student_if_the_link_is_turned_off_or_the_server_ends(
+    is_turned_off: bool, school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The platform ends the round, which waits for its answer.
+    monkeypatch.setattr(passback, "_JOIN_SECONDS", 0.0)
+    school.grade(scores(3))
+    platform = LtiServer(3)
+    key, thread = platform.link.key, PassBack(school.results)
+    platform.at_write = lambda _: thread.turned_off(key) if is_turned_off else thread.close()
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        with changing_platforms(school.results) as book:
+            turn_on(book, key, TurnedOn("prof", "2026-11-30T00:00:00Z"))
+        thread.start()
+        try:
+            until(lambda: key in thread.rounds)
+        finally:
+            thread.close()
+    assert (platform.written, thread.rounds[key].arrived, thread.rounds[key].error) == (1, 1, "")
+
+
 def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: School) -> None:
     school.grade(scores(2))
     platform = LtiServer(2)
@@ -342,3 +369,37 @@ def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: 
     (failure,) = done.failures
     assert failure.startswith(f"s{ADA}: ") and "have just changed" in failure
     assert (platform.grades[ADA], platform.writes, done.arrived) == (1.0, {BOB: 1}, 1)
+
+
+def test_the_link_of_an_assignment_gets_the_points_of_its_exercises(school: School) -> None:
+    school.grade(scores(2))
+    empty = Status.NOT_ATTEMPTED
+    blank = result(
+        exercise(name="task", worth=10.0, status=empty, score=0.0),
+        exercise(name="other", worth=5.0, status=empty, score=0.0),
+    )
+    parts = {
+        name: AssignmentPart(name.title(), (task,))
+        for name, task in (("week1", "task"), ("week2", "other"))
+    }
+    with Gradebook.open_to_write(school.results) as book:
+        book.change(exercises=("task", "other"), blank=blank, assignments=parts)
+    platform = LtiServer(2)
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        link = msgspec.structs.replace(platform.link, assignment="week1")
+        assert passed_back(school.results, platform.registered, link).arrived == 2
+    platform = LtiServer(2)
+    with serving_platform(platform):
+        LtiPushing(school, platform)
+        link = msgspec.structs.replace(platform.link, assignment="week2")
+        # Nobody handed in anything of the second week.
+        assert passed_back(school.results, platform.registered, link).arrived == 0
+        school.correct(ADA, exercise="other", points=4.0)
+        done = passed_back(school.results, platform.registered, link)
+        assert [(line.student, line.here) for line in done.lines] == [(f"s{ADA}", "8")]
+        # What was sent once is kept up to date.
+        with Gradebook.open_to_write(school.results) as book:
+            book.correct(replacing=(0,))
+        done = passed_back(school.results, platform.registered, link)
+        assert [(line.student, line.here) for line in done.lines] == [(f"s{ADA}", "0")]

@@ -83,6 +83,7 @@ MATRIX = (
     Asked("GET", "/", EVERYONE),
     Asked("GET", "/exercise/{exercise}", WRITE),
     Asked("GET", "/exercise/{exercise}/file", WRITE),
+    Asked("GET", "/assignment/{assignment}", EVERYONE),
     Asked("GET", "/release", WRITE),
     Asked("GET", "/class", READ),
     Asked("POST", "/class", RUN, {"do": "resume"}),
@@ -130,6 +131,7 @@ def request_of(served: Served, asked: Asked, who: str) -> Answer:
     """Send a request of the matrix as this person."""
     id_ = sent_by(served, "ada")
     path = asked.route.replace("{id}", id_).replace("{exercise}", "greeting")
+    path = path.replace("{assignment}", "week1")
     path = path.replace("{number}", "0").replace("{name}", "serve.js")
     path = path.replace("{student:path}", "ada")
     headers, body = {"Origin": f"http://127.0.0.1:{served.port}"}, None

@@ -14,6 +14,7 @@ from grader.submissions.class_list import (
     ClassList,
     MoodleWorksheet,
     read_list,
+    value_key,
 )
 
 HASH = "0123456789abcdef0123456789abcdef01234567"
@@ -250,3 +251,10 @@ def test_a_role_in_a_team_is_no_role_of_staff(tmp_path: Path) -> None:
 def test_a_row_with_a_remark_alone_is_passed_over(tmp_path: Path) -> None:
     (student,) = students(tmp_path, "id,name\nada,Ada A\n,\n,,\n,,no more students\n")
     assert student.id == "ada"
+
+
+def test_only_ascii_values_are_compared_without_capitals() -> None:
+    assert value_key(" Kim@Uni.example\n") == "kim@uni.example"
+    # The Kelvin sign, the long s and the sharp s become ASCII letters when their case is folded.
+    for odd in ("\u212aim@uni.example", "jo\u017f@uni.example", "gro\u00df@uni.example"):
+        assert value_key(odd) == odd

@@ -1,4 +1,4 @@
-# attack: asks what it has in common with another process | class: escaping | canary: claim
+# attack: compares its resources with those of another process | class: escaping | canary: claim
 import ctypes
 import os
 import platform

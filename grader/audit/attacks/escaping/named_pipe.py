@@ -1,4 +1,4 @@
-# attack: makes a pipe with a name, in which whoever tidies up may get stuck | class: escaping | canary: claim
+# attack: makes a named pipe, on which the cleanup may get stuck | class: escaping | canary: claim
 import os
 
 os.mkfifo("pipe")

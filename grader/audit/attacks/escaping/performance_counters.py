@@ -1,4 +1,4 @@
-# attack: counts what the processor does | class: escaping | canary: claim | as: root
+# attack: reads the processor's performance counters | class: escaping | canary: claim | as: root
 import ctypes
 import os
 

@@ -1,4 +1,4 @@
-# attack: watches what the user does with a file | class: escaping | canary: claim
+# attack: watches a file of the user's | class: escaping | canary: claim
 import ctypes
 
 libc = ctypes.CDLL(None, use_errno=True)

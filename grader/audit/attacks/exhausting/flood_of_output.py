@@ -1,4 +1,4 @@
-# attack: prints a hundred megabytes before what counts | class: exhausting | canary: claim
+# attack: prints a hundred megabytes before the result | class: exhausting | canary: claim
 import os
 
 for _ in range(1600):

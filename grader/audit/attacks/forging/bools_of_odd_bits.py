@@ -9,7 +9,7 @@ from grader.sandbox.wire.packing import Packing
 
 
 def answer(make):
-    """Whatever is asked after this, answer with what `make` makes of the question."""
+    """Answer every later request with `make(channel, request)`."""
     # Through the C API: by their attributes frames lead to nothing.
     frames = ctypes.pythonapi
     frames.PyFrame_GetBack.restype = frames.PyFrame_GetLocals.restype = ctypes.py_object

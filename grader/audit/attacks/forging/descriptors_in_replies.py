@@ -1,4 +1,4 @@
-# attack: sends open descriptors to the judge beside its replies | class: forging | canary: bytes | dud: plain pytest has no wire
+# attack: sends open descriptors to the judge with its replies | class: forging | canary: bytes | dud: plain pytest has no wire
 import os
 import socket
 import struct

@@ -1,4 +1,4 @@
-# attack: finds the worker in memory and replaces what answers calls | class: forging | canary: bytes | dud: plain pytest has no wire
+# attack: finds the worker in memory and replaces its handlers of calls | class: forging | canary: bytes | dud: plain pytest has no wire
 import gc
 
 from grader.sandbox.wire.messages import Returned

@@ -1,4 +1,4 @@
-# attack: rewrites the screen of whoever reads the result | class: forging | canary: screen
+# attack: rewrites the reader's screen | class: forging | canary: screen
 print("\x1b[2J\x1b[H\x9b31m 10 of 10 points \u202e\x07\x1b]0;passed\x07")
 
 

@@ -1,4 +1,4 @@
-# attack: answers with an object that takes for ever to say what it is | class: hanging | canary: time
+# attack: answers with an object that takes for ever to give its class | class: hanging | canary: time
 import time
 
 

@@ -1,4 +1,4 @@
-# attack: changes torch's default dtype for whoever comes next | class: polluting | canary: next
+# attack: changes torch's default dtype for the next submission | class: polluting | canary: next
 import torch
 
 torch.set_default_dtype(torch.float64)

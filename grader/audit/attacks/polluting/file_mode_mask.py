@@ -1,4 +1,4 @@
-# attack: leaves files that nobody can read to whoever comes next | class: polluting | canary: next
+# attack: leaves files that nobody can read to the next submission | class: polluting | canary: next
 import os
 
 os.umask(0o777)

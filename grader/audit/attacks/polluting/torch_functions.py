@@ -1,4 +1,4 @@
-# attack: leaves another torch.equal to whoever comes next | class: polluting | canary: next
+# attack: leaves another torch.equal to the next submission | class: polluting | canary: next
 import torch
 
 torch.equal = lambda a, b: True

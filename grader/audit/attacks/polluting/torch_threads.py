@@ -1,4 +1,4 @@
-# attack: changes torch's number of threads for whoever comes next | class: polluting | canary: next
+# attack: changes torch's number of threads for the next submission | class: polluting | canary: next
 import torch
 
 torch.set_num_threads(3)

@@ -1,4 +1,4 @@
-# attack: has torch map a file for it | class: reading | canary: text
+# attack: maps a file through torch | class: reading | canary: text
 import os
 
 import torch

@@ -1,4 +1,4 @@
-# attack: reads what another student's sandbox put into shared memory | class: reading | canary: text | exercise: crowd
+# attack: reads another student's data in shared memory | class: reading | canary: text | exercise: crowd
 import re
 
 SECRET = re.compile(rb"canary:[a-z]+:[0-9a-f]{16}")

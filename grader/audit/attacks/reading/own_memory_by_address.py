@@ -1,4 +1,4 @@
-# attack: searches its own memory by address, with a pipe that tells what is mapped | class: reading | canary: text
+# attack: searches its own memory by address, with a pipe that shows which pages are mapped | class: reading | canary: text
 import re
 
 SECRET = re.compile(rb"canary:[a-z]+:[0-9a-f]{16}")

@@ -1,4 +1,4 @@
-# attack: finds the course by what pip wrote down of an editable installation | class: reading | canary: text
+# attack: finds the course by pip's record of an editable installation | class: reading | canary: text
 import re
 
 SECRET = re.compile(rb"canary:[a-z]+:[0-9a-f]{16}")

@@ -1,7 +1,7 @@
 """Laws: promises of nearly every exercise, checked by one call each inside an ordinary test of a suite.
 
 A target is the name of a student's function or class, or the result of `student.function`, `student.module` or
-`student.probe`. A law raises CheckFailed with a message that says what to do; `told` puts the suite's own
+`student.probe`. A law raises CheckFailed with a message that gives advice; `told` puts the suite's own
 sentence before it. The modules are named after their subjects: `calls`, `modules`, `numerics`, `figures`.
 `observation` finds the side effects of a call in the sandbox's `facts`; the `grader_probe` reports others.
 

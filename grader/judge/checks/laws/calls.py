@@ -63,7 +63,7 @@ _ADVICE_ON_RESTORING = {
 }
 
 
-# --- what a call leaves -----------------------------------------------------------------------------
+# --- side effects of a call--------------------------------------------------------------------------
 
 
 def check_changes_nothing(
@@ -81,7 +81,7 @@ def check_changes_nothing(
 ) -> Any:
     """Check that a call changes neither its arguments nor PyTorch's state; return its value.
 
-    Checked are: values, `.grad` and `requires_grad` of tensors, those of modules' parameters and buffers,
+    Checked are: values, `.grad` and `requires_grad` of tensors, of modules' parameters and buffers,
     training modes, hooks, an optimizer's options and state, PyTorch's modes, the three random states. `allow`
     names things that may change, and `only` limits the check: a part ("grad"), or a part of an argument, by
     position, name or kind ("0.grad", "model.buffers", "optimizer.state"). The part "version" counts changes in
@@ -117,7 +117,7 @@ def check_changes_nothing(
 def _changed(
     call: str, changes: list[Change], raises: type[Exception] | None, advice: Mapping[str, str]
 ) -> list[str]:
-    """Return the changes and what to do about them: remarks, a sentence, and up to three pieces of advice."""
+    """Return the changes as remarks, a sentence, and up to three pieces of advice."""
     words = list(dict.fromkeys(change.words for change in changes))
     more = text(" and {count} things more", len(words) - 6) if len(words) > 6 else ""
     sentence = text("One call of {call} changed {words}{more}.", call, join(", ", words[:6]), more)
@@ -192,7 +192,7 @@ def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords
     return seen.value
 
 
-# --- what comes out ---------------------------------------------------------------------------------
+# --- the result -------------------------------------------------------------------------------------
 
 
 _LEADS: tuple[tuple[int, ...], ...] = ((4, 6), (2, 3, 4), (2, 3, 2, 2), (1,), ())

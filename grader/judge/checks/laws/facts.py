@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _Facts(msgspec.Struct, frozen=True, tag_field="kind"):
-    """Facts about one object; the tag says what it is."""
+    """Facts about one object; the tag names its kind."""
 
 
 class TensorFacts(_Facts, frozen=True, tag="tensor"):

@@ -99,7 +99,7 @@ def points_of(line: Any) -> Tensor:
 
 
 def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **keywords: Any) -> None:
-    """Check that no window opens, no new figure stays in pyplot, and the caller's figures are left alone."""
+    """Check that no window opens, no new figure stays in pyplot, and the caller's figures do not change."""
     seen = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)
     before, after = entry(seen, "before"), entry(seen, "after")
     old, new = ([str(n) for n in entry(state, "open", kind=list)] for state in (before, after))

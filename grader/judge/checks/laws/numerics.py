@@ -111,7 +111,7 @@ def check_gradients(
     *,
     what: str = "the output",
 ) -> None:
-    """Check that gradients reach every leaf and equal those of `formula`, for any incoming gradient.
+    """Check that gradients reach every leaf and equal the gradients of `formula`, for any incoming gradient.
 
     `leaves` are local tensors from which `output` was computed, by name; `formula` gets copies of them and
     computes the right `output`.
@@ -148,7 +148,7 @@ def check_gradients(
     )
 
 
-# --- autograd Functions: their use, their declaration, and what they save ---------------------------
+# --- autograd Functions: their use, their declaration, and their saved values------------------------
 
 
 def check_applied(student: Student, name: str, own: str) -> None:
@@ -337,7 +337,7 @@ _CONSTANT = (
 
 
 def _nodes(student: Student, name: str, own: str) -> list[tuple[Tensor, Tensor, Any]]:
-    """Return some x, what backward is made to return, and the probe's report on the nodes of the result."""
+    """Return some x, the planned return value of backward, and the probe's report on the result's nodes."""
     import torch
 
     xs = [torch.randn(3), torch.randn(()), torch.randn(0, 2), torch.randn(2, 2).double()]

@@ -232,6 +232,8 @@ def test_in_a_gradebook_of_the_whole_course_each_assignment_has_its_due_time(
     invoke("batch", tmp_path / "class", "-o", results, "--times", "2026-10-13 11:00")
     before = graded(results)
     assert before == {"word_count": 9.0, "greeting": 2.25, "running_mean": 7.5}
+    with Gradebook.open(results) as book:
+        assert book.seeds() == (8231,)
     other = tmp_path / "other.toml"
     other.write_text("", encoding="utf-8")
     for back in (("--file", beside), ("--reset",)):
