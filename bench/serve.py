@@ -12,6 +12,7 @@ import base64
 import contextlib
 import http.client
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -31,7 +32,9 @@ from bench.watch import save_to_verdict
 from grader.course.manifest import Course, load_course
 from grader.course.mutants import wrong_answers
 from grader.gradebook import Gradebook, queue
+from grader.gradebook.backup import backups_in
 from grader.gradebook.queue import JobState, Role
+from grader.gradebook.tables import FILE
 from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in
 from grader.judge.assignment import GradingOptions
@@ -61,10 +64,10 @@ class BenchServer:
         self.port, self.pid, self.jobs = 0, 0, jobs
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, *options: str) -> Iterator[None]:
         """Serve, from when it listens."""
         with subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [*self._command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as process:
             assert process.stdout is not None
             found = re.search(rb":(\d+)/", process.stdout.readline())
@@ -318,7 +321,36 @@ def large(course: Course, attempts: int) -> None:
                 )
 
 
-def _fill(server: BenchServer, course: Course) -> None:
+def backing_up(course: Course, megabytes: int) -> None:
+    """The answers to hand-ins while the gradebook is backed up, and while it is not."""
+    with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
+        server, backups = BenchServer(Path(name), course, 200, 1), Path(name) / "backups"
+        _fill(server, course, comment_bytes=megabytes * 50)
+        size = (server.results / FILE).stat().st_size / _MIB
+        for made in (False, True):
+            taken: list[float] = []
+            options = ("--backups", str(backups)) if made else ()
+            with server.running(*options):
+                begin = time.perf_counter()
+                server.ask("POST", "/api/staff/pause", server.staff)
+                while time.perf_counter() - begin < 5 or (made and not backups_in(backups)):
+                    student = server.names[len(taken) % len(server.names)]
+                    sent = time.perf_counter()
+                    source = b"# %d %d\n" % (made, len(taken))
+                    status, _ = server.hand_in(student, "glu.py", source)
+                    taken.append(time.perf_counter() - sent)
+                    assert status == 202, status
+                    if made and backups_in(backups):
+                        break
+            seconds = time.perf_counter() - begin
+            what = f"while {size:.0f} MiB are backed up, {seconds:.1f} s" if made else "without"
+            print(
+                f"{len(taken)} hand-ins {what}: median {statistics.median(taken):.3f} s, "
+                f"p99 {_p99(sorted(taken)):.3f} s, longest {max(taken):.3f} s"
+            )
+
+
+def _fill(server: BenchServer, course: Course, comment_bytes: int = 0) -> None:
     glu = course.exercise("glu")
     blank = nothing_handed_in(course, [glu], GradingOptions()).exercises[0]
     here = environment_of("", ())
@@ -327,7 +359,8 @@ def _fill(server: BenchServer, course: Course) -> None:
         for place, student in enumerate(server.names):
             with book.transaction():
                 for number in range(100):
-                    file = ExerciseFile(b"# %d %d\n" % (place, number))
+                    comment = base64.b64encode(os.urandom(comment_bytes * 3 // 4))
+                    file = ExerciseFile(b"# %d %d %s\n" % (place, number, comment))
                     found = Attempt(
                         student=StudentInfo(id=student),
                         submitted_at=f"2026-10-01T{number // 60:02}:{number % 60:02}:00Z",
@@ -357,6 +390,7 @@ def main(students: int, seconds: float, jobs: int, runs: int, attempts: int) -> 
     deadline(rows, course, students, seconds, jobs)
     writing(course, students, seconds, jobs)
     large(course, attempts)
+    backing_up(course, 300)
     Console().print(rows.table)
 
 

@@ -54,6 +54,7 @@ COMMANDS = {
             "Write what is kept about one student to a zip.",
         ),
         "erase": ("personal", "Erase what is kept about one student."),
+        "restore": ("restore", "Put a backup of a server's gradebook back."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {

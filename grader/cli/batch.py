@@ -14,6 +14,7 @@ import msgspec
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
 from grader.cli.on_server import regrade_on, server_option, signed_in
+from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
     show_attention,
@@ -382,6 +383,7 @@ def _show(
     if waiting := open_requests(whole.requests()):
         listing = f"`grade requests {whole.folder}` lists them"
         click.echo(f"{counted(len(waiting), 'regrade request')} without an answer: {listing}.")
+    tell_passed(whole)
     if isinstance(book, AnonymousBook):  # both name students
         return
     show_outdated(console, whole)

@@ -8,7 +8,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell
-from grader.cli.results import open_book
+from grader.cli.results import open_book, tell_passed
 from grader.cli.terminal.progress import with_progress
 from grader.exports import FORMATS
 from grader.exports.files import ClassFormat, Options
@@ -79,6 +79,7 @@ def report(
             before=book.totals_before(),
             disclose=shared.disclosure(disclose),
         )
+        tell_passed(whole)
     count = counted(written.students, "student")
     click.echo(f"{count}: {clean(str(written.index), 1000)}")
     students = clean(str(folder / "students"), 1000)

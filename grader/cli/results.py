@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from grader.cli.border import tell_unfinished
+from grader.cli.border import tell, tell_unfinished
 from grader.cli.terminal.console import some_of
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
 from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.retention import old_backup_words, passed_words
 from grader.results import StudentInfo
 from grader.text import counted, nearest
 
@@ -31,6 +33,14 @@ def open_book(
             refuse_other_course(book, course)
         tell_unfinished(book)
         yield book
+
+
+def tell_passed(book: Gradebook) -> None:
+    """Say on stderr if the class should not be kept any longer, or has a backup that is too old."""
+    now = datetime.datetime.now(datetime.UTC)
+    for sentence in (passed_words(book, now), old_backup_words(book, now)):
+        if sentence:
+            tell(sentence)
 
 
 def refuse_ungraded(names: Iterable[str], book: Gradebook) -> None:

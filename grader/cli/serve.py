@@ -23,11 +23,12 @@ from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
 from grader.gradebook.queue import STAFF, Role
+from grader.gradebook.times import moment
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
 from grader.submissions.roster import is_in_group
-from grader.text import clean, counted, listed
+from grader.text import clean, counted, listed, utc
 
 # The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
@@ -84,6 +85,28 @@ _AT_A_CLUSTER = 16
     type=shared.FILE,
     help="Only copy the gradebook to FILE, even while a server writes to it.",
 )
+@click.option(
+    "--backups",
+    "backups_folder",
+    metavar="FOLDER",
+    type=shared.FOLDER,
+    help="Back the gradebook up to this folder while the server runs, each backup checked.",
+)
+@click.option(
+    "--backup-every",
+    metavar="DURATION",
+    default="1 day",
+    show_default=True,
+    help="With --backups: the time between two backups.",
+)
+@click.option(
+    "--keep-backups",
+    metavar="N",
+    type=click.IntRange(1),
+    default=14,
+    show_default=True,
+    help="With --backups: how many of the newest backups are kept.",
+)
 @shared.assignment_option
 @shared.suite_option
 @shared.seed_option
@@ -100,6 +123,9 @@ def serve(
     issuer: str,
     release: Path | None,
     backup: Path | None,
+    backups_folder: Path | None,
+    backup_every: str,
+    keep_backups: int,
     scheduler: str | None,
     **options: Any,
 ) -> None:
@@ -118,6 +144,7 @@ def serve(
       grade serve -o results --roster class.csv --address https://grade.example.org --sign-in sign-in.toml
       grade serve course/ -o results --roster class.csv --jobs 8 --require-isolation full
       grade serve -o results --roster class.csv --scheduler tcp://10.0.0.1:8786 --jobs 40
+      grade serve -o results --roster class.csv --backups /backups/course --backup-every "6 hours"
       grade serve -o results --backup gradebook-today.sqlite
     """
     if backup is not None:
@@ -149,6 +176,7 @@ def serve(
         handout = zipped_release(release, course)
     from grader.serve import Settings
     from grader.serve import serve as serve_until_signal
+    from grader.serve.backups import backup_plan
     from grader.serve.identity import GitHub
     from grader.serve.sign_in.door import CALLBACK
 
@@ -174,6 +202,10 @@ def serve(
         from grader.serve.sign_in.university import University
 
         university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
+    if backups_folder is None and (
+        shared.was_given("backup_every") or shared.was_given("keep_backups")
+    ):
+        raise click.UsageError("--backup-every and --keep-backups need --backups FOLDER.")
     settings = Settings(
         course=course,
         results=results,
@@ -185,6 +217,7 @@ def serve(
         university=university,
         address=here,
         handout=handout,
+        backups=backup_plan(backups_folder, backup_every, keep_backups),
     )
 
     def ready(listens_at: str, again: int) -> None:
@@ -236,6 +269,9 @@ def _has_platform(results: Path) -> bool:
     help="With --role assistant: a section of the class list. Repeat it for several.",
 )
 @click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
+@click.option(
+    "--list", "listing", is_flag=True, help="List who has a token since when; tokens are not shown."
+)
 def tokens(
     results: Path,
     roster_file: Path | None,
@@ -247,6 +283,7 @@ def tokens(
     role: str | None,
     sections: tuple[str, ...],
     revoke_staff: str | None,
+    listing: bool,
 ) -> None:
     """Make the tokens with which students and staff sign in at `grade serve`.
 
@@ -261,18 +298,20 @@ def tokens(
       grade tokens results --staff "Kim Lee" --role assistant --section A --section B
       grade tokens results --replace zoe
       grade tokens results --revoke zoe
+      grade tokens results --list
     """
-    if (
-        sum(option is not None for option in (roster_file, replace, revoke, staff, revoke_staff))
-        != 1
-    ):
+    named = [option is not None for option in (roster_file, replace, revoke, staff, revoke_staff)]
+    if sum([*named, listing]) != 1:
         raise click.UsageError(
-            "Name one of --roster, --replace, --revoke, --staff, --revoke-staff."
+            "Name one of --roster, --replace, --revoke, --staff, --revoke-staff, --list."
         )
     if (roster_file is None) != (output is None):
         raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
 
     _refuse_other_roles(staff, role, sections)
+    if listing:
+        _list_tokens(results)
+        return
 
     students = read_roster(roster_file).students if roster_file is not None else ()
     refuse_other_roster(remembered(results).students, students, str(results))
@@ -328,6 +367,19 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
         names = listed(there) if there else "none"
         note = f"No student is in section {listed(empty)} so far; there is: {names}."
         click.echo(clean(note, 1000), err=True)
+
+
+def _list_tokens(results: Path) -> None:
+    """Print who has a token, staff first: the role, the name, since when, and the sections."""
+    with Gradebook.open(results) as book:
+        held = queue.held_tokens(book)
+        zone = book.policy.rules.timezone
+    for holder, made_at in held:
+        of = f" (section {', '.join(holder.sections)})" if holder.sections else ""
+        since = moment(utc(made_at), zone)
+        click.echo(f"{holder.role.word:<10}  since {since}  {clean(holder.name + of, 1000)}")
+    if not held:
+        click.echo(f"Nobody has a token in {results}.")
 
 
 def _revoke(book: Gradebook, role: Role, name: str, now: float) -> None:

@@ -10,7 +10,7 @@ reads and writes the file). `standing` applies both.
 `review` lists things that a person should look at. `marking` has points by a rubric, and `requests` has regrade
 requests. `mistakes` groups failures without a sentence, and `similarity` finds alike files. `anonymous` reads a
 gradebook without names, and `term` adds up the gradebooks of a term. `personal` finds and erases all data about
-one student.
+one student, `retention` says how long a class is kept, and `backup` makes and restores copies of a gradebook.
 
 For a server, `queue` has its submissions, jobs and tokens, `drafts` the code that students write in its editor,
 and `sessions` the people who signed in elsewhere. `platforms` has LTI platforms and their launches, `tool_key`

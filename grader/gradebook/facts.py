@@ -78,6 +78,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # Of `grade serve`.
     is_paused: bool = False
     clock: tuple[ClockChange, ...] = ()
+    # The folder of its backups.
+    backups: str = ""
 
 
 def encoded(facts: Facts) -> str:

@@ -136,9 +136,63 @@ def erase(book: Gradebook, student: str) -> dict[str, int]:
             left = book.corrections() or book.extensions()
             digest = hashlib.sha256(text.encode()).hexdigest() if left else ""
             book.change(corrections=digest)
+    _overwrite(connection)
+    return counts
+
+
+def erase_everybody(book: Gradebook) -> int:
+    """Erase all that a gradebook keeps about students, and the corrections; returns the number of students.
+
+    The course, the rules of the policy and the tokens of staff stay. Open the gradebook to write. After a kill,
+    do it again: it erases the rest.
+
+    Raises GraderError.
+    """
+    connection = book.tables.connection
+    conditions = _conditions(connection)
+    with writing(book.folder / CORRECTIONS_FILE):
+        (book.folder / CORRECTIONS_FILE).unlink(missing_ok=True)
+        for result in (book.folder / "results").glob("*.json"):
+            result.unlink()
+    connection.execute("PRAGMA secure_delete = ON")
+    with book.transaction():
+        count = len(everybody(book))
+        for table in sorted(conditions, key=_place):
+            # Tokens and sessions of staff are in the same tables.
+            own = "role = 'student'" if conditions[table] == _BY_COLUMN["holder"] else "1"
+            connection.execute(f"DELETE FROM {table} WHERE {own}")  # noqa: S608
+        connection.execute("DELETE FROM sources")
+        named = book.facts.named_policy
+        if named is not None:
+            rules = msgspec.structs.replace(named.rules, extension=())
+            named = msgspec.structs.replace(named, rules=rules)
+        book.change(
+            attention=(),
+            totals={},
+            totals_before={},
+            drafts={},
+            policy=msgspec.structs.replace(book.facts.policy, extension=()),
+            named_policy=named,
+            corrections="",
+        )
+    _overwrite(connection)
+    return count
+
+
+def everybody(book: Gradebook) -> list[str]:
+    """Return the ids of all students about whom a gradebook keeps something, also a token only."""
+    connection, ids = book.tables.connection, {student.id for student in book.students()}
+    for table, condition in _conditions(connection).items():
+        if condition == _BY_COLUMN["holder"]:
+            query = f"SELECT holder FROM {table} WHERE role = 'student'"  # noqa: S608
+            ids |= {holder for (holder,) in connection.execute(query)}
+    return sorted(ids)
+
+
+def _overwrite(connection: sqlite3.Connection) -> None:
+    """Write the file anew without free pages, and empty the log."""
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return counts
 
 
 def beside(folder: Path) -> list[Path]:

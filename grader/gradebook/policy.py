@@ -139,6 +139,8 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # What `grade serve` takes in of an exercise and a student, within 24 hours and between two submissions.
     most_submissions: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cool_down: Span = Span()
+    # How long the class is kept after its last submission, as `read_period` reads it.
+    keep: str = ""
     late_days: _Days = 0
     late: Late = Late()
     due: tuple[Due, ...] = ()
@@ -169,6 +171,7 @@ EXAMPLES = {
     "max_attempts": "max_attempts = 5",
     "most_submissions": "most_submissions = 20",
     "cool_down": 'cool_down = "2 minutes"',
+    "keep": 'keep = "2 years"',
     "late_days": "late_days = 5",
     "late": "[late] with per_day = 10 below it",
     "grace": 'grace = "15 minutes"',

@@ -25,7 +25,15 @@ from grader.gradebook.policy import (
     Rules,
     is_about,
 )
-from grader.gradebook.times import Span, instant, oddity, read_span, read_zone, span_text
+from grader.gradebook.times import (
+    Span,
+    instant,
+    oddity,
+    read_period,
+    read_span,
+    read_zone,
+    span_text,
+)
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
 from grader.text import listed, nearest
@@ -167,6 +175,8 @@ def policy_of_assignments(
 def _own_rules(assignment: CourseAssignment) -> Rules:
     """Return the rules of an assignment's `policy`; raises PolicyError."""
     where = f"the policy of the assignment {assignment.id}"
+    if "keep" in assignment.policy:
+        raise PolicyError(f"{where}: `keep` is for the whole class. Write it into policy.toml.")
     try:
         return converted(assignment.policy, Rules, dec_hook=_decoded)
     except TomlMistake as error:
@@ -400,6 +410,11 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
             read_zone(rules.timezone)
         except ValueError as error:
             yield f"`timezone`: {error} Write {EXAMPLES['timezone']}."
+    if rules.keep:
+        try:
+            read_period(rules.keep)
+        except ValueError as error:
+            yield f"`keep`: {error}. Write {EXAMPLES['keep']}."
     yield from _late_complaints("[late]", rules.late)
     is_due = due_elsewhere or bool(rules.due)
     if rules.late != Late() and not is_due:

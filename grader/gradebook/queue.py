@@ -430,6 +430,27 @@ def holders(book: Gradebook, role: Role) -> set[str]:
     return set(_column(book, query, role.value))
 
 
+def held_tokens(book: Gradebook) -> list[tuple[Holder, float]]:
+    """Return the holders of valid tokens, staff first, each with the time since when, in seconds since 1970."""
+    there = "SELECT 1 FROM sqlite_master WHERE name = 'tokens'"
+    if book.tables.connection.execute(there).fetchone() is None:
+        return []
+    rows = book.tables.connection.execute(
+        "SELECT digest, role, holder, made_at FROM tokens WHERE revoked_at = 0 ORDER BY holder"
+    ).fetchall()
+    held = [(_holder(book, digest, Role(role), name), at) for digest, role, name, at in rows]
+    order = [*STAFF, Role.STUDENT]
+    return sorted(held, key=lambda each: order.index(each[0].role))
+
+
+def _holder(book: Gradebook, digest: str, role: Role, name: str) -> Holder:
+    """Return the holder of a token, for an assistant with the sections."""
+    if role is not Role.ASSISTANT:
+        return Holder(role, name)
+    query = "SELECT section FROM token_sections WHERE digest = ? ORDER BY section"
+    return Holder(role, name, tuple(_column(book, query, digest)))
+
+
 def holder_of(book: Gradebook, token: str) -> Holder | None:
     """Return the holder of a token; None if it is not valid.
 
@@ -440,13 +461,10 @@ def holder_of(book: Gradebook, token: str) -> Holder | None:
         "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
         (digest[:8], digest[:8] + "g"),
     )
-    held = [
-        Holder(Role(r), name) for stored, r, name in rows if hmac.compare_digest(stored, digest)
-    ]
-    if not held or held[0].role is not Role.ASSISTANT:
-        return held[0] if held else None
-    sections = _column(book, "SELECT section FROM token_sections WHERE digest = ?", digest)
-    return held[0]._replace(sections=tuple(sections))
+    for stored, role, name in rows:
+        if hmac.compare_digest(stored, digest):
+            return _holder(book, digest, Role(role), name)
+    return None
 
 
 def digest_of(token: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import GraderError, UsageError
 from grader.gradebook.facts import Facts, decoded, encoded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.gradebook.work import (
@@ -40,7 +40,9 @@ FORMAT_VERSION = 4
 # Earlier formats, which `migration.py` brings up to date.
 OLDER = (1, 2, 3)
 FILE = "gradebook.sqlite"
+LOG_FILES = (f"{FILE}-wal", f"{FILE}-shm")
 _LOCK = "batch.lock"
+_BACKUP_PAGES = 1024
 _NOT_WRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL)
 _NOT_READABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
 
@@ -176,14 +178,39 @@ class Tables:
         finally:
             self._is_writing = False
 
-    def back_up(self, target: Path) -> None:
-        """Copy the gradebook as of one moment, even while others write to it (SQLite's online backup).
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read everything within the block as of one moment, whatever others write meanwhile."""
+        self.connection.execute("BEGIN")
+        try:
+            self.sizes()
+            yield
+        finally:
+            self.connection.rollback()
 
-        Only its owner can read the copy. Raises FileExistsError, or another OSError.
+    def sizes(self) -> tuple[int, ...]:
+        """Return the numbers of students, attempts, files and verdicts."""
+        tables = ("students", "attempts", "files", "grades")
+        counts = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)  # noqa: S608
+        sizes: tuple[int, ...] = self.connection.execute(f"SELECT {counts}").fetchone()
+        return sizes
+
+    def back_up(self, target: Path, pause: Callable[[], None] = lambda: None) -> None:
+        """Copy the gradebook to a new file while others write to it (SQLite's online backup).
+
+        `pause` is called after every 4 MiB; an exception of it ends the copy. Only its owner can read the copy.
+        Raises FileExistsError, or another OSError.
         """
         os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(sqlite3.connect(target)) as copy:
-            self.connection.backup(copy)
+        # Without a moment of its own, the copy would begin anew with each write of another connection.
+        is_reading = self.connection.in_transaction
+        with (
+            contextlib.nullcontext() if is_reading else self.reading(),
+            contextlib.closing(sqlite3.connect(target)) as copy,
+        ):
+            self.connection.backup(copy, pages=_BACKUP_PAGES, progress=lambda *_: pause())
+            # One file, which can be read where nothing may be written.
+            copy.execute("PRAGMA journal_mode = DELETE")
 
     # --- facts ----------------------------------------------------------------------------------
 
@@ -242,6 +269,35 @@ class Tables:
         """Return the number of attempts of each student who handed in something."""
         rows = self.connection.execute("SELECT student, count(*) FROM attempts GROUP BY student")
         return dict(rows.fetchall())
+
+    def last_submission(self) -> str:
+        """Return the time of the last submission, empty before the first one.
+
+        Of attempts without a time, the first verdict on the one found last counts: a regrade is no submission.
+        """
+        (dated,) = self.connection.execute("SELECT max(submitted_at) FROM attempts").fetchone()
+        row = self.connection.execute(
+            "SELECT id FROM attempts WHERE submitted_at = ''"
+            " AND EXISTS (SELECT 1 FROM grades WHERE attempt = id) ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        return max(dated or "", "" if row is None else self._first_verdict(row[0]))
+
+    def _first_verdict(self, attempt: int) -> str:
+        """Return the time of the first verdict on an attempt."""
+        # Rows of a revision are found by its number; without it, all of `replaced` would be read.
+        query = """
+            WITH RECURSIVE revisions (revision) AS (
+                SELECT 0 UNION ALL SELECT revision + 1 FROM revisions WHERE revision < :last
+            )
+            SELECT min(graded_at) FROM (
+                SELECT graded_at FROM grades WHERE attempt = :attempt
+                UNION ALL
+                SELECT graded_at FROM revisions CROSS JOIN replaced USING (revision) WHERE attempt = :attempt
+            )
+        """
+        values = {"last": self.facts.revision, "attempt": attempt}
+        (time,) = self.connection.execute(query, values).fetchone()
+        return str(time)
 
     def add_attempt(self, attempt: Attempt) -> Attempt:
         """Insert an attempt, and return it with its id."""
@@ -719,6 +775,24 @@ def _has_log(file: Path) -> bool:
     return log.is_file() and log.stat().st_size > 0
 
 
+def end_log(file: Path) -> None:
+    """Write the log into its gradebook and remove it, before another file takes the gradebook's place.
+
+    The log of a damaged gradebook is only removed. Raises UsageError if others have the gradebook open; nothing
+    is changed then.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(file, timeout=2)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.DatabaseError as error:
+        if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise UsageError(
+                f"Another command reads {file.parent}: wait until it has ended. Nothing was changed."
+            ) from error
+    for name in LOG_FILES:
+        file.with_name(name).unlink(missing_ok=True)
+
+
 def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> GraderError:
     """Return the message for an error of SQLite or an unreadable value, with the way out."""
     code = getattr(error, "sqlite_errorcode", 0)
@@ -731,8 +805,8 @@ def _unusable(file: Path, error: sqlite3.DatabaseError | DamagedValueError) -> G
         )
     problem = f"a value in it cannot be read ({error})" if isinstance(error, ValueError) else error
     return GraderError(
-        f"The gradebook {file} cannot be opened: {problem}. If it is damaged, move it away; "
-        "`grade batch` makes a new one."
+        f"The gradebook {file} cannot be opened: {problem}. If it is damaged, restore a backup with "
+        "`grade restore`, or move it away; `grade batch` makes a new one."
     )
 
 

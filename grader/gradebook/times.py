@@ -6,13 +6,17 @@ it makes nobody late.
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import re
 import zoneinfo
+from typing import NamedTuple
 
 _UNITS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _LONGEST = datetime.timedelta(days=3660)
+_WHOLE_PART = re.compile(r"(\d+)\s*(year|month|week|day)s?\b")
+_MOST_MONTHS = 1200
 
 
 class Span(datetime.timedelta):
@@ -38,6 +42,48 @@ def read_span(text: str) -> Span:
 def units() -> str:
     """Return the units of durations, as a list in words."""
     return ", ".join(f"{unit}s" for unit in _UNITS)
+
+
+class Period(NamedTuple):
+    """A duration by the calendar: `2 years`, `18 months`, `90 days`."""
+
+    months: int
+    days: int
+
+    def after(self, time: datetime.datetime) -> datetime.datetime:
+        """Return the time so much later; a month that is too short ends on its last day.
+
+        The last time there is stands for any later one.
+        """
+        years, month = divmod(time.month - 1 + self.months, 12)
+        year = time.year + years
+        if year > datetime.MAXYEAR:
+            return datetime.datetime.max.replace(tzinfo=time.tzinfo)
+        day = min(time.day, calendar.monthrange(year, month + 1)[1])
+        try:
+            return time.replace(year=year, month=month + 1, day=day) + datetime.timedelta(self.days)
+        except OverflowError:
+            return datetime.datetime.max.replace(tzinfo=time.tzinfo)
+
+
+def read_period(text: str) -> Period:
+    """Read a duration by the calendar; raises ValueError with the reason if it cannot be read."""
+    rest = text.strip().lower().replace(",", " ")
+    parts = _WHOLE_PART.findall(rest)
+    if not parts or _WHOLE_PART.sub("", rest).replace("and", "").strip():
+        raise ValueError(f"{text!r} is not a whole number of years, months, weeks or days")
+    months = days = 0
+    for amount, unit in parts:
+        number = int(amount[:9])
+        if unit in ("year", "month"):
+            months += number * (12 if unit == "year" else 1)
+        else:
+            days += number * (7 if unit == "week" else 1)
+    if not months and not days:
+        raise ValueError(f"{text!r} is no time")
+    if months > _MOST_MONTHS or days > _MOST_MONTHS * 30:
+        raise ValueError(f"{text!r} is more than a hundred years")
+    return Period(months, days)
 
 
 def span_words(span: datetime.timedelta) -> str:

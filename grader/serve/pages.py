@@ -24,6 +24,7 @@ from grader.exports.report.tally import chapter_cells
 from grader.gradebook import platforms, work
 from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
+from grader.gradebook.retention import passed_words
 from grader.gradebook.times import span_words
 from grader.gradebook.tool_key import jwks
 from grader.judge.scoring import sum_of
@@ -138,13 +139,15 @@ class Pages:
             return RedirectResponse("/class", 303)
         summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
-        queue, newest, pieces, attention, reach = await self._server.views.answer(
+        now = datetime.datetime.now(datetime.UTC)
+        queue, newest, pieces, attention, reach, retention = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
                 views.last_hour(),
                 views.attention(asker),
                 asker.reach(views.book.students()),
+                passed_words(views.book, now),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -165,6 +168,8 @@ class Pages:
             stuck=self._server.practice.stuck.rows(self._server.course.exercises, reach),
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
+            backups=self._server.backups,
+            retention=retention,
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )

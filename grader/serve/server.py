@@ -16,6 +16,7 @@ from grader.gradebook.tables import FILE, explained
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
 from grader.results import StudentInfo
+from grader.serve.backups import BackupPlan, Backups
 from grader.serve.desk import Desk
 from grader.serve.drawing import Drawing
 from grader.serve.exam import ExamDoor
@@ -42,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
     `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
-    is a zip to work with at home, if there is one.
+    is a zip to work with at home, if there is one. `backups` are made while it runs.
     """
 
     course: Course
@@ -55,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     university: University | None = None
     address: str = ""
     handout: bytes = b""
+    backups: BackupPlan | None = None
 
 
 class OpenServer(NamedTuple):
@@ -84,6 +86,7 @@ class OpenServer(NamedTuple):
     handout: bytes
     exam: ExamDoor
     exports: Exports
+    backups: Backups
 
 
 @contextlib.contextmanager
@@ -134,11 +137,14 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             settings.handout,
             ExamDoor(course),
             exports,
+            Backups(results, settings.backups, metrics.registry),
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
         passback.start()
         stack.callback(passback.close)
+        server.backups.start()
+        stack.callback(server.backups.close)
         yield server
 
 
@@ -151,6 +157,9 @@ def _origins(settings: Settings) -> set[str]:
 @contextlib.contextmanager
 def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
     with Gradebook.open_to_write(settings.results) as book:
+        if (plan := settings.backups) is not None and str(plan.folder) != book.facts.backups:
+            # `grade erase` names them.
+            book.change(backups=str(plan.folder))
         yield Desk(book, settings.course, settings.options, questions, settings.students)
 
 

@@ -76,6 +76,11 @@ def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> I
         yield from hang(console, "  ", _override_words(override))
     for extension in extensions:
         yield from hang(console, "  ", _extension_words(extension, zone))
+    if rules.keep:
+        yield Text()
+        yield from hang(
+            console, "", f"The class is kept for {rules.keep} after its last submission."
+        )
     for text in odd_times(policy):
         yield from hang(console, "", text, "yellow")
 

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from grader.errors import GraderError
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook, queue, tables
 from grader.gradebook import migration as migrating
 from grader.gradebook.corrections import Correction, Kind
 from grader.gradebook.facts import AssignmentPart, ClockChange, Draft
@@ -31,8 +31,20 @@ from grader.results import Outcome, Status
 
 # Of format 3; the tests make older ones of it.
 EARLIER = Path(__file__).with_name("batch") / "gradebook_of_an_earlier_grader.sqlite.xz"
-# The last gradebook of format 3: an assignment for teams with a named policy, a mark that was begun, a queue.
-FORMAT_3 = Path(__file__).with_name("gradebook_of_format_3.sqlite.xz")
+# A gradebook of each older format, as a grader of its time wrote it. That of format 3 is of an assignment for
+# teams with a named policy, a mark that was begun, a queue.
+WRITTEN = {
+    number: Path(__file__).with_name(f"gradebook_of_format_{number}.sqlite.xz")
+    for number in tables.OLDER
+}
+FORMAT_3 = WRITTEN[3]
+POINTS = {
+    1: {"ada": 12.5, "ben": 12.5, "mia": 0},
+    2: {"ada": 12.5, "ben": 11.5, "mia": 0},
+    3: {"ada": 10, "ben": 3.93, "mia": 0},
+}
+# SQLite's header has the journal mode and counts changes; pages follow it.
+HEADER_BYTES = 100
 SCORES = {"Zoë 東": 10, "ann": 10, "bob": 7.5, "dee": 0, "fay": 0, "gus": 0, "mia": 0}
 
 FORMAT_2 = """
@@ -141,6 +153,48 @@ def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
     # The copy is a gradebook that can take the place of the new one.
     copy.replace(tmp_path / "results" / "gradebook.sqlite")
     assert scores(file.parent).keys() == SCORES.keys()
+
+
+def handed_in(file: Path) -> dict[tuple[str, int, str], bytes]:
+    """Each file in a gradebook of an older format, by student, number of the attempt, and exercise."""
+    with contextlib.closing(sqlite3.connect(file)) as old:
+        # Format 1 had the files of verdicts only.
+        has_files = old.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone()
+        table = "grades" if has_files is None else "files"
+        rows = old.execute(
+            f"SELECT student, number, exercise, deflated FROM {table}"
+            " JOIN attempts ON attempts.id = attempt JOIN sources ON sources.digest = source"
+        ).fetchall()
+    return {(*place, exercise): zlib.decompress(data) for *place, exercise, data in rows}
+
+
+@pytest.mark.parametrize("version", WRITTEN)
+def test_a_gradebook_that_its_own_grader_wrote_keeps_every_file_and_point(
+    tmp_path: Path, version: int
+) -> None:
+    written = lzma.decompress(WRITTEN[version].read_bytes())
+    file = tmp_path / "gradebook.sqlite"
+    file.write_bytes(written)
+    assert version_of(file) == version
+    before = handed_in(file)
+    assert len({student for student, *_ in before}) == 2
+    assert scores(tmp_path) == POINTS[version]
+    assert version_of(file) == FORMAT_VERSION
+    with Gradebook.open(tmp_path) as book:
+        after = {
+            (student.id, attempt.number, exercise): kept.source
+            for student in book.students()
+            for attempt in book.work(student).attempts
+            for exercise, kept in book.files_of(attempt.id).items()
+            if kept.source is not None
+        }
+    assert after == before
+    copy = (tmp_path / f"gradebook.format{version}.sqlite").read_bytes()
+    assert copy[HEADER_BYTES:] == written[HEADER_BYTES:]
+    # A grading goes on with it.
+    with Gradebook.open_to_write(tmp_path):
+        pass
+    assert scores(tmp_path) == POINTS[version]
 
 
 def test_the_points_of_format_1_are_what_they_were(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from .test_standing_rules import POLICIES
 CHAPTERS = {"strides": "tensors", "relu": "autograd"}
 AT = "[[due]]\nat = 2026-10-12T23:59:00Z\n"
 WRONG = {
+    'keep = "2 moons"': ["`keep`", "'2 moons'", 'keep = "2 years"'],
+    "keep = 2": ["`keep`", 'keep = "2 years"'],
     'timezone = "Europe/Warsaww"': ["`timezone`", "'Europe/Warsaw'"],
     'attempts = "bst"': ["`attempts`", '"newest", "best" or "average"'],
     "max_attempts = 0": ["`max_attempts`", "max_attempts = 5"],

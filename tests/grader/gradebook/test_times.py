@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,6 +16,7 @@ from grader.gradebook.times import (
     instant,
     local,
     oddity,
+    read_period,
     read_span,
     read_zone,
     span_text,
@@ -134,3 +136,33 @@ def test_days_of_an_extension_are_those_of_the_calendar(due: str, by: str, until
     deadline = read_policy(text).deadline(ANN, "relu")
     assert deadline is not None
     assert local(deadline.until, WARSAW) == until
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("2 years", "2026-02-28"),
+        ("1 year and 6 months", "2025-08-29"),
+        ("1 month", "2024-03-29"),
+        ("12 Months", "2025-02-28"),
+        ("2 weeks, 1 day", "2024-03-15"),
+        ("100 years", "2124-02-29"),
+    ],
+)
+def test_a_period_is_by_the_calendar(text: str, after: str) -> None:
+    leap_day = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
+    assert f"{read_period(text).after(leap_day):%Y-%m-%d %H}" == f"{after} 12"
+
+
+def test_a_period_to_the_end_of_time_ends_there() -> None:
+    last = datetime.datetime(9950, 1, 31, tzinfo=datetime.UTC)
+    assert read_period("100 years").after(last).year == 9999
+    assert read_period("36000 days").after(last).year == 9999
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2", "years", "2.5 years", "2 moons", "0 days", "101 years", "3 hours", "-1 year"]
+)
+def test_what_is_no_period_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(text))):
+        read_period(text)

@@ -382,6 +382,29 @@ def test_a_backup_of_a_running_server_is_whole(serving: Serving, tmp_path: Path)
         assert connection.execute("SELECT id FROM submissions").fetchall() == [(id_,)]
 
 
+def test_who_has_a_token_is_listed_and_no_token_is(served: Served) -> None:
+    done = CliRunner().invoke(main, ["tokens", str(served.results), "--list"])
+    assert done.exit_code == 0
+    since = "since 1970-01-01 00:00 UTC"
+    assert [line.split(maxsplit=1) for line in done.output.splitlines()] == [
+        ["owner", f"{since}  owner"],
+        ["instructor", f"{since}  prof"],
+        ["assistant", f"{since}  assistant (section A)"],
+        ["observer", f"{since}  observer"],
+        *(["student", f"{since}  {name}"] for name in ("ada", "bob", "eve")),
+    ]
+    assert not any(token in done.output for token in served.tokens.values())
+
+
+def test_no_token_is_listed_where_there_is_none(tmp_path: Path) -> None:
+    with Gradebook.open_to_write(tmp_path / "results"):
+        pass
+    done = CliRunner().invoke(main, ["tokens", str(tmp_path / "results"), "--list"])
+    assert (done.exit_code, done.output.startswith("Nobody has a token")) == (0, True)
+    done = CliRunner().invoke(main, ["tokens", str(tmp_path / "none"), "--list"])
+    assert done.exit_code == 2 and not (tmp_path / "none").exists()
+
+
 def test_tokens_are_made_replaced_and_revoked_while_it_runs(
     serving: Callable[..., Served], tmp_path: Path
 ) -> None:

@@ -156,6 +156,9 @@ def test_an_assignment_has_its_part_of_the_policy(course: Path) -> None:
     file.write_text(ASSIGNMENTS + own.replace("best", "first"), encoding="utf-8")
     with pytest.raises(PolicyError, match=r"the policy of the assignment week2: `attempts`"):
         policy_of(load_course(course).assigned("week2"))
+    file.write_text(f'{ASSIGNMENTS}{own}keep = "1 year"\n', encoding="utf-8")
+    with pytest.raises(PolicyError, match="week2: `keep` is for the whole class"):
+        policy_of(load_course(course).assigned("week2"))
     file.write_text(ASSIGNMENTS.replace("Warsaw", "London"), encoding="utf-8")
     with pytest.raises(
         PolicyError, match=r"policy.toml has the time zone 'Europe/Warsaw', and ass"

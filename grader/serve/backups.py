@@ -1,0 +1,161 @@
+"""The thread that backs the gradebook up, one time after another, and keeps the newest of the backups.
+
+The moment of the newest backup is in its name, so one that was due while the server was down is made at the
+next start. A backup that fails deletes nothing. It is told in the log, at `/class` and by a metric, and tried
+again after pauses that grow. The thread has a connection of its own, and no hand-in waits for it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import sqlite3
+import threading
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry, Gauge
+
+from grader.errors import GraderError, UsageError, not_written
+from grader.gradebook.backup import Backup, backups_in, delete_older, make_backup, remove_unfinished
+from grader.gradebook.tables import FILE, opened_again
+from grader.gradebook.times import read_span
+
+log = logging.getLogger("grader.serve")
+
+# Between steps of 4 MiB, so that hand-ins on the same disk go on.
+_STEP_SECONDS = 0.02
+_PAUSES_SECONDS = (60.0, 300.0, 900.0, 3600.0)
+_SHORTEST = datetime.timedelta(minutes=1)
+# The clock may be set meanwhile.
+_LONGEST_WAIT_SECONDS = 60.0
+# A backup that ends late is left to itself: it may be killed at any moment.
+_JOIN_SECONDS = 1.0
+
+
+class BackupPlan(msgspec.Struct, frozen=True):
+    """Where backups go, the time between two, and how many are kept."""
+
+    folder: Path
+    every: datetime.timedelta
+    keep: int
+
+
+def backup_plan(folder: Path | None, every: str, keep: int) -> BackupPlan | None:
+    """Return the plan for backups to a folder; None without a folder.
+
+    Raises UsageError for a time between them that cannot be read or is too short, and for a folder that cannot
+    be written.
+    """
+    if folder is None:
+        return None
+    try:
+        between = read_span(every)
+    except ValueError as error:
+        raise UsageError(f'--backup-every: {error}. Write --backup-every "1 day".') from error
+    if between < _SHORTEST:
+        raise UsageError("--backup-every: one minute is the shortest time between two backups.")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_written(folder, error) from error
+    return BackupPlan(folder.resolve(), between, keep)
+
+
+class _ClosingError(Exception):
+    """The server ends."""
+
+
+class Backups:
+    """The thread, from `start` until `close`; any thread may ask for `newest` and `failure`.
+
+    `newest` is the last checked backup of this gradebook, None before the first one. `failure` says why the
+    last try made none, empty if it did. Without a plan, there are no backups.
+    """
+
+    def __init__(self, results: Path, plan: BackupPlan | None, registry: CollectorRegistry) -> None:
+        self._results, self.plan = results, plan
+        self.newest: Backup | None = None
+        self.failure = ""
+        self._failed = 0
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="backups", daemon=True)
+        if plan is not None:
+            last = Gauge(
+                "lab_bench_last_backup_timestamp_seconds",
+                "When the last checked backup was made; 0 if there is none.",
+                registry=registry,
+            )
+            last.set_function(lambda: self.newest.made_at.timestamp() if self.newest else 0.0)
+
+    def start(self) -> None:
+        """Start the thread, if there is a plan."""
+        if self.plan is not None:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Begin no more backups, and end a running one, if that is soon."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_SECONDS)
+
+    def _work(self) -> None:
+        assert self.plan is not None
+        try:
+            remove_unfinished(self._results, self.plan.folder)
+            self.newest = self._found(self.plan)
+        except Exception:
+            # One is made now.
+            log.exception("a fault in a backup")
+        wait = self.seconds_until_due(_now())
+        while not self._closing.wait(min(wait, _LONGEST_WAIT_SECONDS)):
+            if self.seconds_until_due(_now()) <= 0:
+                self._back_up(self.plan)
+                if self.failure:
+                    # Of its own: the time until it is due has passed.
+                    pause = _PAUSES_SECONDS[min(self._failed, len(_PAUSES_SECONDS)) - 1]
+                    if self._closing.wait(min(pause, self.plan.every.total_seconds())):
+                        return
+            wait = self.seconds_until_due(_now())
+
+    def seconds_until_due(self, now: datetime.datetime) -> float:
+        """Return the time until the next backup is due; not positive if it is."""
+        if self.plan is None or self.newest is None:
+            return 0.0
+        every, since = self.plan.every, now - self.newest.made_at
+        # Where the clock was set back, the newest one seems to be of the future.
+        return (every - max(since, datetime.timedelta())).total_seconds()
+
+    def _found(self, plan: BackupPlan) -> Backup | None:
+        """Return the newest backup of this gradebook."""
+        with opened_again(self._results / FILE) as tables:
+            secret = tables.facts.secret
+        own = [backup for backup in backups_in(plan.folder) if backup.secret == secret]
+        return own[-1] if own else None
+
+    def _back_up(self, plan: BackupPlan) -> None:
+        """Make a backup, and delete those that are too many; tell of a failure."""
+        try:
+            self.newest = make_backup(self._results, plan.folder, _now(), self._pause)
+            self.failure, self._failed = "", 0
+            log.info("backup", extra={"backup": self.newest.path.name})
+            delete_older(plan.folder, self.newest.secret, plan.keep)
+        except _ClosingError:
+            return
+        except (GraderError, OSError, sqlite3.Error) as error:
+            self._tell(str(error))
+        except Exception as error:
+            log.exception("a fault in a backup")
+            self._tell(f"{type(error).__name__}: {error}")
+
+    def _tell(self, failure: str) -> None:
+        self.failure, self._failed = failure, self._failed + 1
+        log.error("no backup", extra={"fault": failure[:1000]})
+
+    def _pause(self) -> None:
+        if self._closing.wait(_STEP_SECONDS):
+            raise _ClosingError
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
