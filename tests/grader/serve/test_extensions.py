@@ -37,6 +37,19 @@ closes = "1 day"
 [[due]]
 at = 2026-01-12T12:00:00
 """
+ASSIGNMENTS = """\
+timezone = "Europe/Berlin"
+[[assignment]]
+id = "week1"
+title = "Week 1"
+chapters = ["text"]
+due = 2026-01-12T12:00:00
+[[assignment]]
+id = "week2"
+title = "Week 2"
+exercises = ["running_mean"]
+due = 2026-01-19T12:00:00
+"""
 LATER = "2066-12-03T23:59"
 API = "/api/staff/extensions"
 
@@ -113,6 +126,24 @@ def test_all_exercises_are_extended_and_the_latest_extension_holds(late: Served)
     assert longer.status == 303
     assert due(late, "ada")["greeting"][0].startswith("2069-12-31T23:00")
     assert due(late, "ada")["word_count"][0].startswith("2066-12-03")
+
+
+def test_in_a_whole_course_all_exercises_of_an_assignment_are_extended(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving(policy="")
+    served.course = served.folder / "course"
+    shutil.copytree(PLAIN, served.course)
+    (served.course / "exercises" / "assignments.toml").write_text(ASSIGNMENTS, encoding="utf-8")
+    served.start()
+    shown = page(served, "ada")
+    assert '<option value="week1">all of Week 1</option>' in shown
+    assert "all exercises" not in shown
+    assert give(served, "ada", "staff", seen(shown), name="week1").status == 303
+    assert kept(served) == [("ada", ("word_count", "greeting"), "ill", "prof")]
+    times = due(served, "ada")
+    assert times["greeting"] == times["word_count"] == ("2066-12-03T22:59:00Z", "ill")
+    assert times["running_mean"] == ("2026-01-19T11:00:00Z", "")
 
 
 def test_a_file_that_was_replaced_before_it_was_judged_is_judged_when_it_counts(
