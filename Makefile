@@ -27,9 +27,7 @@ test-all: $(READY)
 # Two seeds a right answer and ten mutants a solution here. An author's `grade verify EXERCISE` takes five seeds,
 # and `grade verify --mutants` takes all mutants.
 verify: $(READY)
-	$(BIN)/grade verify --seeds 2
-	$(BIN)/grade verify --mutants 10
-	$(BIN)/grade verify --words
+	$(BIN)/grade verify --seeds 2 --mutants 10 --words
 
 lint: $(READY)
 	$(BIN)/ruff check .

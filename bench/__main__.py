@@ -1,7 +1,7 @@
-"""`python -m bench`: the table of what grading costs, against import torch, pytest anew and the floor.
+"""`python -m bench`: the costs of grading, against `import torch`, a new pytest and the floor.
 
-Every ratio is of medians of runs that alternate with those of its peer, in this one run: machines are
-noisy, and only what is measured side by side can be compared.
+Every ratio is of medians, and runs alternate with runs of the peer: machines are noisy, so only figures
+measured side by side can be compared.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ PYTHON = sys.executable
 
 
 def wall(command: list[str]) -> float:
-    """Seconds until a command has ended; its exit code is the caller's business elsewhere."""
+    """Return the seconds until a command has ended, whatever its exit code."""
     begin = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return time.perf_counter() - begin
 
 
 def side_by_side(runs: int, *works: Callable[[], float]) -> list[float]:
-    """The medians of what the works measure, each run in turn."""
+    """Return the median of each work's measurements; the works take turns."""
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(runs):
         for times, work in zip(taken, works, strict=True):
@@ -46,19 +46,19 @@ def side_by_side(runs: int, *works: Callable[[], float]) -> list[float]:
 
 
 class Rows:
-    """The table as it grows."""
+    """The rows of the table."""
 
     def __init__(self) -> None:
         self.table = Table("what", "seconds", "against", "seconds", "ratio", "bound")
 
     def add(self, what: str, took: float, peer: str, peer_took: float, bound: str) -> None:
-        """One ratio; "x times faster" reads upward, a cost downward, as the bound says."""
+        """Add a ratio; a bound with "≥" means times faster, one with "≤" a cost."""
         ratio = peer_took / took if bound.startswith("≥") else took / peer_took
         self.table.add_row(what, f"{took:.3f}", peer, f"{peer_took:.3f}", f"{ratio:.2f}", bound)
 
 
 def cold(rows: Rows, runs: int) -> None:
-    """From nothing to a verdict, against what any grader of torch pays first."""
+    """Measure from a cold start to a verdict, against `import torch`, which any grader pays first."""
     grade = [PYTHON, "-m", "grader.cli", "run", "--submission", "solutions"]
     bare, one, six = side_by_side(
         runs,
@@ -73,7 +73,7 @@ def cold(rows: Rows, runs: int) -> None:
 
 
 def warm(rows: Rows, course: Course, runs: int) -> None:
-    """One submission in a warm judge, against the same suites without any wall."""
+    """Measure one submission in a warm judge, against the same suites without walls."""
     from bench.floor import judge_here
 
     sources = {e.id: course.solution(e).read_bytes() for e in course.exercises}
@@ -120,7 +120,7 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
 
 
 def saving(rows: Rows, course: Course, runs: int) -> None:
-    """From a save to the verdict on the screen of a warm `grade watch`, against what feels at once."""
+    """Measure from a save to the verdict of a warm `grade watch`, against a delay that nobody notices."""
     from bench.watch import save_to_verdict
 
     median, _ = save_to_verdict(course, "glu", 3 * runs)
@@ -128,7 +128,7 @@ def saving(rows: Rows, course: Course, runs: int) -> None:
 
 
 def memory(course: Course, console: Console) -> None:
-    """Peak memory of each process, pages that several share counted once (PSS, Linux)."""
+    """Print the peak memory of each process, counting shared pages once (PSS, Linux)."""
     if not Path("/proc/self/smaps_rollup").exists():
         return
     peaks: dict[str, int] = {}
@@ -183,7 +183,7 @@ def _pss(pid: int) -> int:
 @click.option("--runs", type=click.IntRange(1), default=5, help="Runs of each kind.")
 def main(runs: int) -> None:
     """Measure and print."""
-    # As the judge has it: no plugin that happens to be installed, and one thread for everybody.
+    # As in the judge: no installed plugins, and one thread for everybody.
     os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
     course, rows, console = load_course("."), Rows(), Console(width=110)
     warm(rows, course, runs)

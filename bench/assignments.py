@@ -1,4 +1,4 @@
-"""The same small assignment of `glu`, one test, as four other graders have it, and how they grade a class."""
+"""The same small assignment, `glu` with one test, for four other graders, and the way each grades a class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 __all__ = ["PEERS", "Cost", "Peer", "cost"]
 
-# The one test of every peer.
+# The test of every peer.
 CHECK = """\
 torch.manual_seed(0)
 layer, x = GatedLinearUnit(6, 4), torch.randn(5, 6)
@@ -43,7 +43,7 @@ class TestGlu(unittest.TestCase):
     def test_forward(self):
 {indent(CHECK, " " * 8)}"""
 
-# As in Gradescope's own example, but for where the results go.
+# As in Gradescope's own example, except for the place of the results.
 GRADESCOPE_RUN = """\
 import unittest
 from gradescope_utils.autograder_utils.json_test_runner import JSONTestRunner
@@ -84,14 +84,14 @@ class Cost(NamedTuple):
 
 
 def cost(work: Callable[[], object], cpu: Callable[[], float]) -> Cost:
-    """What the work takes."""
+    """Return the cost of a work."""
     begin, used = time.perf_counter(), cpu()
     work()
     return Cost(time.perf_counter() - begin, cpu() - used)
 
 
 def of_ended() -> float:
-    """CPU seconds of the children that ended and were waited for, and of theirs."""
+    """Return the CPU seconds of ended children that were waited for, and of their children."""
     times = os.times()
     return times.children_user + times.children_system
 
@@ -108,7 +108,7 @@ class Peer(abc.ABC):
         self.said = ""
 
     def prepare(self) -> None:
-        """Write what the assignment has once."""
+        """Write the files of the assignment."""
         self.folder.mkdir()
 
     def hand_in(self, student: str) -> None:
@@ -120,13 +120,13 @@ class Peer(abc.ABC):
         """Grade the students; this is timed."""
 
     def scores(self) -> dict[str, float]:
-        """The points of each student, of what the grader itself wrote."""
+        """Return each student's points, read from the grader's own output."""
         wrote = {each: (self.folder / each / "results.json").read_text() for each in self.students}
         self.said += "".join(wrote.values())
         return {student: json.loads(results)["score"] for student, results in wrote.items()}
 
     def took(self, students: int) -> tuple[Cost, float]:
-        """What a submission costs, and the seconds that a class takes beyond that."""
+        """Return the cost of a submission, and the seconds that a class takes beyond its submissions."""
         self.prepare()
         names = [f"student{number:03}" for number in range(students + 2)]
         self.graded(names[:1])
@@ -136,7 +136,7 @@ class Peer(abc.ABC):
         return each, one.wall - each.wall
 
     def graded(self, students: Sequence[str]) -> Cost:
-        """What it costs to grade these students, each of whom has to earn the point."""
+        """Return the cost of grading these students; each has to earn the point."""
         self.students, self.said = students, ""
         for student in students:
             self.hand_in(student)
@@ -147,13 +147,13 @@ class Peer(abc.ABC):
         return took
 
     def write(self, name: str, text: str) -> None:
-        """Write a file of the folder."""
+        """Write a file in the folder."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
     def run(self, *arguments: str, within: str = ".") -> str:
-        """Run its Python, as in an activated environment, without the user's Jupyter; what it printed."""
+        """Run the peer's Python as if activated, without the user's Jupyter; return its output."""
         own = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
         # nbgrader starts alembic by its name.
         path = f"{Path(self.python).parent}{os.pathsep}{os.environ['PATH']}"
@@ -175,7 +175,7 @@ class Peer(abc.ABC):
 
 
 class Pytest(Peer):
-    """A process for each submission, of our own interpreter, which has pytest for certain."""
+    """A process of our own interpreter for each submission."""
 
     title, needs = "pytest anew", ()
 
@@ -197,7 +197,7 @@ class Pytest(Peer):
 
 
 class GradescopeUtils(Peer):
-    """A process for each submission, as a `run_autograder` starts it."""
+    """A process for each submission, as `run_autograder` starts it."""
 
     title, needs = "gradescope-utils", ("gradescope-utils", "torch")
 
@@ -212,7 +212,7 @@ class GradescopeUtils(Peer):
 
 
 class OtterGrader(Peer):
-    """One process grades one submission after the other, each in a kernel of its own."""
+    """One process for the class, with a kernel for each submission."""
 
     title, needs = "otter-grader", ("otter-grader", "ipykernel", "torch")
 
@@ -227,7 +227,7 @@ class OtterGrader(Peer):
 
 
 class Nbgrader(Peer):
-    """One process grades one notebook after the other, each in a kernel, and keeps a gradebook."""
+    """One process for the class, with a kernel for each notebook, and a gradebook."""
 
     title, needs = "nbgrader", ("nbgrader", "ipykernel", "torch")
 
@@ -250,7 +250,7 @@ class Nbgrader(Peer):
         self.write(f"submitted/{student}/glu/glu.ipynb", json.dumps(notebook))
 
     def grade(self) -> None:
-        # It comes across those that it graded before, and leaves them alone.
+        # Submissions graded before are skipped.
         self.run("-m", "nbgrader", "autograde", "glu")
 
     def scores(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""`python -m bench.cluster`: what Dask costs, against the local pool with as many judges on the same cores."""
+"""`python -m bench.cluster`: the cost of Dask, against a local pool with as many judges on the same cores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JUDGES = 2
 
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """The address of a scheduler on the loopback with one worker."""
+    """Yield the address of a scheduler on the loopback with one worker."""
     file = folder / "scheduler.json"
     dask = [sys.executable, "-W", "ignore", "-m", "dask"]
     here = ["--host", "127.0.0.1", "--no-dashboard"]
@@ -44,7 +44,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def batch(submissions: Path, *options: str) -> float:
-    """Seconds that a batch of these submissions takes, all of them new."""
+    """Return the seconds of a batch with these submissions, all of them new."""
     with tempfile.TemporaryDirectory() as results:
         command = [sys.executable, "-m", "grader.cli", "batch", str(submissions), "-o", results]
         begin = time.perf_counter()
@@ -56,7 +56,7 @@ def batch(submissions: Path, *options: str) -> float:
 @click.option("--students", type=click.IntRange(1), default=200, help="How large the class is.")
 @click.option("--runs", type=click.IntRange(1), default=2, help="Runs of each kind, in turn.")
 def main(students: int, runs: int) -> None:
-    """Measure and print; the best of the runs of each kind."""
+    """Measure and print the best run of each kind."""
     with tempfile.TemporaryDirectory() as name, cluster(Path(name)) as address:
         submissions = Path(name, "class")
         write_class(submissions, students, load_course("."))

@@ -1,6 +1,6 @@
-"""Ways to disguise a copied file, for `bench.similarity`: changes of the tree, not of what the code does.
+"""Ways to disguise a copied file, for `bench.similarity`: they change the tree, but not its behavior.
 
-A disguise takes a tree, the names that must stay (those of the stub), and a random generator of its own.
+A disguise takes a tree, the names of the stub, which must stay, and a random generator of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _METHODS = frozenset({"sigmoid", "exp", "sum", "mean", "abs", "sqrt", "square", 
 
 
 def names_of(tree: ast.Module) -> Set[str]:
-    """Every name that a tree defines, takes as an argument, or has as an attribute."""
+    """Return every name of a tree: defined, taken as an argument, or used as an attribute."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, _DEFINITIONS):
@@ -31,7 +31,7 @@ def names_of(tree: ast.Module) -> Set[str]:
 
 
 def renamed(tree: ast.Module, kept: Set[str], chance: random.Random) -> ast.Module:
-    """Other names for what the student named."""
+    """Rename everything that the student named."""
     nodes = list(ast.walk(tree))
     own = {node.id for node in nodes if isinstance(node, ast.Name) and _is_store(node)}
     own |= {node.name for node in nodes if isinstance(node, _DEFINITIONS)}
@@ -50,7 +50,7 @@ def renamed(tree: ast.Module, kept: Set[str], chance: random.Random) -> ast.Modu
 
 
 def reordered(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Module:
-    """Functions and methods in another order, and neighbouring assignments that do not need each other."""
+    """Reorder functions and methods, and neighboring assignments that are independent."""
     for body in _bodies(tree):
         places = [i for i, statement in enumerate(body) if isinstance(statement, _DEFINITIONS)]
         definitions = [body[i] for i in places]
@@ -67,14 +67,14 @@ def reordered(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Modul
 
 
 def laid_out(tree: ast.Module, _: Set[str], __: random.Random) -> ast.Module:
-    """Comments and docstrings gone, another layout: all that `ast.unparse` does not keep."""
+    """Remove comments, docstrings and the layout, none of which `ast.unparse` keeps."""
     for body in _bodies(tree):
         body[:] = [s for s in body if not _is_docstring(s)] or [ast.Pass()]
     return tree
 
 
 def padded(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Module:
-    """Dead code after each statement."""
+    """Add dead code after each statement."""
     count = 0
     for body in _bodies(tree):
         padding: list[ast.stmt] = []
@@ -165,13 +165,13 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def rewritten(tree: ast.Module, _: Set[str], __: random.Random) -> ast.Module:
-    """Expressions written in another way."""
+    """Write expressions in another way."""
     rewritten: ast.Module = _Rewriter().visit(tree)
     return rewritten
 
 
 def extracted(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Module:
-    """Every other larger expression becomes a function of its own."""
+    """Turn every other larger expression into a function of its own."""
     helpers: list[ast.stmt] = []
     top = {n.name for n in tree.body if isinstance(n, _DEFINITIONS)} | _imported(tree)
     for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]:
@@ -202,7 +202,7 @@ def extracted(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Modul
 
 
 def padded_alive(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Module:
-    """Code after each statement that does nothing either, but of which the syntax tree does not show it."""
+    """Add code without effect after each statement, which the syntax tree does not show to be dead."""
     count = 0
     for body in _bodies(tree):
         padding: list[ast.stmt] = []
@@ -265,13 +265,13 @@ class _Unfolder(ast.NodeTransformer):
 
 
 def unfolded(tree: ast.Module, _: Set[str], __: random.Random) -> ast.Module:
-    """Loops in place of comprehensions, branches in place of conditional expressions."""
+    """Turn comprehensions into loops, and conditional expressions into branches."""
     unfolded: ast.Module = _Unfolder().visit(tree)
     return unfolded
 
 
 def everything(tree: ast.Module, kept: Set[str], chance: random.Random) -> ast.Module:
-    """All of them, one after the other."""
+    """Apply all disguises, one after the other."""
     for disguise in (rewritten, extracted, reordered, laid_out, padded, renamed):
         tree = ast.parse(ast.unparse(ast.fix_missing_locations(disguise(tree, kept, chance))))
     return tree
@@ -286,14 +286,14 @@ DISGUISES: dict[str, Disguise] = {
     "other expressions": rewritten,
     "helpers": extracted,
     "all at once": everything,
-    # These came after the method was made, and it knows nothing of them.
+    # Added after the method was made, which therefore does not know them.
     "unseen: live-looking code": padded_alive,
     "unseen: loops, branches": unfolded,
 }
 
 
 def disguised(source: str, stub: str, disguise: Disguise, seed: int) -> str:
-    """The file in a disguise; the same seed gives the same file."""
+    """Return a file in a disguise; the same seed gives the same file."""
     kept = names_of(ast.parse(stub))
     tree = disguise(ast.parse(source), kept, random.Random(seed))
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
@@ -337,7 +337,7 @@ def _uses(statement: ast.stmt) -> tuple[set[str], set[str]]:
 
 
 def _holds_text(node: ast.AST) -> bool:
-    """Whether the order of an addition could matter: strings and lists."""
+    """Return whether the order of an addition may matter, as for strings and lists."""
     return any(
         isinstance(n, ast.JoinedStr | ast.List | ast.Tuple | ast.ListComp)
         or (isinstance(n, ast.Constant) and isinstance(n.value, str))

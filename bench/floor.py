@@ -1,7 +1,7 @@
 """The floor: the same suites in one process with the student's code, no sandbox, no wall, no wire.
 
-This is what graders elsewhere do, and what no isolation can be faster than. It is for measuring only: the
-code that it judges could do anything to it.
+Other graders work like this, and no isolation can be faster. It is for measuring only, since the judged code
+could do anything to it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _as_student() -> Iterator[None]:
 
 
 def _plain(value: Any) -> Any:
-    """What the wire would make of it, without the wire."""
+    """Return the value as it would arrive over the wire."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         fields = dict(zip(value._fields, map(_plain, value), strict=True))
         return Record(type(value).__name__, fields)
@@ -84,17 +84,17 @@ def _plain(value: Any) -> Any:
 
 
 class _Session:
-    """What the plugin wants of a session, of which there is none."""
+    """A stand-in with the methods that the plugin needs of a session."""
 
     def __init__(self, exercise: Exercise, source: bytes) -> None:
         self.exercise, self.tree = exercise, parse(source)
         self.raised: list[StudentError] = []
 
     def begin_test(self, seed: int, share: str = "") -> None:
-        """Nothing is seeded elsewhere."""
+        """Do nothing: there is no sandbox to seed."""
 
     def is_out_of_time(self, share: str) -> bool:  # noqa: ARG002
-        """Time does not count."""
+        """Return False: there is no time limit."""
         return False
 
 
@@ -131,7 +131,7 @@ def _load(name: str, file: Path) -> types.ModuleType:
 
 
 def judge_here(course: Course, exercise: Exercise, file: Path, seed: int = 0) -> int:
-    """Run an exercise's suites on a file in this process; pytest's exit code."""
+    """Run an exercise's suites on a file in this process; return pytest's exit code."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         code = pytest.main(

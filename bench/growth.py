@@ -1,7 +1,7 @@
 """`python -m bench.growth`: time, memory and disk of `grade batch` from 10 to 10,000 submissions.
 
-Of every ten students four hand in a variant of a right glu, three a wrong one and three the stub; the
-other exercises are stubs. What is to be seen is how cost grows: time in proportion, memory not at all.
+Of every ten students, four hand in a variant of a right glu, three a wrong one and three the stub; the
+other exercises are stubs. Time should grow in proportion, and memory not at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIB = 2**20
 
 
 def write_class(folder: Path, students: int, course: Course) -> None:
-    """Hand in for so many students; every file that is judged is one of its kind."""
+    """Write the submissions of this many students; no two judged files are alike."""
     glu = course.exercise("glu")
     rights = [path.read_bytes() for path in course.rights(glu)]
     wrongs = [answer.source for answer in wrong_answers(course, glu).answers]
@@ -46,7 +46,7 @@ def write_class(folder: Path, students: int, course: Course) -> None:
 
 
 class Watch:
-    """The largest memory of a process, and of it and all that it started, while it runs."""
+    """The peak memory of a process, alone and with its descendants, while it runs."""
 
     def __init__(self, pid: int) -> None:
         self.own = self.all = 0
@@ -75,7 +75,7 @@ class Watch:
 
 
 def _pss(process: psutil.Process) -> int:
-    """Bytes of memory, of pages that several processes share its part of them."""
+    """Return the bytes of memory, with a process's part of shared pages."""
     try:
         return int(process.memory_full_info().pss)
     except psutil.Error:
@@ -83,7 +83,7 @@ def _pss(process: psutil.Process) -> int:
 
 
 def measure(students: int, course: Course, table: Table) -> None:
-    """One class of this size."""
+    """Measure a class of this size."""
     with tempfile.TemporaryDirectory() as name:
         folder, results = Path(name, "class"), Path(name, "results")
         write_class(folder, students, course)

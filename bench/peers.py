@@ -1,10 +1,10 @@
-"""`python -m bench.peers`: what a submission costs, against pytest, gradescope-utils, otter and nbgrader.
+"""`python -m bench.peers`: the cost of a submission, against pytest, gradescope-utils, otter and nbgrader.
 
 A class hands in right answers of `glu`, no two files alike. Each peer that the interpreter `--python` can
 import grades it as its users do on their own machine, with one test; ours has the whole suite and all
-walls. A peer grades one student untimed, so that no disk is cold, then one, then the class: a submission
-costs the difference of the last two, shared out. So nobody's start counts, neither ours nor that of a peer
-that starts once for a class; it stands in a column of its own. Ours is measured before and after every peer.
+walls. A peer grades one student untimed, to warm the disk, then one student, then the class: the cost of a
+submission is the difference of the last two, divided by their number. So the start of a peer does not count;
+it has a column of its own. Ours is measured before and after every peer.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ CAPTION = (
     "it runs the whole suite behind all walls, the others one test and, as they are run here, no wall."
 )
 
-# Enough of ours at a time for ticks of 10 ms.
+# Enough submissions for a clock with ticks of 10 ms.
 _BESIDE = 20
 
 
 def of_alive() -> float:
-    """CPU seconds of this process, of all that live below it, and of what those have waited for (Linux).
+    """Return the CPU seconds of this process, its living descendants, and the children they waited for (Linux).
 
-    Not `of_ended` once the pool is closed: two thirds of it were missing there, the fork server and its
-    sandboxes, as bubblewrap ends without having waited for what it ran.
+    `of_ended` after closing the pool would miss two thirds, the fork server and its sandboxes: bubblewrap ends
+    without waiting for its children.
     """
     me = psutil.Process()
     while True:
-        # A spare sandbox may end in the middle of this.
+        # A spare sandbox may end meanwhile.
         with contextlib.suppress(psutil.NoSuchProcess):
             times = [each.cpu_times() for each in me.children(recursive=True)]
             theirs = sum(t.user + t.system + t.children_user + t.children_system for t in times)
@@ -53,7 +53,7 @@ def of_alive() -> float:
 
 
 class Ours:
-    """A pool of one judge, all walls up; every file that it is given is another one."""
+    """A pool of one judge with all walls; no two of its files are alike."""
 
     def __init__(self, pool: LocalPool, course: Course) -> None:
         self._pool, self._numbers = pool, itertools.count()
@@ -61,16 +61,16 @@ class Ours:
         self.tests = 0
         self._costs: list[Cost] = []
         self._first = cost(lambda: self._judge(1), of_alive)
-        # What a fork server does for a class it has done then.
+        # After this, the fork server has done its work for the class.
         self._judge(_BESIDE)
 
     def measure(self) -> None:
-        """Judge so many once more."""
+        """Judge some submissions, and keep their cost."""
         wall, cpu = cost(lambda: self._judge(_BESIDE), of_alive)
         self._costs.append(Cost(wall / _BESIDE, cpu / _BESIDE))
 
     def took(self) -> tuple[Cost, float]:
-        """As `Peer.took`: medians of all that was measured."""
+        """Return the same as `Peer.took`, with medians of all measurements."""
         each = Cost(*map(statistics.median, zip(*self._costs, strict=True)))
         return each, self._first.wall - each.wall
 
@@ -85,14 +85,14 @@ class Ours:
 
 
 def installed(python: str, name: str) -> str:
-    """The version of a distribution beside that interpreter; "" where there is none."""
+    """Return the version of a distribution of that interpreter, "" if it is not installed."""
     look = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
     found = subprocess.run([python, "-c", look, name], capture_output=True, text=True, check=False)
     return found.stdout.strip()
 
 
 def show(rows: dict[str, tuple[int, Cost, float]], missing: dict[str, str]) -> None:
-    """Print what was measured, ours first, and who could not be."""
+    """Print the measurements, ours first, and the peers that could not be measured."""
     table = Table("grader", "tests", "start s", "wall s", "CPU s", "wall / ours", "CPU / ours")
     _, ours, _ = next(iter(rows.values()))
     for name, (tests, each, start) in rows.items():
@@ -114,9 +114,9 @@ def show(rows: dict[str, tuple[int, Cost, float]], missing: dict[str, str]) -> N
     help="The interpreter that has the peers.",
 )
 def main(students: int, python: str) -> None:
-    """Measure and print; a peer that is not installed is listed as such."""
+    """Measure and print; peers that are not installed are listed as such."""
     os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
-    # Not resolved: the interpreter of a virtual environment is a link to one that lacks its packages.
+    # Not resolved: the interpreter of a virtual environment is a link to an interpreter without its packages.
     python, course = str(Path(python).absolute()), load_course(".")
     peers: dict[str, tuple[int, Cost, float]] = {}
     missing: dict[str, str] = {}

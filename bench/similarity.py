@@ -1,13 +1,14 @@
-"""`python -m bench.similarity`: how many disguised copies `grade similar` finds, and what else it tells.
+"""`python -m bench.similarity`: the disguised copies that `grade similar` finds, and its false alarms.
 
-Honest students are the authors of the course's right answers: the reference and those of tests/right,
-which were written to be different. An answer of which half the lines stand in another one is left out, and so
-is `compact`, of which the wrong answers are made. In each small class one of them did only a part.
+Honest students are the authors of the course's right answers: the reference and the answers in tests/right,
+which were written to be different. Answers that share half of their lines with another are left out, and so is
+`compact`, from which the wrong answers were made.
 
-- small classes: for each exercise its authors, and one copy of one of them in one disguise;
-- a large class: each student takes each function from one of the authors, so that honest students have whole
-  functions in common, as in short exercises; in it some copy from each other in a few exercises. This is
-  harsher than a class: what two have in common by chance is equal word by word.
+- Small classes, one for each exercise and disguise: the authors, and a disguised copy of one of them. One
+  author did only a part.
+- A large class: each student takes each function from a random author, so honest students have whole functions
+  in common, as in short exercises. Some pairs copy from each other in a few exercises. This is harder than a
+  real class, where shared functions are not equal word by word.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ Files = Mapping[str, Mapping[str, str]]
 _ONE_HAND = 0.5
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COPY = "the copy"
-# So many pairs of a large class share so many exercises.
+# Pairs of a large class that copy, and the exercises that each pair shares.
 PAIRS, COPIED = 6, 5
 
 
 def compare(files: Files, stubs: Mapping[str, str], threshold: float | None) -> Similarity:
-    """The similarity of a class, by student the files by exercise."""
+    """Return the similarity of a class, given the files by student and exercise."""
     return find_similar(
         [_entry(student) for student in files],
         lambda entry: {e: source.encode() for e, source in files[entry.student.id].items()},
@@ -70,7 +71,7 @@ def _entry(student: str) -> Entry:
 
 
 def authors(course: Course, exercise: Exercise) -> dict[str, str]:
-    """The right answers of an exercise that have no other one's lines, by name."""
+    """Return the right answers of an exercise by name, without answers that share lines with another."""
     found: dict[str, str] = {}
     for path in course.rights(exercise):
         source = path.read_text(encoding="utf-8")
@@ -86,7 +87,7 @@ def _share(lines: list[str], other: list[str]) -> float:
 
 
 def partial(source: str) -> str:
-    """The answer without every other function's body."""
+    """Return the answer with every other function's body removed."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
     for function in functions[::2]:
@@ -95,7 +96,7 @@ def partial(source: str) -> str:
 
 
 def small_class(honest: Mapping[str, str], stub: str, label: str, seed: str) -> tuple[Files, str]:
-    """One author's copy among the others, one of whom did only a part; the class, and who was copied."""
+    """Return a class with a copy of one author and a partial answer of another; and the copied author."""
     chance = random.Random(seed)
     victim, other = chance.sample(sorted(honest), 2)
     sources = {**honest, other: partial(honest[other])}
@@ -104,7 +105,7 @@ def small_class(honest: Mapping[str, str], stub: str, label: str, seed: str) -> 
 
 
 def small_classes(course: Course, threshold: float | None, table: Table) -> None:
-    """A row a disguise: in how many classes the copy was found, and how many other pairs were told."""
+    """Add a row for each disguise: the classes in which the copy was found, and the false alarms."""
     hands = {e.id: authors(course, e) for e in course.exercises}
     stubs = {e.id: course.stub(e).source.decode() for e in course.exercises}
     for label in DISGUISES:
@@ -120,7 +121,7 @@ def small_classes(course: Course, threshold: float | None, table: Table) -> None
 
 
 def mixed(hands: list[str], chance: random.Random) -> str:
-    """An answer of which each function is by one of the authors."""
+    """Return an answer whose functions come from random authors."""
     parsed = [ast.parse(hand) for hand in hands]
     choices: dict[str, list[ast.stmt]] = {}
     for tree in parsed:
@@ -133,7 +134,7 @@ def mixed(hands: list[str], chance: random.Random) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt], int]]:
-    """Functions and methods by name, each with the body in which it stands, and where."""
+    """Yield functions and methods: the name, the body that contains it, and its index there."""
     classes = [(f"{c.name}.", c.body) for c in tree.body if isinstance(c, ast.ClassDef)]
     for prefix, body in (("", tree.body), *classes):
         for place, statement in enumerate(body):
@@ -144,7 +145,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, list[ast.stmt], int]]:
 def large_class(
     course: Course, students: int, seed: int
 ) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[frozenset[str], tuple[str, ...]]]:
-    """A class of mixed answers; some of its pairs share a few exercises, each copy in its own disguise."""
+    """Return a class of mixed answers, in which some pairs share a few exercises, each copy disguised."""
     chance = random.Random(seed)
     hands = {e.id: list(authors(course, e).values()) for e in course.exercises}
     stubs = {e.id: course.stub(e).source.decode() for e in course.exercises}
@@ -167,7 +168,7 @@ def large_class(
 
 
 def large(course: Course, students: int, table: Table) -> None:
-    """A row a class: whose copying was found, by one exercise and by several together."""
+    """Add a row for the class: the pairs found by one exercise, and by several together."""
     files, stubs, copied = large_class(course, students, seed=0)
     begin = time.perf_counter()
     found = compare(files, stubs, None)

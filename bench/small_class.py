@@ -1,9 +1,9 @@
-"""`python -m bench.small_class`: what one more small submission costs, in a class of 200.
+"""`python -m bench.small_class`: the cost of one more small submission, in a class of 200.
 
-Two exercises with eight small tests in all, as a course in its first week has them: here the price is that of
-a sandbox and not of the tests. `grade batch` grades the whole class, from its start to its gradebook, and the
-first tenth of it; the difference is what one more submission costs. Beside it, in this one run: pytest started
-anew for each of some submissions, as many at a time, and the same tests in one warm process without a wall.
+The course has two exercises with eight small tests, as in a first week, so most of the cost is the sandbox's.
+`grade batch` grades the whole class, from its start to its gradebook, and the first tenth of it; the difference
+gives the cost of one more submission. In the same run: a new pytest for each of some submissions, as many at a
+time, and the same tests in one warm process without walls.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def write_course(folder: Path) -> Course:
 
 
 def write_class(folder: Path, course: Course, students: int) -> list[Path]:
-    """Hand in for so many students; no two files are the same."""
+    """Write the submissions of this many students; no two files are the same."""
     submissions = [folder / f"student{number:03}" for number in range(students)]
     for submission in submissions:
         for exercise in course.exercises:
@@ -151,7 +151,7 @@ def write_class(folder: Path, course: Course, students: int) -> list[Path]:
 
 
 def graded(course: Course, submissions: Path, jobs: int) -> float:
-    """Seconds of `grade batch`, from its start to its end."""
+    """Return the seconds of `grade batch`, from its start to its end."""
     with tempfile.TemporaryDirectory() as results:
         command = [
             sys.executable,
@@ -189,14 +189,14 @@ def main(students: int, jobs: int, rounds: int) -> None:
         write_class(part, course, few)
         pairs = [(graded(course, part, jobs), graded(course, whole, jobs)) for _ in range(rounds)]
         small, large = (min(seconds) for seconds in zip(*pairs, strict=True))
-        # The peer takes the course from where it is started, and itself from here.
+        # The peer finds the course in its current folder, and its own code here.
         os.environ["PYTHONPATH"] = str(Path.cwd())
         os.chdir(course.root)
         fresh = anew([[str(submission)] for submission in submissions[: 4 * jobs]], jobs)
         begin = time.perf_counter()
         for number, submission in enumerate(submissions[: few + 1]):
             if number == 1:
-                # The first pays for the imports; pytest collects garbage, torch's if it is not frozen.
+                # The first run paid for the imports. Keep torch's objects out of garbage collection.
                 gc.freeze()
                 begin = time.perf_counter()
             for exercise in course.exercises:

@@ -1,10 +1,10 @@
 """`python -m bench.throughput`: submissions a minute, against pytest started anew for each of them.
 
-The same class, on the same cores, with as many processes at a time, one after the other in this run. The
+Both grade the same class, on the same cores, with as many processes at a time, one after the other. The
 peer is `python -m bench.floor SUBMISSION`: plain pytest over the same suites in one process with the student's
-code, no sandbox and no wall. It is started once for each submission, and, in the last columns, once for each
-file, as where each exercise is an assignment of its own. Ours is `grade batch`'s pool of judges, all walls up,
-after one submission for each judge: a batch pays its start once. No two students share a verdict here.
+code, without walls. It is started once for each submission, and, in the last columns, once for each file, as if
+each exercise were an assignment. Ours is the pool of judges of `grade batch` with all walls, after one
+submission for each judge, since a batch pays its start once. No two students share a verdict.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ RIGHT = ("all right", 0)
 
 
 def write_class(folder: Path, students: int, course: Course, every: int) -> list[Path]:
-    """Hand in for so many students: solutions, and for each `every`-th file (0: none) a wrong answer."""
-    # Drawn, since a few of them wait for each other in vain for seconds, and only a few.
+    """Write submissions: solutions, with a wrong answer for each `every`-th file (0: none)."""
+    # Drawn at random, since a few wrong answers deadlock for seconds.
     draw = random.Random(0)
     wrong = {e.id: wrong_answers(course, e).answers for e in course.exercises}
     submissions = [folder / f"student{number:03}" for number in range(students)]
@@ -53,7 +53,7 @@ def write_class(folder: Path, students: int, course: Course, every: int) -> list
 
 
 def judged(pool: LocalPool, course: Course, submissions: list[Path], ids: Sequence[str]) -> float:
-    """Seconds in which a warm pool judges the class."""
+    """Return the seconds in which a warm pool judges the class."""
     exercises = course.select(ids)
     files = [(each.id, folder / each.file) for folder in submissions for each in exercises]
     tasks = (Task(n, id_, file.read_bytes()) for n, (id_, file) in enumerate(files))
@@ -65,7 +65,7 @@ def judged(pool: LocalPool, course: Course, submissions: list[Path], ids: Sequen
 
 
 def anew(starts: list[list[str]], jobs: int) -> float:
-    """Seconds in which pytest gets through the class, started anew with each of these arguments."""
+    """Return the seconds of pytest for the class, started anew with each of these arguments."""
 
     def run(arguments: list[str]) -> None:
         command = [sys.executable, "-m", "bench.floor", *arguments]

@@ -1,8 +1,7 @@
-"""From a save to its verdict on the screen of `grade watch`, measured from outside, through a terminal.
+"""`python -m bench.watch [EXERCISE...]`: from a save to its verdict on the screen of `grade watch`.
 
-`python -m bench.watch [EXERCISE...]`. The solution and a wrong answer are saved in turn, as an
-editor does it: written beside the file and renamed over it. The clock runs from before the rename until
-the screen shows the new verdict.
+The solution and a wrong answer are saved in turn as an editor saves: written beside the file and renamed over
+it. The clock runs from before the rename until the terminal shows the new verdict.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ __all__ = ["save_to_verdict"]
 
 _VERDICT = re.compile(rb"judged in \d")
 _PATIENCE_SECONDS = 60.0
-# As somebody types: a judge that is asked at once again might be warmer than one that has waited.
+# Like a person who types: without a pause, the judge might be warmer than it would be.
 _PAUSE_SECONDS = 0.5
 
 
 @contextlib.contextmanager
 def _watching(course: Path, *arguments: str) -> Iterator[int]:
-    """A terminal in which `grade watch` runs; it is told to quit in the end."""
+    """Yield a terminal in which `grade watch` runs, until the block ends."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "grader.cli", "watch", *arguments, "--course", str(course)]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
@@ -73,7 +72,7 @@ def _save(file: Path, content: bytes) -> None:
 def save_to_verdict(
     course: Course, exercise_id: str, runs: int, *arguments: str
 ) -> tuple[float, float]:
-    """The median and the longest of so many saves, in seconds."""
+    """Return the median and the longest time of this many saves, in seconds."""
     exercise = course.exercise(exercise_id)
     wrong = wrong_answers(course, exercise).answers[0].source
     answers = [course.solution(exercise).read_bytes(), wrong]

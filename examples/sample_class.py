@@ -1,8 +1,7 @@
-"""Write the sample class to demo/class: eight made-up submissions, from what proves the course.
+"""Write the sample class to demo/class: eight made-up submissions, from the course's proofs.
 
-A right answer is the course's solution, a wrong one is an entry of `tests/wrong`, and what was not begun is the
-stub. `examples/forger.py` is the only file that was written for the class. README.md beside this says what each
-submission shows.
+A right answer is the course's solution, a wrong one an entry of `tests/wrong`, and an unbegun one the stub.
+Only `examples/forger.py` was written for the class. The README.md beside this file explains each submission.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """An autograder for Classroom 50: CLASSROOM/autograders/ASSIGNMENT/autograder.py in your repository.
 
 Its runner starts this script in the student's checkout and reads the result.json that it writes. Set the
-runtime's `python` to 3.12 and GRADER to where pip finds Lab Bench. The course (what `grade release` writes)
-lies beside this script as `course/`. It is published for the runner to fetch, and whoever finds the address
-can read it: put public suites there, not hidden ones.
+runtime's `python` to 3.12, and GRADER to a place from which pip installs Lab Bench. Put the course (the output
+of `grade release`) beside this script as `course/`. It is published for the runner to fetch, and anyone who
+finds the address can read it: use public suites, not hidden ones.
 """
 
 from __future__ import annotations
 
 import sys
 
-# This script may lie in the student's checkout, whose modules must not be taken for Python's.
+# This script may be in the student's checkout, whose modules must not shadow Python's.
 if not sys.flags.safe_path:
     del sys.path[0]
 

@@ -1,8 +1,8 @@
 """Measure the points that forged replies and forged answers earn in each exercise.
 
-`grade verify --words` judges a solution's answers under another seed. `grade audit --forge` judges several
-kinds of such replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written to earn
-points without doing the work. A line `# honest: 0.15, why` gives the share of the points earned by real work.
+`grade verify --words` judges a solution's answers under another seed. `grade audit --forge` judges more kinds
+of forged replies, and the submissions in tests/forged/<chapter>/<exercise>, which were written to earn points
+without doing the work. A line `# honest: 0.15, why` gives the share of the points earned by real work.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ def forge(
     forgeries: Sequence[Forgery] = tuple(Forgery),
     *,
     jobs: int = 1,
+    shared: Judges | None = None,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[ForgeryReport]:
     """Judge forged replies instead of each solution's; `done` is called for each judgment.
 
-    Passed tests were passed by words: nothing was computed for this run's inputs.
+    The judges are `shared`, or `jobs` new ones. Passed tests were passed by words: nothing was computed for
+    this run's inputs. Raises CourseError for an exercise without a solution.
     """
     sources = {}
     for exercise in exercises:
@@ -59,7 +61,7 @@ def forge(
             raise CourseError(f"{exercise.id!r} has no solution, whose answers could be replayed.")
         sources[exercise.id] = source
     tasks = [(exercise, forgery) for exercise in exercises for forgery in forgeries]
-    with Judges.for_many(course, exercises, jobs) as judges:
+    with Judges.shared_or_new(shared, course, exercises, jobs) as judges:
         judges.start()
 
         def judge(task: tuple[Exercise, Forgery]) -> ForgeryReport:

@@ -63,8 +63,8 @@ def write_gradescope(
     """
     if not any(Visibility.HIDDEN in course.suites(exercise) for exercise in course.exercises):
         raise CourseError(
-            f"{course.title} has no hidden suite: a package of it would judge by what students can see. "
-            "Make it from the course, not from its release."
+            f"{course.title} has no hidden suite: a package of it would judge only with suites that "
+            "students see. Make it from the course, not from its release."
         )
     observed = observations(course, course.exercises, seed=options.seed, jobs=jobs, done=done)
     contents = {

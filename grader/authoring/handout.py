@@ -1,4 +1,4 @@
-"""A release as one zip, which a server offers as a download: checked again, since everybody may have it."""
+"""A release as one zip, which a server offers to everybody, so it is checked again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def zipped_release(folder: Path, course: Course) -> bytes:
         data = path.read_bytes() if path.is_file() else b""
         if hashlib.sha256(data).hexdigest() != digest:
             raise UsageError(
-                f"{path} is not as it was released. Write the release anew: `grade release {folder} --force`."
+                f"{path} was changed after the release. Write the release again: `grade release {folder} "
+                "--force`."
             )
         files[name], size = data, size + len(data)
         if size > _MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Answers without work: a stub whose parts return nothing, or return the argument that they got."""
+"""Answers without work: a stub whose functions return nothing, or their first argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BODIES = {"returns None": "return None", "returns its first argument": "return F
 
 
 def junk_of(stub: bytes) -> dict[str, bytes]:
-    """The stub with each of the BODIES in its unwritten parts, by the effect of the body."""
+    """Return the stub with each of the BODIES in its unwritten parts, by the effect of the body."""
     tree = syntax_tree(stub)
     if not is_unwritten(tree):
         return {}
@@ -21,7 +21,7 @@ def junk_of(stub: bytes) -> dict[str, bytes]:
 
 
 def filled(tree: ast.Module, body: str) -> ast.Module:
-    """Put `body` in the place of each `raise NotImplementedError` of a function, in the tree itself."""
+    """Replace each `raise NotImplementedError` of a function by `body`, in the tree itself."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.body = [
@@ -42,7 +42,7 @@ def _raises(node: ast.AST) -> bool:
 
 
 def _filling(function: ast.FunctionDef, body: str) -> list[ast.stmt]:
-    # A class can be built only if nothing comes back from here.
+    # `__init__` must return None.
     body = "return" if function.name == "__init__" and "return" in body else body
     names = [argument.arg for argument in function.args.args]
     first = next((name for name in names if name not in ("self", "ctx")), [*names, "None"][0])

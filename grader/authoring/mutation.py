@@ -24,6 +24,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -107,7 +108,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class MutationReport(msgspec.Struct, frozen=True):
-    """The fates of one exercise's mutants: `made` is their number, `judged` how many were tried."""
+    """The fates of one exercise's mutants: `made` is their number, `judged` the number tried."""
 
     exercise: str
     solution: str
@@ -433,22 +434,31 @@ def mutate(
     most: int,
     jobs: int = 1,
     told: bool = False,
+    shared: Judges | None = None,
     begin: Callable[[str, int], object] = lambda exercise, count: None,
     done: Callable[[], object] = lambda: None,
 ) -> Iterator[MutationReport]:
     """Judge mutants of each solution, `most` at most; `done` is called for every one of them.
 
-    With `told`, they are judged to the end, and caught ones are offered, too, if their students would not read
-    which mistake it is.
+    The judges are `shared`, or `jobs` new ones. With `told`, mutants are judged to the end, and caught ones are
+    also offered if no message names the mistake. Raises CourseError for an exercise without a solution.
     """
     for exercise in exercises:
         if not (path := course.solution(exercise)).is_file():
             raise CourseError(f"There is nothing to mutate for {exercise.id!r}: {path} is missing.")
-    with Judges.for_many(course, exercises, jobs) as judges:
+    with (
+        Judges.shared_or_new(shared, course, exercises, jobs) as judges,
+        ThreadPoolExecutor(1, thread_name_prefix="solution") as ahead,
+    ):
         judges.start()
-        for exercise in exercises:
-            mutations = _Mutations(course, exercise, judges, jobs, told)
-            yield mutations.report(most, begin, done)
+        mutations = [_Mutations(course, e, judges, jobs, told) for e in exercises]
+        times = [ahead.submit(each.time_solution) for each in mutations[:1]]
+        for place, each in enumerate(mutations):
+            # The next solution is judged beside these mutants, so no judge waits for another.
+            times += [
+                ahead.submit(later.time_solution) for later in mutations[place + 1 : place + 2]
+            ]
+            yield each.report(times[place].result(), most, begin, done)
 
 
 class _Mutations:
@@ -468,7 +478,11 @@ class _Mutations:
         self._solution = course.name_of(course.solution(exercise))
 
     def report(
-        self, most: int, begin: Callable[[str, int], object], done: Callable[[], object]
+        self,
+        time_limit: tuple[float, str],
+        most: int,
+        begin: Callable[[str, int], object],
+        done: Callable[[], object],
     ) -> MutationReport:
         """Judge the mutants, or a random choice of `most` of them, and report their fates."""
         source = self._course.solution(self._exercise).read_bytes()
@@ -484,7 +498,7 @@ class _Mutations:
         if most < len(mutants):
             numbers = sorted(random.Random(_SEED).sample(range(len(mutants)), most))  # noqa: S311 (a draw that stays the same)
             chosen = [mutants[number] for number in numbers]
-        seconds, complaint = self._time_of(source)
+        seconds, complaint = time_limit
         if complaint:
             complaints.append(complaint)
             chosen = []
@@ -588,14 +602,16 @@ class _Mutations:
                 )
         return marked, complaints
 
-    def _time_of(self, source: bytes) -> tuple[float, str]:
+    def time_solution(self) -> tuple[float, str]:
         """Return the time limit for a mutant, from the solution's time; or why there is nothing to judge."""
-        own = self._exercise.seconds
+        source, own = self._course.solution(self._exercise).read_bytes(), self._exercise.seconds
+
+        def judge(_: int) -> ExerciseResult | str:
+            return self._judge(source, own, stop=False)
+
         # Once for each judge, which imports the suites, and then to measure.
-        cold = self._judges.threads.map(
-            lambda _: self._judge(source, own, stop=False), range(self._jobs)
-        )
-        result: ExerciseResult | str = [*cold, self._judge(source, own, stop=False)][-1]
+        list(self._judges.threads.map(judge, range(self._jobs)))
+        (result,) = self._judges.threads.map(judge, range(1))
         if isinstance(result, str):
             return own, f"{self._solution}: {result}"
         if failed := [test.name for test in result.tests if test.outcome is not Outcome.PASSED]:

@@ -90,7 +90,7 @@ def release(
         course: each exercise needs a public suite, and a stub from markers in its solution or a copy in
             `tests/stubs`.
         folder: with `force`, it may hold an earlier release, of which only the files are replaced; for an
-            assignment, also releases of others, whose exercises are left alone.
+            assignment, also releases of others, whose exercises do not change.
         suites: only public ones, or all, with sealed solutions.
         requirement: the package that pip installs as the grader; by default a wheel of this one, which is
             included.
@@ -184,7 +184,7 @@ def _listings(folder: Path) -> list[Path]:
 
 
 def listed(listing: Path, folder: Path) -> dict[str, str]:
-    """Return the files of an earlier release, each with its SHA-256."""
+    """Return the files of an earlier release, each with its SHA-256; raises UsageError."""
     try:
         return msgspec.json.decode(listing.read_bytes(), type=_ReleaseListing).files
     except (OSError, msgspec.DecodeError) as error:
@@ -291,7 +291,7 @@ def _observations(
 
 
 def _handed_out(course: Course, exercise: Exercise) -> bytes:
-    """Return the stub as it is handed out, after all checks that need no judge."""
+    """Return the stub to hand out, after all checks that need no judge."""
     stub, solution = course.stub(exercise), course.solution(exercise)
     if stub.working is not None:
         raise CourseError(

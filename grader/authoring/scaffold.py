@@ -79,7 +79,7 @@ def new_exercise(
 def new_course(
     folder: Path, exercise: str, *, chapter: str | None = None, title: str | None = None
 ) -> Scaffolded:
-    """Make a course with one exercise in a new or empty folder."""
+    """Make a course with one exercise in a new or empty folder; raises UsageError for any other folder."""
     if not is_empty(folder):
         raise UsageError(
             f"{folder} is not empty and holds no course. Name a new folder, an empty one, or a course."

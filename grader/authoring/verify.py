@@ -29,7 +29,7 @@ SEEDS = 5
 # The most that a mistake central to a function may keep of its points, and that any other may cost.
 _CENTRAL = 0.5
 _DEAREST = 1 / 3
-# A complaint comes later than the mark of `--points`: nobody should have to weigh a suite to the last per cent.
+# More lenient than the mark of `--points`: nobody should have to balance a suite to the last percent.
 _TOO_DEAR = 0.4
 # The least that a central mistake should leave: the rest of the exercise has some worth, too.
 _LEAST = 0.25
@@ -75,7 +75,7 @@ class TestWorth(msgspec.Struct, frozen=True):
 
 
 class ExerciseProof(msgspec.Struct, frozen=True):
-    """One exercise, proved or not: how much was judged, what was caught, and every complaint.
+    """One exercise, proved or not: the numbers judged, the answers caught, and every complaint.
 
     `unproved` are the shares that could not be judged, with the packages that they need; `written` is the file
     of the tests that catch each wrong answer, if it was written and changed.
@@ -99,18 +99,22 @@ def verify(
     jobs: int = 1,
     seeds: int = SEEDS,
     write: bool = False,
+    shared: Judges | None = None,
     done: Callable[[Exercise, str], None] = lambda exercise, what: None,
 ) -> Iterator[ExerciseProof]:
-    """Prove the exercises one after the other; `done` is called for every judged module.
+    """Prove the exercises one after the other, with the judges `shared` or `jobs` new ones.
+
+    `done` is called for every judged module.
 
     The stub is judged too, although grading recognizes it without a judge. With `write`, the tests that catch
     each wrong answer under each of the `seeds` are written (`grader.course.caught`) before they are checked.
+    Raises CourseError for an exercise without a solution.
     """
     for exercise in exercises:
         if not course.solution(exercise).is_file():
             path = course.solution(exercise)
             raise CourseError(f"There is nothing to prove {exercise.id!r} with: {path} is missing.")
-    with Judges.for_many(course, exercises, jobs) as judges:
+    with Judges.shared_or_new(shared, course, exercises, jobs) as judges:
         judges.start()
         provers = (_Prover(course, e, judges, seeds, write, done) for e in exercises)
         # The judges get the next exercise before we look at the results of this one, so none of them waits.
@@ -209,7 +213,7 @@ class _Prover:
             complaints += _wrong_complaints(wrong, result)
             complaints += self._central_complaints(wrong, result)
             complaints += _dear_complaints(wrong, result)
-        # If no wrong answer could be judged, that is the complaint, and not that they prove no test.
+        # If no wrong answer could be judged, complain about that, and not about unproved tests.
         if caught or not wrongs.answers:
             failed = [result for _, result in caught]
             complaints += self._unproven(failed)
@@ -354,7 +358,7 @@ class _Prover:
         return complaints
 
     def _junk_complaints(self, junk: Mapping[str, Mapping[int, ExerciseResult]]) -> list[str]:
-        """Tests that code without work passes, and which are worth points all the same.
+        """Complain about tests that idle code passes, although they are worth points.
 
         A test that nothing fails says so itself (`unproven`).
         """
@@ -495,7 +499,7 @@ def _recognized(
 
 
 def _dear_complaints(wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str]:
-    """A mistake that is not central to a function and costs far more than a third of the points."""
+    """Yield a complaint if a mistake that is not central costs far more than a third of the points."""
     if not wrong.central and (cost := 1 - kept(result.tests)) > _TOO_DEAR:
         yield (
             f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost about a "
@@ -543,7 +547,7 @@ def _caught(wrong: WrongAnswer, result: ExerciseResult) -> CaughtAnswer:
 
 
 def _worth(caught: Sequence[ExerciseResult], right: ExerciseResult | None) -> tuple[TestWorth, ...]:
-    """Return how much each test catches and costs; nothing if the solution could not be judged."""
+    """Return the catches and the cost of each test; nothing if the solution could not be judged."""
     failed = [
         {(t.visibility, t.name) for t in result.tests if t.outcome in _CAUGHT} for result in caught
     ]

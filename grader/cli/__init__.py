@@ -4,7 +4,7 @@ Each module holds a command or a few. `COMMANDS` maps commands to modules, which
 called; to add one, add a module and a line there. `options` has the options that several commands share, and
 `results` finds the gradebook and the student that a caller names. `extension` is `grade adjust --until`,
 `marking` has the keys of `grade mark`, `on_server` the requests of commands to a running server, and `personal`
-hands over and erases the data kept about one student. `border` turns errors into text and exit codes,
+hands over and erases the data about one student. `border` turns errors into text and exit codes,
 `terminal` prints, and `watch` is the loop of `grade watch`.
 """
 
@@ -26,7 +26,7 @@ COMMANDS = {
         "list": ("course:list_exercises", "Show the exercises and your progress."),
         "hint": ("course", "Show the next hint."),
         "explain": ("course", "Explain an exercise or a chapter."),
-        "plot": ("plot", "Draw what your code does in an experiment."),
+        "plot": ("plot", "Draw your code at work in an experiment."),
         "solution": ("course", "Show the course's own answer, once you have passed."),
         "reset": ("course", "Restore a stub; your file is kept."),
         "submit": ("submit", "Hand in to your course's server."),
@@ -45,15 +45,16 @@ COMMANDS = {
         "similar": ("similar", "Find alike files in a class."),
         "export": ("export", "Write results in the format of another system."),
         "push": ("push", "Send points and comments to Canvas, Moodle or LTI platforms."),
+        "mail": ("mail", "Mail students their feedback."),
         "term": ("report", "Compute the totals of a term."),
         "package": ("release", "Make an autograder for Gradescope."),
         "serve": ("serve", "Run a server that judges a class's submissions."),
         "platform": ("platform", "Register Canvas, Moodle and other LTI platforms."),
         "personal-data": (
             "personal:personal_data",
-            "Write what is kept about one student to a zip.",
+            "Write the data about one student to a zip.",
         ),
-        "erase": ("personal", "Erase what is kept about one student."),
+        "erase": ("personal", "Erase the data about one student."),
         "restore": ("restore", "Put a backup of a server's gradebook back."),
         "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
     },

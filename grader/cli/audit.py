@@ -114,7 +114,7 @@ def audit(
 def doctor(level: str) -> None:
     """List the walls between student code and this machine.
 
-    Tries each wall, and for one that fails shows the reason and a remedy. `grade run --require-isolation
+    Tries each wall, and shows the reason and a remedy if it fails. `grade run --require-isolation
     LEVEL` refuses to judge behind weaker isolation.
 
     \b

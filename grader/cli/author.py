@@ -185,7 +185,7 @@ def stub(exercises: tuple[str, ...], course_path: Path, check: bool, force: bool
     \b
     Examples:
       grade stub softmax          write its stub
-      grade stub --check          say which stubs are not up to date
+      grade stub --check          list stubs that are not up to date
     """
     course = own_course(course_path)
     selected = shared.known_exercises(course, exercises)

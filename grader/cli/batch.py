@@ -378,7 +378,7 @@ def _show(
         if facts.named_policy is not None:
             file = clean(facts.named_policy.file, 1000)
             named = f" of {file}, which --policy or `grade policy --file` named"
-        shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT what it did."
+        shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT its effect."
         click.echo(f"By its policy{named}: {shows}")
     if waiting := open_requests(whole.requests()):
         listing = f"`grade requests {whole.folder}` lists them"

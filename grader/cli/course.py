@@ -24,15 +24,15 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
     """Show the exercises and your progress: state, points, minutes, difficulty.
 
     \b
-    The state of your file as it is now:
+    The state of your file:
       done            all of its tests passed, and nothing changed since
       edited since    it was done before you changed the file
       tests changed   it was done before the course's tests changed
       begun           you have written something; `grade run` judges it
-      open            still as it was handed out
-    or the file is missing, unreadable, or not valid Python. Your points are
-    shown once the file was judged as it is. The assignments of the course are
-    below, with their due times.
+      open            still the stub
+    or the file is missing, unreadable, or not valid Python. Points are shown
+    if the present file was judged. The assignments of the course are below,
+    with their due times.
 
     \b
     Examples:

@@ -52,7 +52,7 @@ def _readers(option: str) -> list[str]:
 
 
 def _listed() -> tuple[str, list[tuple[str, str]]]:
-    """List the formats for the help, those of a single file first."""
+    """List the formats for the help; formats of a single file come first."""
     rows = [
         (name, f"{chosen.summary}{_FOR_EACH * isinstance(chosen, StudentFormat)}")
         for name, chosen in FORMATS.items()

@@ -30,9 +30,9 @@ from grader.text import clean, counted, listed
 def personal_data(results: Path, student: str, output: Path) -> None:
     """Write everything that RESULTS keeps about STUDENT to a zip of readable files.
 
-    STUDENT is an id, or a unique part of an id, name or email. The zip is for the student: verdicts say as much
-    of hidden tests as the course discloses. A server may run meanwhile. docs/privacy.md lists what is stored
-    elsewhere.
+    STUDENT is an id, or a unique part of an id, name or email. The zip is for the student: verdicts show only
+    as much of hidden tests as the course discloses. A server may run meanwhile. docs/privacy.md lists other
+    places with data about the student.
 
     \b
     Example:
@@ -61,9 +61,9 @@ def erase(results: Path, student: str | None, expired: bool, dry_run: bool, yes:
 
     STUDENT is the whole id. Submissions, verdicts, corrections, requests, drafts and tokens are overwritten in
     the gradebook, and others' results stay. Stop a server first. RESULTS may also be a backup, or the folder
-    with all backups of a server. Backups, exports and reports are not changed otherwise: the command names the
-    backups of a server and the files beside the gradebook, and docs/privacy.md lists the others. A student who
-    is still in the class list is taken in again by the next grading.
+    with all backups of a server. Exports and reports do not change: the command names a server's backups and
+    the files beside the gradebook, and docs/privacy.md has the others. If the student is still in the class
+    list, the next grading adds the student again.
 
     With --expired, all students of RESULTS are erased, if the time `keep` in policy.toml has passed since the
     last submission.
@@ -89,7 +89,7 @@ def erase(results: Path, student: str | None, expired: bool, dry_run: bool, yes:
 def _erase_student(results: Path, student: str, *, yes: bool) -> None:
     # Opened first, because a gradebook would be made in a folder that has none.
     with Gradebook.open(results) as book:
-        # A part of a name is enough to read, and too little to erase.
+        # To erase, a part of a name is not enough.
         known = {each.id for each in book.students()}
         found = student if student in known else find_student(book.students(), student).id
     if found != student:
@@ -177,5 +177,5 @@ def _tell_beside(results: Path) -> None:
     if others := beside(results):
         names = ", ".join(path.name for path in others)
         click.echo(
-            f"Not looked into: {clean(names, 1000)}. Delete there what is about the student."
+            f"Not looked into: {clean(names, 1000)}. Delete the data about the student there."
         )

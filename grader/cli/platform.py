@@ -1,4 +1,4 @@
-"""`grade platform`: the LTI platforms from which students sign in, and to which their points go."""
+"""`grade platform`: the LTI platforms where students sign in, and which get their points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grader.student.server import checked_address
 from grader.text import clean, counted, listed, with_article
 
 _ACTIONS = ("show", "add", "list", "remove", "roster")
-# The addresses of Canvas at Instructure, which are the same for every school.
+# Canvas's addresses, which are the same for every school.
 _CANVAS = {
     "issuer": "https://canvas.instructure.com",
     "authorization": "https://sso.canvaslms.com/api/lti/authorize_redirect",
@@ -58,8 +58,8 @@ _MOODLE = {
 @click.option(
     "--claim",
     metavar="CLAIM",
-    help="What the platform tells of a user that must equal --column: email (the default), "
-    "lis_person_sourcedid or another claim.",
+    help="The platform's claim about a user that must equal --column: email (the default), "
+    "lis_person_sourcedid or another.",
 )
 @click.option("--column", metavar="COLUMN", help="The class list's column for --claim; email.")
 @click.option(
@@ -103,12 +103,11 @@ def platform(
 ) -> None:
     """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
 
-    `show` prints the addresses to enter in the platform. `add` keeps the addresses that the platform shows
-    then; one with the same issuer and client id is replaced. `list` shows the platforms and the links from
-    which this server was launched, and `remove` removes a platform with all that its launches told. `roster`
-    asks a platform for the students of the course from which this server was launched, and writes them to a
-    class list; NAME is then a part of the name of the platform or the course. A running server notices changes
-    at once. docs/serve.md has the steps for Canvas and Moodle.
+    `show` prints the addresses to enter in the platform, which then shows the values for `add`. `add` replaces
+    a platform with the same issuer and client id. `list` shows the platforms and their links to this server,
+    and `remove` removes a platform with its links and users. `roster` writes the students of a platform's
+    course to a class list; NAME is then a part of the name of the platform or the course. A running server
+    notices changes at once. docs/serve.md has the steps for Canvas and Moodle.
 
     \b
     Examples:
@@ -155,7 +154,7 @@ def _show(results: Path, address: str | None) -> None:
 
 
 def _filled(*, canvas: bool, moodle: str | None) -> dict[str, str]:
-    """Return the addresses of a platform that is known."""
+    """Return the addresses that are known for Canvas, or for the Moodle at this address."""
     if canvas and moodle is not None:
         raise click.UsageError("Give --canvas or --moodle, not both.")
     if canvas:
@@ -195,7 +194,7 @@ def _add(
     click.echo(f"{clean(known.title)} is {'replaced' if was_there else 'registered'}.")
     if not was_there:
         click.echo(
-            "Next: launch this server from the platform once, which tells where its grades go."
+            "Next: launch this server from the platform once, which gives the addresses for grades."
         )
 
 
@@ -203,7 +202,7 @@ def _remove(results: Path, name: str) -> None:
     if not name:
         raise click.UsageError("Name the platform to remove, as `grade platform list` shows it.")
     with open_book(results):
-        # A folder without a gradebook gets none.
+        # Do not make a gradebook in a folder without one.
         pass
     with changing_platforms(results) as book:
         there = platforms.platforms(book)
@@ -213,7 +212,7 @@ def _remove(results: Path, name: str) -> None:
             many = "Several platforms are" if found else "No platform is"
             raise SubmissionError(f"{many} called {clean(name)!r}. Registered: {names}.")
         platforms.remove_platform(book, found[0].issuer, found[0].client_id)
-    click.echo(f"{clean(found[0].title)} is removed, with all that its launches told.")
+    click.echo(f"{clean(found[0].title)} is removed, with its links and users.")
 
 
 def _write_roster(results: Path, words: str, output: Path | None, id_claim: str) -> None:

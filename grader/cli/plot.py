@@ -1,4 +1,4 @@
-"""`grade plot`: draw what your code does."""
+"""`grade plot`: draw your code at work."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
 def plot(
     exercise: str, output: Path | None, submission: Path | None, give_up: bool, course_path: Path
 ) -> None:
-    """Draw what your code does in an experiment of the course.
+    """Draw your code at work, in an experiment of the course.
 
     Your code runs behind the same walls as in `grade run`, and its time is limited. Once you have
     passed, the reference's picture is beside yours, if the course has solutions.
 
     \b
     Examples:
-      grade plot glu                         writes a PNG and says where
+      grade plot glu                         writes a PNG and prints its path
       grade plot grad_norms -o norms.png     to this file
     """
     course = shared.open_course(course_path)

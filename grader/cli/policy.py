@@ -1,4 +1,4 @@
-"""`grade policy`: the rules by which the attempts of a class count."""
+"""`grade policy`: the rules for the attempts and points of a class."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def policy(
     assignment: str | None,
     course_path: Path,
 ) -> None:
-    """Show the policy by which the attempts of a class count, or set another one.
+    """Show the policy of a class, or set another one.
 
     RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read policy.toml
     beside course.toml. --file uses another file until you name a new one or --reset the policy to the

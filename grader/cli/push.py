@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     help="With --lti, if there are several links: words of the platform, the course or the link.",
 )
 @shared.assignment_of_results_option
-@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the changes, and send nothing.")
 @click.option("--yes", is_flag=True, help="Send without asking.")
 @click.option(
     "--overwrite",
@@ -74,9 +74,9 @@ def push(
 ) -> None:
     """Send points and comments to an assignment in Canvas, Moodle, or any LTI platform.
 
-    RESULTS is the folder that `grade batch` wrote. The command reads what the platform has, shows the
+    RESULTS is the folder that `grade batch` wrote. The command reads the platform, shows the
     differences, asks, and sends only these. Points count as everywhere: after the policy and corrections. Held
-    points and totals that are open are not sent, and points that a person changed on the platform stay.
+    points and open totals are not sent, and points that a person changed on the platform stay.
     Comments show no more of hidden tests than `grade export` shows students.
 
     Exits with 0, or with 3 if the platform refused something or could not be reached. Run it again then: it
@@ -94,7 +94,7 @@ def push(
         raise click.UsageError("--link goes with --lti.")
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError(
-            "There is no terminal to ask on: --dry-run shows what would be sent, --yes sends it."
+            "There is no terminal to ask on: --dry-run shows the changes, --yes sends them."
         )
     from grader.exports.push.comparison import Options
 
@@ -155,7 +155,7 @@ def _pushed(
     dry_run: bool,
     yes: bool,
 ) -> list[str]:
-    """Compare, show, ask and send; return the sentences about students whose change failed."""
+    """Compare, show, ask and send; return a sentence for each student whose change failed."""
     from grader.cli.terminal.console import open_console
     from grader.cli.terminal.progress import ProgressBar
     from grader.cli.terminal.push import show_plan

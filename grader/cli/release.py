@@ -73,14 +73,14 @@ def release(
     assignment, or written into it with --force, they change no file of another assignment.
 
     --suites all is for self-study: it includes hidden suites, their probes, and solutions that
-    `grade solution` opens once all tests have passed. They are not secret from anybody who looks, so do not
+    `grade solution` opens once all tests have passed. Anybody who looks can find them, so do not
     give marks by it.
 
     \b
     Examples:
       grade release ../students
       grade release ../self-study --suites all
-      grade release ../students --force        replace the one from last week
+      grade release ../students --force        replace last week's release
       grade release ../week3 --assignment week3    the exercises of one assignment
       grade release ../students --fail-under 100    pushes are red until full marks
     """

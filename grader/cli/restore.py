@@ -1,4 +1,4 @@
-"""`grade restore`: put a backup in the place of a gradebook."""
+"""`grade restore`: replace a gradebook by a backup."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from grader.text import counted
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def restore(backup: Path, results: Path, yes: bool) -> None:
-    """Put BACKUP in the place of the gradebook in RESULTS.
+    """Replace the gradebook in RESULTS by BACKUP.
 
     BACKUP is a folder that `grade serve --backups` made, or a file of `grade serve --backup`. Stop the server
-    first. The backup is checked before anything changes, and a copy of what it replaces stays in
+    first. The backup is checked before anything changes, and a copy of the replaced gradebook stays in
     RESULTS/before-restore. If the command is interrupted, run it again.
 
     \b

@@ -72,7 +72,7 @@ def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
 
 
 def named_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
-    """Return the student with exactly this id, name or email, as is safer for changing points.
+    """Return the student with exactly this id, name or email; safer than a part for changing points.
 
     Raises SubmissionError with similar names.
     """

@@ -77,6 +77,13 @@ _AT_A_CLUSTER = 16
     type=shared.EXISTING,
     help="Offer this release, which `grade release` wrote, as a download to work at home.",
 )
+@click.option(
+    "--mail",
+    "mail_file",
+    metavar="FILE",
+    type=shared.FILE,
+    help="Mail students their verdicts, answers and changed points, as this TOML file says. See docs/serve.md.",
+)
 @shared.jobs_option
 @shared.scheduler_option
 @click.option(
@@ -122,6 +129,7 @@ def serve(
     sign_in_file: Path | None,
     issuer: str,
     release: Path | None,
+    mail_file: Path | None,
     backup: Path | None,
     backups_folder: Path | None,
     backup_every: str,
@@ -206,6 +214,11 @@ def serve(
         shared.was_given("backup_every") or shared.was_given("keep_backups")
     ):
         raise click.UsageError("--backup-every and --keep-backups need --backups FOLDER.")
+    mail = None
+    if mail_file is not None:
+        from grader.exports.mail.mail_file import read_mail_file
+
+        mail = read_mail_file(mail_file, is_for_server=True)
     settings = Settings(
         course=course,
         results=results,
@@ -218,6 +231,7 @@ def serve(
         address=here,
         handout=handout,
         backups=backup_plan(backups_folder, backup_every, keep_backups),
+        mail=mail,
     )
 
     def ready(listens_at: str, again: int) -> None:

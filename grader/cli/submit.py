@@ -89,7 +89,7 @@ def submit(
     """Hand in the exercises that you name, or all that you changed since the last time.
 
     Shows your place in the queue and then the verdict, as `grade run` does, but of all tests: the server
-    also has the hidden ones. The course decides how much it says about them.
+    also has the hidden ones. The course decides how much of them you read.
 
     Exits with 0 for full marks, 1 for less, 2 if there is nothing to hand in, and 3 if the server cannot be
     reached or did not judge. In that case nothing is lost.

@@ -3,7 +3,7 @@
 `files` declares formats, reads entries and writes files. `disclosure` decides how much students read of hidden
 tests. `verdicts` and `texts` phrase a result, safely for every format. `table` reads and writes CSV, and
 `matching` finds people in the rows of a template. `formats` has the formats of `grade export`, `report` the
-pages about a class, and `term` the files of a whole term. `personal` writes all that is kept about one student,
+pages about a class, and `term` the files of a whole term. `personal` writes the data about one student,
 and `push` sends points and comments to a platform.
 """
 

@@ -54,7 +54,7 @@ class DisclosedEntries:
 
 
 def disclosed(entry: Entry, disclose: Disclosure | None = None) -> Entry:
-    """Return the entry as its student may read it, by the course's own level unless another is given."""
+    """Return the entry as its student may read it, at the given level or the course's own."""
     return replace(entry, result=disclosed_result(entry.result, disclose))
 
 
@@ -134,7 +134,7 @@ def _untitled(exercise: ExerciseResult) -> ExerciseResult:
 
 
 def _any_of(words: Collection[str]) -> re.Pattern[str]:
-    """Return a pattern for each of these titles and names in quotes, and for longer ones also without quotes.
+    """Return a pattern for these titles and names in quotes, and for longer ones also without quotes.
 
     A single word, such as "Shapes", is probably part of an ordinary sentence.
     """

@@ -65,9 +65,9 @@ def person_of(student: StudentInfo) -> dict[str, str]:
 class Grades:
     """The people and totals of all entries, to be matched with the rows of a template.
 
-    `identity` returns the properties by which a person is matched. A total is None if an exercise has no
-    verdict, and `whys` has the reason. `out_of` scales the totals. Messages use `place`, where people are
-    looked for, and `outcome`, which follows if they are not found.
+    `identity` returns the properties to match a person by. A total is None if an exercise has no verdict, and
+    `whys` has the reason. `out_of` scales the totals. Messages use `place`, the place of the search, and
+    `outcome`, the consequence if a person is not found.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Grades:
         return person_of
 
     def replaces(self, row: TemplateRow, before: str, after: str) -> None:
-        """Note that the export changes a grade that a cell has: a person may have entered it.
+        """Note that the export replaces the grade in a cell, which a person may have entered.
 
         The grades of an earlier export are not known, so grades changed by a regrade are noted, too.
         """
@@ -179,7 +179,7 @@ class Grades:
         ]
 
     def scale_note(self, text: str, cell: str) -> list[str]:
-        """Return a note if a column is worth other points than the scores, according to a cell of the template.
+        """Return a note if a column's worth, in a cell of the template, differs from the scores'.
 
         `text` has a placeholder for these points.
         """

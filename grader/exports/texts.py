@@ -1,4 +1,4 @@
-"""Make strangers' text safe for files: bounded, and without anything that a reader would execute."""
+"""Make strangers' text safe for files: bounded, and free of anything that a reader would execute."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def why_open(entry: Entry) -> str:
 
 
 def unjudged(result: Result) -> list[str]:
-    """Return the exercises that a person has to look at."""
+    """Return the exercises without a verdict, for a person to look at."""
     return [exercise.name for exercise in result.exercises if not is_judged(exercise)]
 
 
@@ -96,7 +96,7 @@ def standing(entry: Entry) -> str:
 def explanation(test: TestResult) -> str:
     """Return the explanation of a test for the student: the message, the place, and the hint."""
     text = plain(explained(test))
-    # Of a hidden test there may be nothing more to read, but readers of other systems expect some words.
+    # A hidden test may show no text, but readers of other systems expect some words.
     return text or ("" if test.outcome is Outcome.PASSED else "This does not hold yet.")
 
 

@@ -14,7 +14,7 @@ one student, `retention` says how long a class is kept, and `backup` makes and r
 
 For a server, `queue` has its submissions, jobs and tokens, `drafts` the code that students write in its editor,
 and `sessions` the people who signed in elsewhere. `platforms` has LTI platforms and their launches, `tool_key`
-the server's key for them, and `pushed` the points that platforms got.
+the server's key for them, and `pushed` the points that platforms got. `outbox` has the mail to students.
 """
 
 from grader.gradebook.book import Gradebook

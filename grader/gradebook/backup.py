@@ -5,8 +5,8 @@ which every command reads. It is written as a draft, in steps and within one rea
 writes on meanwhile. The draft is opened and checked, synced, and only then gets its name. A kill leaves a
 draft, which `remove_unfinished` removes.
 
-Backups of several gradebooks may lie in one folder: a gradebook is known by its secret, and only its own
-backups are deleted. Other files there are left alone.
+Backups of several gradebooks may be in one folder. A gradebook is recognized by its secret, and only its own
+backups are deleted. Other files there do not change.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from grader.gradebook.tables import (
 )
 from grader.gradebook.work import DamagedValueError
 
-# In RESULTS: what `restore` replaced.
+# In RESULTS: copies of gradebooks that `restore` replaced.
 BEFORE_RESTORE = "before-restore"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
 _STAMP = "%Y-%m-%dT%H%M%SZ"
-# What a backup has, and what `grade erase` leaves in it.
+# The files of a backup, including those that `grade erase` adds.
 _OWN = {FILE, *LOG_FILES, CORRECTIONS_FILE, "results", "batch.lock", "batch.lock-journal"}
 # A backup never takes the last room from hand-ins on the same disk.
 _ROOM_BYTES = 64 << 20
 
 
 class Backup(NamedTuple):
-    """A backup that was finished; `secret` is that of its gradebook."""
+    """A finished backup; `secret` is its gradebook's."""
 
     path: Path
     made_at: datetime.datetime
@@ -59,14 +59,14 @@ class Backup(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What `restore` did: where the gradebook before is now, if there was one, and the number of students."""
+    """The result of `restore`: the folder of the replaced gradebook, if any, and the number of students."""
 
     before: Path | None
     students: int
     has_corrections: bool
 
 
-# --- making them ----------------------------------------------------------------------------------
+# --- making ---------------------------------------------------------------------------------------
 
 
 def make_backup(
@@ -75,9 +75,9 @@ def make_backup(
     now: datetime.datetime,
     pause: Callable[[], None] = lambda: None,
 ) -> Backup:
-    """Write a checked backup of the gradebook in a folder of RESULTS; returns it.
+    """Write a checked backup of the gradebook in RESULTS to a folder; return it.
 
-    A server may write meanwhile; `pause` is called after every 4 MiB, and an exception of it ends the backup.
+    A server may write meanwhile; `pause` is called after every 4 MiB; its exceptions end the backup.
     If anything fails, no new backup is left, and earlier ones stay.
 
     Raises GraderError.
@@ -93,7 +93,7 @@ def make_backup(
                 draft.mkdir(mode=0o700)
                 with tables.reading(), explained(draft / FILE):
                     sizes = tables.sizes()
-                    # The gradebook knows of each change of corrections after the file has it.
+                    # Corrections change in the file first, then in the gradebook.
                     _copy_corrections(results, draft)
                     tables.back_up(draft / FILE, pause)
                 _check(draft, secret, sizes)
@@ -107,7 +107,7 @@ def make_backup(
 
 
 def _copy_corrections(folder: Path, draft: Path) -> None:
-    """Copy the file of corrections if there is one, also one with a mistake."""
+    """Copy the file of corrections, if there is one, even with mistakes."""
     with contextlib.suppress(FileNotFoundError):
         content = (folder / CORRECTIONS_FILE).read_bytes()
         write_whole(draft / CORRECTIONS_FILE, content, private=True)
@@ -120,7 +120,7 @@ def _refuse_without_room(file: Path, folder: Path) -> None:
 
 
 def _check(draft: Path, secret: str, sizes: tuple[int, ...]) -> None:
-    """Open a draft as a gradebook; raises GraderError if it does not have all of it."""
+    """Open a draft as a gradebook; raises GraderError if it is incomplete."""
     try:
         with opened(draft / FILE, create=False) as tables:
             is_whole = tables.sizes() == sizes and tables.facts.secret == secret
@@ -152,11 +152,11 @@ def remove_unfinished(results: Path, folder: Path) -> None:
 
 
 def _draft_name(secret: str) -> str:
-    """Return how the names of drafts of a gradebook begin."""
+    """Return the beginning of a gradebook's names of drafts."""
     return f".{hashlib.sha256(secret.encode()).hexdigest()[:8]}-"
 
 
-# --- those that are there -------------------------------------------------------------------------
+# --- existing backups -----------------------------------------------------------------------------
 
 
 def backups_in(folder: Path) -> list[Backup]:
@@ -173,7 +173,7 @@ def backups_in(folder: Path) -> list[Backup]:
 
 
 def delete_older(folder: Path, secret: str, keep: int) -> list[Path]:
-    """Delete all but the newest backups of the gradebook with this secret; returns the deleted ones.
+    """Delete all but the newest backups of the gradebook with this secret; return the deleted ones.
 
     A backup with files that are not its own stays. Raises OSError.
     """
@@ -181,7 +181,7 @@ def delete_older(folder: Path, secret: str, keep: int) -> list[Path]:
     deleted = []
     for backup in own[:-keep]:
         if {path.name for path in backup.path.iterdir()} <= _OWN:
-            # Killed in between, a draft is left.
+            # A kill in between leaves a draft.
             draft = folder / f"{_draft_name(secret)}{backup.path.name}.part"
             shutil.rmtree(backup.path.rename(draft))
             deleted.append(backup.path)
@@ -196,10 +196,10 @@ def _moment(name: str) -> datetime.datetime:
 
 
 def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
-    """Put a backup, or a file of `grade serve --backup`, in the place of the gradebook in RESULTS.
+    """Replace the gradebook in RESULTS by a backup, or by a file of `grade serve --backup`.
 
-    The backup is copied and checked first; a copy of what it replaces stays in RESULTS. If the process is
-    killed, the gradebook is the one before or the backup; do it again.
+    The backup is copied and checked first; a copy of the replaced gradebook stays in RESULTS. After a kill, the
+    gradebook is either the old one or the backup; call it again.
 
     Raises SubmissionError if there is no backup, UsageError if others read RESULTS, and GraderError if the
     backup cannot be used, a newer grader wrote it, or a server or a grading runs. Nothing was changed then.
@@ -234,19 +234,19 @@ def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
 
 
 def _copied(source: Path, draft: Path) -> int:
-    """Copy a backup to a draft, and bring it up to date there; returns the number of its students."""
+    """Copy a backup to a draft, and bring it up to date there; return the number of its students."""
     file = draft / FILE
     try:
         with explained(source), opened_again(source) as tables:
             tables.back_up(file)
-        # Checked; a format of an earlier grader is brought up to date.
+        # Opening checks it, and migrates a format of an earlier grader.
         with opened(file, create=True) as tables:
             # Until its results are written.
             with tables.transaction():
                 tables.put_facts(msgspec.structs.replace(tables.facts, is_stale=True))
             students = len(tables.students())
     except GraderError as error:
-        # A message of SQLite has advice for a gradebook; others name the draft.
+        # Only SQLite's reason: its message has advice for a gradebook, and others name the draft.
         if isinstance(cause := error.__cause__, (sqlite3.Error, DamagedValueError)):
             reason = f"{source} cannot be read ({cause}). Take another one."
         else:
@@ -266,7 +266,7 @@ def _set_aside(results: Path, now: datetime.datetime) -> Path | None:
     try:
         kept = make_backup(results, folder, now).path
     except GraderError:
-        # It is damaged, or of another format: as it is.
+        # Damaged, or of another format: keep it unchanged.
         kept = folder / f"{now:{_STAMP}}"
         kept.mkdir(mode=0o700, parents=True)
         for name in names:
@@ -285,12 +285,12 @@ def _replace_corrections(draft: Path, results: Path) -> None:
 
 
 def _write_results(results: Path) -> None:
-    """Write the results of the students in a gradebook that was restored, and of no others."""
+    """Write the results of the students in a restored gradebook, and of no others."""
     for path in (results / "results").glob("*.json"):
         path.unlink()
     (results / "results").mkdir(mode=0o700, exist_ok=True)
     with (
-        # Corrections with a mistake are told by the next command.
+        # The next command reports mistakes in corrections.
         contextlib.suppress(CorrectionsError),
         opened(results / FILE, create=True) as tables,
         Gradebook(results, tables).changing_results(()),

@@ -86,7 +86,7 @@ class Gradebook:
         can be written there.
         """
         with writing(folder):
-            # Only for whoever grades; a folder that is there keeps its mode.
+            # Readable only by the grader's user; an existing folder keeps its mode.
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / "results").mkdir(mode=0o700, exist_ok=True)
         with only_writer(folder), opened(folder / FILE, create=True) as tables:
@@ -191,7 +191,7 @@ class Gradebook:
         """
         before = self.facts
         if blank is not None and before.blank is not None:
-            # Equal but for its time it is the one that is there.
+            # Equal except for the time: the same policy.
             now = msgspec.structs.replace(before.blank, started_at=blank.started_at)
             blank = before.blank if blank == now else blank
         facts = msgspec.structs.replace(
@@ -241,14 +241,14 @@ class Gradebook:
         self.change(totals=final, attention=attention, is_unfinished=False)
 
     def settled(self) -> None:
-        """Note that the results on the disk are those that count."""
+        """Note that the results on the disk are current."""
         self.change(is_stale=False)
 
     def seeds(self) -> tuple[int, ...]:
         """Return the seeds of the verdicts, the newest verdict's first."""
         return self.tables.seeds()
 
-    # --- what a person should look at -----------------------------------------------------------
+    # --- things for a person to look at ---------------------------------------------------------
 
     def attention(self) -> tuple[Attention, ...]:
         """Return the entries of the last grading that a person should look at."""
@@ -481,7 +481,7 @@ class Gradebook:
     ) -> Attempt:
         """Keep an attempt and its files, and return its row: the earlier one for the same files of that time.
 
-        Found again it is no other attempt, and gets no second verdict; a time that was not known is kept.
+        An attempt found again is the same attempt, without a second verdict; a time is added if it was unknown.
         `whole` says that the submission has all files of its student, so that an earlier attempt that
         has more is of a course that dropped exercises, and not another one.
         """

@@ -62,7 +62,7 @@ class CorrectionsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def corrections_text(folder: Path) -> str:
-    """Return the text of the file of corrections in a folder, empty if there is none."""
+    """Return the text of a folder's file of corrections, empty without one; raises CorrectionsError."""
     path = folder / CORRECTIONS_FILE
     try:
         return path.read_text(encoding="utf-8-sig")

@@ -63,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The number of the grading that goes on, or of the last one.
     revision: int = 0
     is_unfinished: bool = False
-    # Whether results on the disk may differ from what counts.
+    # Whether results on the disk may differ from the points that count.
     is_stale: bool = False
     # The digest of the file of corrections by which they were written.
     corrections: str = ""

@@ -173,7 +173,8 @@ def name_group(book: Gradebook, course: Course, group: UnnamedGroup, sentence: s
     """Keep the group's file as a wrong answer of the course with this sentence; return its path.
 
     The students' verdicts get the sentence without being judged again; points do not change. The file is kept
-    without comments and docstrings, which may contain a name.
+    without comments and docstrings, which may contain a name. Raises SubmissionError for an unfit sentence or
+    file, and CourseError for a pack.
     """
     sentence = " ".join(sentence.split())
     if not sentence or "|" in sentence:

@@ -5,7 +5,7 @@ A table with neither is refused, so that no data stays behind unseen. Erased row
 (`secure_delete`), the file is rewritten without free pages, and the write-ahead log is emptied. Copies
 elsewhere remain: `beside` lists files in the same folder that may have some.
 
-Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed` and `migration`.
+Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed`, `outbox` and `migration`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ _ABOUT_NOBODY = {
     *("platforms", "platform_links", "platform_passback"),
     # Belongs to the tokens of assistants.
     "token_sections",
+    "outbox_kinds",
 }
 # Conditions of other tables read these, so they are erased last, in this order.
 _LAST = ("requests", "attempts", "students")

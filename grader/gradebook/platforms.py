@@ -268,8 +268,8 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     found = linked(book)
     if not found:
         raise SubmissionError(
-            "No launch told where grades go: allow the tool Assignment and Grade Services on the platform, and "
-            "launch it there once."
+            "No launch gave an address for grades: allow the tool Assignment and Grade Services on the "
+            "platform, and launch it there once."
         )
     return _chosen(found, words)
 

@@ -161,7 +161,7 @@ def is_about(table: Due | Override | Extension, exercise: str, chapter: str) -> 
     return is_all or exercise in table.exercises or chapter in table.chapters
 
 
-# The keys of an override that replace those of the class.
+# The keys of an override that replace the keys of the class.
 OVERRIDES = ("attempts", "max_attempts", "most_submissions", "cool_down")
 
 # What to write, by key; of the keys of `steps` as a whole.
@@ -372,7 +372,7 @@ class Policy(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.rules, **changed)
 
     def overrides(self, exercise: str) -> list[Override]:
-        """Return the overrides that name an exercise, else those of its chapter."""
+        """Return the overrides that name an exercise, else the overrides of its chapter."""
         chapter = self.chapters.get(exercise, "")
         by_name = [table for table in self.rules.override if exercise in table.exercises]
         return by_name or [table for table in self.rules.override if chapter in table.chapters]

@@ -74,7 +74,7 @@ def read_policy(
 
 
 def policy_of(course: Course, named: NamedPolicy | None = None) -> Rules | None:
-    """Return the rules of a course, or of its assignment; None if no policy lies beside the manifest.
+    """Return the rules of a course, or of its assignment; None if there is no policy beside the manifest.
 
     A `named` policy replaces the file beside the manifest, unless it is that file. Rules of assignments are
     merged into it: see `policy_of_assignment` and `policy_of_assignments`. Raises PolicyError if the policy is
@@ -136,7 +136,7 @@ def policy_of_assignment(
 def policy_of_assignments(
     assignments: Iterable[CourseAssignment], chapters: Mapping[str, str], rules: Rules
 ) -> Rules:
-    """Merge the rules of a course with those of all its assignments, each for its own exercises.
+    """Merge the rules of a course and of all its assignments, each for its own exercises.
 
     The `due` of an assignment replaces every due time of the course for its exercises. The keys of its `policy`
     hold for its exercises instead of the course's, and its extensions are added. Raises PolicyError.
@@ -195,7 +195,7 @@ def _zone_of(assignment: CourseAssignment, rules: Rules) -> str:
 
 
 def _checked(merged: Rules, chapters: Mapping[str, str], where: str) -> Rules:
-    """Return merged rules without those that have no effect; raises PolicyError."""
+    """Return merged rules, without rules that have no effect; raises PolicyError."""
     if not merged.due:
         # Nothing is late or extended that is never due.
         merged = msgspec.structs.replace(merged, late=Late(), late_days=0, extension=())
@@ -231,7 +231,7 @@ def _dues_with(
 def _only_about(
     extension: Extension, exercises: Sequence[str], chapters: Mapping[str, str]
 ) -> list[Extension]:
-    """Return an extension for those of these exercises that it is about; none if it is about none of them."""
+    """Return an extension limited to these exercises; none if it is about none of them."""
     names = tuple(name for name in exercises if is_about(extension, name, chapters[name]))
     return [msgspec.structs.replace(extension, exercises=names, chapters=())] if names else []
 

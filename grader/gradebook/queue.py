@@ -207,6 +207,20 @@ def newest(book: Gradebook, most: int, students: Collection[str] | None = None) 
     return _handed(book, among, msgspec.json.encode(sorted(students)).decode(), most)
 
 
+def submissions_after(book: Gradebook, number: int) -> list[tuple[Submission, set[JobState]]]:
+    """Return the submissions after the one with this number, in order, each with the states of its jobs."""
+    rows = book.tables.connection.execute(
+        "SELECT number, id, student, attempt, accepted_at,"
+        " (SELECT group_concat(DISTINCT state) FROM jobs WHERE jobs.attempt = submissions.attempt)"
+        " FROM submissions WHERE number > ? ORDER BY number",
+        (number,),
+    )
+    return [
+        (Submission(*row), {JobState(state) for state in (states or "").split(",") if state})
+        for *row, states in rows
+    ]
+
+
 def _handed(book: Gradebook, which: str, *values: Any) -> list[Submission]:
     query = "SELECT number, id, student, attempt, accepted_at FROM submissions"
     return [Submission(*row) for row in book.tables.connection.execute(f"{query} {which}", values)]

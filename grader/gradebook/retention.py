@@ -1,7 +1,7 @@
-"""How long a class is kept: until the time `keep` of its policy after its last submission.
+"""How long a class is kept: for the time `keep` of its policy, after its last submission.
 
-The last submission of anybody counts, so a class stays whole until it goes: points are compared, and regraded,
-within it. Nothing is erased without a person. Commands and the server say when the time has passed, and
+Anybody's last submission counts, so a class stays whole: points are compared and regraded within it. Nothing is
+erased without a person. Commands and the server say when the time has passed, and
 `grade erase --expired` erases, after asking.
 """
 
@@ -25,7 +25,7 @@ class Retention(NamedTuple):
     until: datetime.datetime
 
     def has_passed(self, now: datetime.datetime) -> bool:
-        """Whether the class should be erased."""
+        """Return whether the class should be erased."""
         return now >= self.until
 
 
@@ -40,7 +40,7 @@ def retention_of(book: Gradebook) -> Retention | None:
 
 
 def passed_words(book: Gradebook, now: datetime.datetime) -> str:
-    """Return what to tell a person once the time has passed, else an empty text."""
+    """Return a sentence for staff once the time has passed, else an empty text."""
     retention, zone = retention_of(book), book.policy.zone
     if retention is None or not retention.has_passed(now):
         return ""
@@ -52,7 +52,7 @@ def passed_words(book: Gradebook, now: datetime.datetime) -> str:
 
 
 def old_backup_words(book: Gradebook, now: datetime.datetime) -> str:
-    """Return what to tell a person of backups that are older than the class is kept, else an empty text."""
+    """Return a sentence for staff about backups older than the class is kept, else an empty text."""
     keep, zone = book.policy.rules.keep, book.policy.zone or datetime.UTC
     if not keep:
         return ""

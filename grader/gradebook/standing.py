@@ -216,7 +216,7 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
         exercises = entry.result.exercises if entry is not None else ()
         is_open = any(result.status is Status.UNJUDGED for result in exercises)
         return None if is_open or entry is None else entry.result.score
-    # No result is unpacked for it: that would be most of the work.
+    # Results are not unpacked, which would take most of the time.
     total = 0.0
     for exercise, choice in choices(work, rules).items():
         verdict = work.verdicts.get(exercise, {}).get(choice.judged_as or 0)

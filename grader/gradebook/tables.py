@@ -1,7 +1,8 @@
 """The tables of a gradebook and its file, `gradebook.sqlite`.
 
 Rows are read and written as structs, which `book.py` interprets. The file can be read while a grading writes to
-it. Other modules with SQL are `queue`, `drafts`, `sessions`, `platforms`, `pushed`, `personal` and `migration`.
+it. Other modules with SQL are `queue`, `drafts`, `sessions`, `platforms`, `pushed`, `outbox`, `personal` and
+`migration`.
 """
 
 from __future__ import annotations
@@ -739,7 +740,10 @@ def _compare_code(connection: sqlite3.Connection) -> None:
 def only_writer(
     folder: Path, name: str = _LOCK, busy: str = "Another grading writes to"
 ) -> Iterator[None]:
-    """Hold a lock of the folder, which the OS releases even if this process is killed."""
+    """Hold a lock of the folder, which the OS releases even if this process is killed.
+
+    Raises GraderError, which begins with `busy`, if another process holds it.
+    """
     connection = sqlite3.connect(folder / name, timeout=0, isolation_level=None)
     try:
         try:

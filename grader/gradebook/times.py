@@ -51,9 +51,9 @@ class Period(NamedTuple):
     days: int
 
     def after(self, time: datetime.datetime) -> datetime.datetime:
-        """Return the time so much later; a month that is too short ends on its last day.
+        """Return the time plus this duration; in a month that is too short, its last day.
 
-        The last time there is stands for any later one.
+        Times after the year 9999 become the last possible time.
         """
         years, month = divmod(time.month - 1 + self.months, 12)
         year = time.year + years

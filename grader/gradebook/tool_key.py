@@ -63,7 +63,7 @@ def made_key(folder: Path) -> ToolKey:
 
 
 def kept_key(folder: Path) -> ToolKey | None:
-    """Return the key of the server of this folder; None if there is none."""
+    """Return the key of this folder's server, None if there is none; raises GraderError if it is damaged."""
     file = folder / FILE
     try:
         return _read(file.read_bytes())

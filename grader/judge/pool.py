@@ -104,6 +104,15 @@ class Judges:
         """Return judges for many sources of these exercises, which first list each exercise's late imports."""
         return Judges(count, preload=modules_of(course, exercises), learn=True)
 
+    @staticmethod
+    def shared_or_new(
+        shared: Judges | None, course: Course, exercises: Iterable[Exercise], count: int
+    ) -> contextlib.AbstractContextManager[Judges]:
+        """Return `shared`, which stay open at the end of the block, or judges as of `for_many`."""
+        if shared is not None:
+            return contextlib.nullcontext(shared)
+        return Judges.for_many(course, exercises, count)
+
     @functools.cached_property
     def threads(self) -> ThreadPoolExecutor:
         """A thread for each judge, until the judges are closed."""

@@ -22,7 +22,10 @@ from grader.sandbox.wire.packing import Packing
 
 
 def attach(session: Session, reply: Returned, tensors: list[Tensor], inputs: list[Tensor]) -> Any:
-    """Return a reply's value, with its differentiable tensors attached to `inputs` (in the graph's order)."""
+    """Return a reply's value, with its differentiable tensors attached to `inputs` (in the graph's order).
+
+    Raises SandboxDied for a reply that names no tensor or a tensor of integers.
+    """
     if reply.graph is None or not inputs:
         return reply.value
     named = set(reply.differentiable)

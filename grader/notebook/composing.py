@@ -1,9 +1,9 @@
 """Compose an exercise's file from definitions in a notebook.
 
-The file begins with the stub, which provides the given parts and says that missing ones are still to be
-written. Below it are the imports, the constants and the helpers that the cells' code names, and then that code
-itself: the last definition of a name counts, in Python as for the judge. The place of a definition, and the
-import or assignment of a name, are looked up in the cells that ran.
+The file begins with the stub, which provides the given parts and raises NotImplementedError for missing ones.
+Below it are the imports, the constants and the helpers that the cells' code names, and then that code itself:
+the last definition of a name counts, in Python as for the judge. The place of a definition, and the import or
+assignment of a name, are looked up in the cells that ran.
 """
 
 from __future__ import annotations

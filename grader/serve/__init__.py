@@ -14,8 +14,8 @@ where the class is stuck, `drawing` the plots, and `exam` the door to an exam.
 
 Staff. `staff` has the data of their pages, `extensions` more time for students, `marks` the marking by a
 rubric, and `claims` the files that people are marking. `exporting` writes files, `regrading` judges again, and
-`staff_api` does the same for programs. `passback` sends points to platforms; `backups` copies the gradebook on
-time; `observing` has metrics and the log.
+`staff_api` does the same for programs. `passback` sends points to platforms, and `mailing` sends students the
+`letters` about their work. `backups` copies the gradebook on time; `observing` has metrics and the log.
 """
 
 from grader.serve.app import serve

@@ -1,7 +1,7 @@
 """The routes for programs: JSON over HTTP, as docs/openapi.json describes it.
 
-A route asks `identity` who sends the request, reads by `views` or writes by `desk`, each in the thread of its
-gradebook, and answers a struct as JSON. A Refusal that is raised on the way becomes the answer in `app.py`.
+A route asks `identity` who sends the request, reads through `views` or writes through `desk`, each in the
+thread of its gradebook, and answers with a struct as JSON. `app.py` turns a Refusal into the answer.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.text import utc
 
-# So long a stream is silent.
+# A silent stream sends a comment this often.
 _SILENT_SECONDS = 15
 _STILL_HERE = b": still here\n\n"
 _MOST_AT_ONCE = 2
-# So many archives are read at a time on a machine with fewer processors.
+# Even a machine with fewer processors reads this many archives at a time.
 _FEWEST_READ = 2
 _RETRY_KEY = re.compile(r"[\x21-\x7e]{8,100}")
 _NUMBER = re.compile(r"[0-9]{1,15}")
-# A character of JSON takes up to twelve bytes, which no file of code needs for each of its own.
+# A character of JSON takes up to twelve bytes, but the characters of code rarely do.
 _MOST_TEXT = 2 * MAX_FILE_BYTES + 1024
 # A tab saves every few seconds.
 _MOST_SAVES, _MINUTE_SECONDS = 120, 60.0
@@ -63,13 +63,13 @@ _OPEN = (JobState.WAITING, JobState.RUNNING)
 
 
 class RegradeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to regrade; every exercise where none is named."""
+    """The exercises to regrade; all of them if none is named."""
 
     exercises: tuple[str, ...] = ()
 
 
 class DraftRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A draft that was written on top of this `revision`; with `keep` that one becomes a version."""
+    """A draft based on this `revision`; with `keep`, that revision becomes a version."""
 
     source: str
     revision: int
@@ -95,7 +95,7 @@ class Api:
     # --- students -------------------------------------------------------------------------------
 
     async def hand_in(self, request: Request) -> Response:
-        """Take files in; the answer is sent when they and the attempt are on the disk."""
+        """Accept files; the answer is sent when the attempt is on the disk."""
         student = await self._server.identity.student(request)
         self._server.exam.hand_in(request)
         key = request.headers.get("idempotency-key") or secrets.token_hex(16)
@@ -115,14 +115,14 @@ class Api:
                 except Refusal:
                     self._refused.add(student.id)
                     raise
-        # Once it is asked for it is done, also where the client hangs up in the middle.
+        # Finish even if the client hangs up.
         handed = await asyncio.shield(self._accept(student, read, key))
         answer = await self._submission(handed)
         answer = msgspec.structs.replace(answer, problems=read.problems)
         return answered(answer, 202, Location=f"/api/submissions/{handed.id}")
 
     async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> queue.Submission:
-        """Keep what was handed in, then tell the queue, the class and the judges."""
+        """Keep a hand-in, then notify the queue, the class and the judges."""
         handed, places, urgent = await self._server.desk.answer(
             lambda desk: (desk.accept(student, read, key), desk.places(), desk.urgent())
         )
@@ -133,7 +133,7 @@ class Api:
 
     @contextlib.contextmanager
     def _one_of_few(self, student: StudentInfo) -> Any:
-        """Bodies are held in memory: of one student at most so many."""
+        """Limit the requests of one student at a time, since their bodies are held in memory."""
         if self._busy[student.id] >= _MOST_AT_ONCE:
             raise Refusal(429, "Another submission of yours is on its way.", retry_after=1)
         self._busy[student.id] += 1
@@ -145,7 +145,7 @@ class Api:
                 del self._busy[student.id]
 
     async def submission(self, request: Request) -> Response:
-        """A submission of one's own."""
+        """A submission of the student."""
         return answered(await self._submission(await self._own(request)))
 
     async def events(self, request: Request) -> Response:
@@ -153,7 +153,7 @@ class Api:
         return stream(self._events(await self._own(request)))
 
     async def standing(self, request: Request) -> Response:
-        """One's own standing."""
+        """The student's standing."""
         student, places = await self._server.identity.student(request), self._server.hub.places
         standing = await self._server.views.answer(lambda views: views.standing(student, places))
         return answered(standing)
@@ -170,7 +170,7 @@ class Api:
         return await self._server.views.answer(lambda views: views.submission(handed, places))
 
     async def _events(self, handed: queue.Submission) -> AsyncIterator[bytes]:
-        """The state of a submission, then what changes of it, until it is judged or the server ends."""
+        """Yield the state of a submission, then its changes, until it is judged or the server ends."""
         with self._server.hub.listening(handed.attempt) as events:
             answer = await self._submission(handed)
             yield event("state", answer)
@@ -189,7 +189,7 @@ class Api:
     # --- the page to write in -------------------------------------------------------------------
 
     async def draft(self, request: Request) -> Response:
-        """One's own file for an exercise, as the page shows it."""
+        """The student's file for an exercise, as the page shows it."""
         student, exercise = await self.writer_at(request)
         return answered(
             await self._server.views.answer(lambda views: views.draft(student, exercise))
@@ -212,7 +212,7 @@ class Api:
         return answered(DraftSaved(saved.revision, utc(saved.saved_at)))
 
     async def version(self, request: Request) -> Response:
-        """A version of one's own draft."""
+        """A version of the student's draft."""
         student, exercise = await self.writer_at(request)
         text = request.path_params["number"]
         version = None
@@ -228,7 +228,7 @@ class Api:
         """Judge a file by the public tests; a stream of events until it is judged."""
         student, exercise = await self.writer_at(request)
         practice = self._server.practice
-        # Before the body, which takes memory.
+        # Before reading the body, which takes memory.
         practice.admit(student.id, exercise)
         source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
         async with self._turns.turn(student.id):
@@ -242,7 +242,7 @@ class Api:
         return stream(self._practice_events(run))
 
     async def _practice_events(self, run: Run) -> AsyncIterator[bytes]:
-        """The place of a run in the queue, how many of its tests ended, then its end."""
+        """Yield a run's place in the queue, then the number of finished tests, then its end."""
         practice = self._server.practice
         if run.result is None:
             with self._server.hub.listening(run.topic) as events:
@@ -253,7 +253,7 @@ class Api:
                         told = await _next_of(events)
                         if told is CLOSED:
                             return
-                        # CHANGED replaces events that were too many for a stream, also its end.
+                        # CHANGED replaces events, even the end, when there are too many for a stream.
                         if told not in (CHANGED, ENDED):
                             yield _STILL_HERE if told is None else event(told.name, told.data)
                 finally:
@@ -281,7 +281,7 @@ class Api:
         return Response(picture, media_type="image/png")
 
     async def writer_at(self, request: Request) -> tuple[StudentInfo, Exercise]:
-        """The student or staff who asks, and the exercise of the address; raises Refusal if there is none."""
+        """Return who asks, a student or staff, and the exercise of the address; raises Refusal."""
         writer = await self._server.identity.writer(request)
         if not writer.id.startswith(TRIAL):
             self._server.exam.enter(request)
@@ -302,7 +302,7 @@ class Api:
         )
 
     async def newest(self, request: Request) -> Response:
-        """What came in last, of all students."""
+        """The newest submissions of the class."""
         asker = await self._server.identity.staff(request, Right.READ)
         return answered(await self._server.views.answer(lambda views: views.newest(asker)))
 
@@ -312,12 +312,12 @@ class Api:
         return answered((await self._server.summaries.current(asker)).students)
 
     async def class_events(self, request: Request) -> Response:
-        """An event whenever something came in or was judged, at most one a second."""
+        """A stream with an event for each hand-in and verdict, at most one a second."""
         await self._server.identity.staff(request, Right.READ)
         return stream(self._class_events())
 
     async def _class_events(self) -> AsyncIterator[bytes]:
-        """An event at once, then one for all that came in within a second."""
+        """Yield an event at once, then at most one a second."""
         with self._server.hub.listening(CLASS) as events:
             yield event("state", {})
             while (news := await _next_of(events)) is not CLOSED:
@@ -331,11 +331,11 @@ class Api:
                 yield event("state", {})
 
     async def pause(self, request: Request) -> Response:
-        """Give no more to judges; what is handed in is taken all the same."""
+        """Stop giving files to judges; hand-ins are still accepted."""
         return await self._paused(request, paused=True)
 
     async def resume(self, request: Request) -> Response:
-        """Go on with what waits."""
+        """Go on judging."""
         return await self._paused(request, paused=False)
 
     async def _paused(self, request: Request, *, paused: bool) -> Response:
@@ -346,7 +346,7 @@ class Api:
         return answered({"paused": paused})
 
     async def regrade(self, request: Request) -> Response:
-        """Queue, behind what students wait for, what a changed suite may judge otherwise."""
+        """Queue the files whose suite changed, behind all hand-ins."""
         await self._server.identity.staff(request, Right.RUN)
         body = await body_of(request, 64 << 10)
         wanted, course = decoded(body or b"{}", RegradeRequest).exercises, self._server.course
@@ -385,12 +385,12 @@ class Api:
             raise Refusal(404, "There is no such student, or no such exercise.")
         return answered(state)
 
-    # --- those who run the server ---------------------------------------------------------------
+    # --- operation ------------------------------------------------------------------------------
 
     async def health(self, _: Request) -> Response:
-        """Whether the gradebook answers and something can be judged."""
+        """The health of the server: 200 if the gradebook answers and files can be judged."""
         await self._server.views.answer(lambda views: queue.counts(views.book))
-        # What is at fault is for staff.
+        # Only staff may read the reason.
         if self._server.judging.fault:
             return answered({"status": "nothing can be judged"}, 503)
         return answered({"status": "ok"})
@@ -411,7 +411,7 @@ class Api:
 
 
 def _bytes_of(text: str) -> bytes:
-    """Return the text of a file as UTF-8; raises Refusal for one that is too long, or no text."""
+    """Return the text of a file as UTF-8; raises Refusal if it is too long or not text."""
     try:
         source = text.encode()
     except UnicodeEncodeError as error:
@@ -422,7 +422,7 @@ def _bytes_of(text: str) -> bytes:
 
 
 async def _next_of(events: asyncio.Queue[Event]) -> Event | None:
-    """The next event of a stream; None after a silence, in which a proxy would give the stream up."""
+    """Return the next event of a stream; None after a silence, so that the stream can send a sign of life."""
     try:
         return await asyncio.wait_for(events.get(), _SILENT_SECONDS)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""The application: every route with its endpoint, what becomes of errors, and serving until a signal."""
+"""The application: every route with its endpoint, the answers to errors, and serving until a signal."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# No process, no memory or no open file is left just now, on a machine where others have taken them.
+# The machine has no process, memory or open file left at the moment, since others took them.
 _SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
 _SHORT_IN_SQLITE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM)
-# Each client that listens is an open file, of which many systems allow 1,024 unless asked.
+# Each listening client is an open file; many systems allow 1,024 by default.
 _OPEN_FILES = 65_536
-# What still sends after its stream was ended is cut off then.
+# Connections that still send this long after the end of their stream are cut off.
 _LAST_SECONDS = 1
 
 
 def routes(
     api: Api, pages: Pages, staff: StaffPages, door: Door, programs: StaffApi
 ) -> list[Route]:
-    """Every route of the server."""
+    """Return every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
         Route("/api/submissions/{id}", api.submission),
@@ -100,7 +100,7 @@ def routes(
 
 
 def _application(server: OpenServer) -> Starlette:
-    """The routes, and one answer for each kind of error: JSON for programs, a page for people."""
+    """Return the application, with an answer for each kind of error: JSON for programs, a page for people."""
     writer = PageWriter(server.course.title, server.timezone)
     api = Api(server, writer.findings)
     door = Door(server, writer.page)
@@ -116,7 +116,7 @@ def _application(server: OpenServer) -> Starlette:
     async def refused(request: Request, error: Exception) -> Response:
         refusal = _refusal(error)
         if refusal.status_code in (503, 507):
-            # One line: each hand-in meets it, and the log lies on the same disk.
+            # One line: every hand-in causes it, and the log is on the same disk.
             said = "no room left" if refusal.status_code == 507 else "out of reach"
             fault = f"{type(error).__name__}: {error}"[:200]
             log.error(said, extra={"status": refusal.status_code, "fault": fault})
@@ -139,7 +139,7 @@ def _application(server: OpenServer) -> Starlette:
 
 
 def _refusal(error: Exception) -> HTTPException:
-    """What a client is told of an error; of a fault of the server no more than that it is one."""
+    """Return the answer to an error; it gives no details of the server's own faults."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, HTTPException):
@@ -164,7 +164,7 @@ def _is_full(error: BaseException | None) -> bool:
 
 
 def _is_short(error: BaseException | None) -> bool:
-    """Whether the machine or the gradebook is too busy just now, which passes."""
+    """Return whether the machine or the gradebook is too busy at the moment."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SHORT_IN_SQLITE
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORT)
@@ -174,31 +174,31 @@ def _is_short(error: BaseException | None) -> bool:
 
 
 class _Uvicorn(uvicorn.Server):
-    """A server that ends its streams first, for which it would wait otherwise."""
+    """A server that ends its streams first, instead of waiting for them."""
 
     def __init__(self, config: uvicorn.Config, server: OpenServer) -> None:
         super().__init__(config)
         self._server = server
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end."""
+        """End the streams, then the server."""
         self._server.hub.close()
         super().handle_exit(sig, frame)
 
 
 def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `ready` gets the address once it listens, and how many jobs wait again.
+    """Serve until SIGTERM or SIGINT; once it listens, `ready` gets the address and the number of waiting jobs.
 
-    Raises GraderError where the gradebook cannot be written, SubmissionError where the address is taken.
+    Raises GraderError if the gradebook cannot be written, and SubmissionError if the address is taken.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # What it tells at its start is for those who write servers.
+    # Its messages at the start are for programmers.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     _allow_open_files()
     asked_to_end = threading.Event()
-    # Not an exception: before uvicorn has its handlers, one can be lost, as in an import.
+    # Not an exception: before uvicorn has its handlers, an exception can get lost, for instance in an import.
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
     with _listening(host, port) as listener, opened(settings) as server:
         address = listener.getsockname()
@@ -221,7 +221,7 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], 
 
 
 def _allow_open_files() -> None:
-    """Allow as many as the system does; Windows counts none."""
+    """Raise the limit of open files as far as the system allows; Windows has none."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -231,7 +231,7 @@ def _allow_open_files() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at the address; raises SubmissionError where it cannot."""
+    """Return a socket that listens at the address; raises SubmissionError if it cannot."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -1,8 +1,8 @@
-"""The thread that backs the gradebook up, one time after another, and keeps the newest of the backups.
+"""The thread that makes backups of the gradebook on schedule, and keeps the newest ones.
 
-The moment of the newest backup is in its name, so one that was due while the server was down is made at the
-next start. A backup that fails deletes nothing. It is told in the log, at `/class` and by a metric, and tried
-again after pauses that grow. The thread has a connection of its own, and no hand-in waits for it.
+The time of the newest backup is in its name, so a backup that was due while the server was down is made at the
+next start. A failed backup deletes nothing. It appears in the log, at `/class` and as a metric, and is tried
+again after growing pauses. The thread has a connection of its own, and no hand-in waits for it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _PAUSES_SECONDS = (60.0, 300.0, 900.0, 3600.0)
 _SHORTEST = datetime.timedelta(minutes=1)
 # The clock may be set meanwhile.
 _LONGEST_WAIT_SECONDS = 60.0
-# A backup that ends late is left to itself: it may be killed at any moment.
+# Do not wait longer for a running backup, which may be killed at any moment.
 _JOIN_SECONDS = 1.0
 
 
 class BackupPlan(msgspec.Struct, frozen=True):
-    """Where backups go, the time between two, and how many are kept."""
+    """The folder of backups, the time between two, and the number to keep."""
 
     folder: Path
     every: datetime.timedelta
@@ -44,8 +44,7 @@ class BackupPlan(msgspec.Struct, frozen=True):
 def backup_plan(folder: Path | None, every: str, keep: int) -> BackupPlan | None:
     """Return the plan for backups to a folder; None without a folder.
 
-    Raises UsageError for a time between them that cannot be read or is too short, and for a folder that cannot
-    be written.
+    Raises UsageError if the time `every` cannot be read or is too short, or if the folder cannot be written.
     """
     if folder is None:
         return None
@@ -69,8 +68,8 @@ class _ClosingError(Exception):
 class Backups:
     """The thread, from `start` until `close`; any thread may ask for `newest` and `failure`.
 
-    `newest` is the last checked backup of this gradebook, None before the first one. `failure` says why the
-    last try made none, empty if it did. Without a plan, there are no backups.
+    `newest` is the last checked backup of this gradebook, None before the first one. `failure` is the
+    reason why the last try failed, else empty. Without a plan, there are no backups.
     """
 
     def __init__(self, results: Path, plan: BackupPlan | None, registry: CollectorRegistry) -> None:
@@ -94,7 +93,7 @@ class Backups:
             self._thread.start()
 
     def close(self) -> None:
-        """Begin no more backups, and end a running one, if that is soon."""
+        """Begin no more backups, and wait briefly for a running one to end."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
@@ -123,7 +122,7 @@ class Backups:
         if self.plan is None or self.newest is None:
             return 0.0
         every, since = self.plan.every, now - self.newest.made_at
-        # Where the clock was set back, the newest one seems to be of the future.
+        # If the clock was set back, the newest backup seems to be from the future.
         return (every - max(since, datetime.timedelta())).total_seconds()
 
     def _found(self, plan: BackupPlan) -> Backup | None:
@@ -134,7 +133,7 @@ class Backups:
         return own[-1] if own else None
 
     def _back_up(self, plan: BackupPlan) -> None:
-        """Make a backup, and delete those that are too many; tell of a failure."""
+        """Make a backup and delete the oldest ones beyond the number; report a failure."""
         try:
             self.newest = make_backup(self._results, plan.folder, _now(), self._pause)
             self.failure, self._failed = "", 0

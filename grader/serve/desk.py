@@ -1,9 +1,9 @@
-"""The desk: takes submissions in, gives them to judges, and keeps verdicts, all in the gradebook's one writer.
+"""The desk: accepts submissions, gives them to judges, and keeps verdicts. It is the gradebook's only writer.
 
-Theory of operation. What a client is answered is on the disk: a submission is accepted in one transaction,
-files, attempt and jobs together, and SQLite syncs it before the answer. A verdict and the end of its job are
-one transaction, too, so that a kill at any moment leaves each job waiting, running or done; what was running
-waits again when the server starts. Nothing here is safe for threads: one thread calls it (`threads.py`).
+Theory of operation. A client gets its answer after the data is on the disk: one transaction keeps a submission,
+its files and jobs, and SQLite syncs it. A verdict and the end of its job are one transaction, too, so a kill
+at any moment leaves each job waiting, running or done. Running jobs wait again when the server starts.
+The desk is not thread-safe: only one thread calls it (`threads.py`).
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ from grader.text import counted, utc
 log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
-# The limit without one in the policy. Each verdict tells a little of the hidden tests (docs/security.md).
+# The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
 MOST_SUBMISSIONS = 50
-# A job on which the grader fails is tried this often.
+# The grader tries a job this often before it gives up.
 _TRIES = 3
-# A smaller difference is a clock that is adjusted a little at a time.
+# Smaller differences come from adjusting the clock little by little.
 _CLOCK_SECONDS = 60.0
 _MOST_CLOCK_CHANGES = 10
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A job that was taken from the queue, and the question about its file."""
+    """A job taken from the queue, and the question about its file."""
 
     job: Job
     question: Question
@@ -100,13 +100,13 @@ class Desk:
         self._verdicts = Verdicts(book, course, options)
         self._policy = Policy()
         self._unwritten: set[str] = set()
-        # The last time of the clock, and how long the machine had been running then.
+        # The last reading of the clock, and the uptime of the machine then.
         self._read_at = 0.0, 0.0
-        # The key of each waiting file and what holds its points: they take longer to find than to keep.
+        # The key of each waiting file, and the reasons to hold its points: slow to compute.
         self._found: dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]] = {}
 
     def open(self) -> int:
-        """Prepare the gradebook for this course and roster; returns how many jobs wait again.
+        """Prepare the gradebook for this course and roster; return the number of jobs that wait again.
 
         Raises SubmissionError for the gradebook of another course, PolicyError for a wrong policy.
         """
@@ -120,12 +120,12 @@ class Desk:
         platforms.prepare(book)
         with book.transaction():
             for student in self._students:
-                # A row that was wrong may have let somebody else in.
+                # A wrong row may have let somebody else in.
                 if book.student(student.id) not in (None, student):
                     sessions.end_sessions(book, Role.STUDENT, student.id, time.time())
                 book.keep_student(student)
         self._begin()
-        # One that was killed may have kept a verdict and not written the result.
+        # A killed server may have kept a verdict without writing the result.
         for student in book.students():
             book.write_result(student.id)
         book.settled()
@@ -137,15 +137,15 @@ class Desk:
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
         rules = policy_of(self._course, self._book.facts.named_policy)
         self._book.begin(self._course, blank, rules)
-        # Between two submissions it is at its end, for other commands that read it.
+        # Between submissions the gradebook is finished, for other commands that read it.
         self._book.finish(self._book.facts.attention)
 
-    # --- what is handed in ----------------------------------------------------------------------
+    # --- handing in -----------------------------------------------------------------------------
 
     def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> queue.Submission:
         """Keep a submission, synced to the disk when this returns.
 
-        With the key of an earlier one it is that one. Raises Refusal for one too many.
+        A `retry_key` seen before returns the earlier submission. Raises Refusal for one too many.
         """
         book, questions = self._book, read.questions
         handed_in = {question.exercise.id: question.file for question in questions}
@@ -188,18 +188,18 @@ class Desk:
                 ):
                     entry = stub_after_work(student.id, exercise)
                     book.look_at(student.id, exercise.id, [entry])
-        # Only in memory, and not before all of it is on the disk.
+        # Only in memory, once all of it is on the disk.
         self._found |= waiting
         if len(waiting) < len(questions):
             self._write_result(student.id)
         return handed
 
     def _clock(self) -> float:
-        """Read the clock; if it was set meanwhile, that is kept for staff. Within a transaction."""
+        """Return the time; note for staff if the clock was set meanwhile. Call it within a transaction."""
         now, running = time.time(), _running_seconds()
         before, ran_before = self._read_at
         self._read_at = now, running
-        # For the time before this server started, only a clock that was set back is noticed.
+        # Before this server started, only a clock that was set back is noticed.
         passed = max(running - ran_before, 0.0)
         seconds = now - before - passed
         if abs(seconds) > _CLOCK_SECONDS and (seconds < 0 or ran_before < math.inf):
@@ -224,7 +224,7 @@ class Desk:
     def _refuse_after_exam(
         self, student: StudentInfo, exercises: Iterable[str], now: float
     ) -> None:
-        """Raise Refusal after the end of an exam, which an extension of the student moves."""
+        """Raise Refusal after the end of the exam, or of the student's extension of it."""
         assignment = self._course.assignment
         if assignment is None or assignment.exam is None:
             return
@@ -239,7 +239,7 @@ class Desk:
         rules = self._policy.rules
         most, pause = rules.most_submissions or MOST_SUBMISSIONS, rules.cool_down.total_seconds()
         for exercise in exercises:
-            # One from the future was accepted before the clock was set back, and does not count.
+            # Times in the future are from before the clock was set back, and do not count.
             times = queue.times_of(self._book, student.id, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
@@ -268,14 +268,14 @@ class Desk:
     def _look_at(self, attempt: Attempt, question: Question, kept: Kept) -> None:
         self._book.look_at(attempt.student, question.exercise.id, kept.attention)
 
-    # --- what is written in the page ------------------------------------------------------------
+    # --- drafts ---------------------------------------------------------------------------------
 
     def save_draft(
         self, student: str, exercise: str, source: bytes, revision: int, *, keep: bool
     ) -> drafts.Draft:
-        """Keep a draft that was written on top of this revision, synced to the disk when this returns.
+        """Keep a draft based on this revision, synced to the disk when this returns.
 
-        Raises Refusal where a newer one is there, as from another tab; the same text is no other one.
+        Raises Refusal if there is a newer draft with another text, for instance from another tab.
         """
         with self._book.transaction():
             before = drafts.draft_of(self._book, student, exercise)
@@ -284,10 +284,10 @@ class Desk:
             now = time.time()
             return drafts.save_draft(self._book, student, exercise, source, now, keep=keep)
 
-    # --- what is asked --------------------------------------------------------------------------
+    # --- regrade requests and corrections -------------------------------------------------------
 
     def ask(self, student: str, exercise: str, message: str) -> None:
-        """Keep a regrade request; raises Refusal for one that cannot be taken, and while one is open."""
+        """Keep a regrade request; raises Refusal if it is unfit, or another is open."""
         earlier = self._book.tables.requests_of(student)
         if any(request.exercise == exercise and request.is_open for request in earlier):
             raise Refusal(429, f"Your last request about {exercise} has no answer yet.")
@@ -305,8 +305,8 @@ class Desk:
     def adjust(self, asker: Asker, student: str, exercise: str, seen: str, **change: Any) -> None:
         """Change the points of a student, with the parameters of `new_correction`.
 
-        It is on the disk when this returns. Raises Refusal if another person or a judge changed something since
-        the state that was `seen`, and if the change is not possible.
+        The change is on the disk when this returns. Raises Refusal if a person or a judge changed something
+        since the state that was `seen`, or if the change is not possible.
         """
         self._reached(asker, student, NO_STUDENT)
         with _refusing():
@@ -318,7 +318,7 @@ class Desk:
     def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
         """Remove a correction, by its number from 0 among those of the state that was `seen`.
 
-        Raises Refusal, as `adjust` does, and if there is none of this student's by that number.
+        Raises Refusal as `adjust` does, and if the student has no correction with this number.
         """
         self._reached(asker, student, NO_STUDENT)
         self._refuse_changed(student, exercise, seen)
@@ -397,7 +397,7 @@ class Desk:
     def keep_answers(
         self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
     ) -> str:
-        """Keep the answers so far about a file that is marked, synced when this returns; return its new state.
+        """Keep the answers so far about a file, synced when this returns; return its new state.
 
         The file is named by the pseudonym of its student. Raises Refusal if somebody else changed something
         since the state that was `seen`, or if there is no such file.
@@ -417,7 +417,7 @@ class Desk:
         seen: str,
         answers: Draft,
     ) -> None:
-        """Keep the mark of a file, as `grade mark` does; raises Refusal, as `keep_answers` does."""
+        """Keep the mark of a file, as `grade mark` does; raises Refusal as `keep_answers` does."""
         file = self._to_mark(asker, exercise, name)
         self._refuse_marked(file, seen)
         items = [item for item in rubric.item if item.key in answers.keys]
@@ -443,22 +443,22 @@ class Desk:
             )
 
     def _reached(self, asker: Asker, student: str, sentence: str) -> StudentInfo:
-        """Return the student; raises Refusal if there is none, or staff does not reach the student."""
+        """Return the student; raises Refusal if there is none, or if the asker may not see the student."""
         info = self._book.student(student)
         if info is None or not asker.sees(info):
             raise Refusal(404, sentence)
         return info
 
-    # --- who signed in elsewhere ----------------------------------------------------------------
+    # --- sessions and launches ------------------------------------------------------------------
 
     def start_session(self, role: Role, name: str, origin: str, seconds: float) -> str:
-        """Start a session of somebody who signed in at the `origin`; returns its token."""
+        """Start a session of a person who signed in at the `origin`; return its token."""
         now = time.time()
         with self._book.transaction():
             return sessions.start_session(self._book, role, name, origin, now, now + seconds)
 
     def keep_launch(self, link: Link, user: str, student: str) -> None:
-        """Keep what a valid launch of a platform told: its link, and which student (if any) its user is."""
+        """Keep the link of a valid launch, and the student, if any, who is the platform's user."""
         with self._book.transaction():
             platforms.keep_launch(self._book, link, user, student)
 
@@ -467,15 +467,15 @@ class Desk:
         with self._book.transaction():
             sessions.end_session(self._book, token)
 
-    # --- what is judged -------------------------------------------------------------------------
+    # --- judging --------------------------------------------------------------------------------
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is given to judges."""
+        """Whether judges get no jobs."""
         return self._book.facts.is_paused
 
     def take(self, *, regrades: bool = True) -> Taken | None:
-        """Take the next job for a judge; None if there is none now. Without `regrades` they wait."""
+        """Take the next job for a judge, None if there is none now; without `regrades`, only hand-ins."""
         book = self._book
         while True:
             with book.transaction():
@@ -494,13 +494,13 @@ class Desk:
             self._write_result(job.student)
 
     def _question(self, job: Job) -> Question:
-        """Ask about the file of a job, as it was handed in to this server or an earlier one."""
+        """Return the question about a job's file, handed in to this server or an earlier one."""
         file = self._book.files_of(job.attempt)[job.exercise]
         found = self._found.pop((job.attempt, job.exercise), None)
         return self._questions.about(self._course.exercise(job.exercise), file, found)
 
     def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> bool:
-        """Keep a verdict; returns whether the job ended. Without a verdict it waits again, a few times."""
+        """Keep a verdict; return whether the job ended. Without a verdict, the job waits again, a few times."""
         job, question, attempt = taken.job, taken.question, _attempt_of(taken.job)
         with self._book.transaction():
             if isinstance(judged, JudgeFault) and job.faults + 1 < _TRIES:
@@ -513,37 +513,37 @@ class Desk:
         return True
 
     def _write_result(self, student: str) -> None:
-        """Write a student's result as a file; if there is no room, later, for the gradebook has it."""
+        """Write a student's result file; on a full disk it comes later, since the gradebook has the result."""
         self._unwritten.add(student)
         try:
             for name in sorted(self._unwritten):
                 self._book.write_result(name)
                 self._unwritten.discard(name)
         except GraderError as error:
-            # Its text names the student.
+            # The text of the error names the student.
             log.error("a result cannot be written", extra={"fault": str(error.__cause__)})
 
     def give_back(self, taken: Taken) -> None:
-        """Let a job wait for the next server, because this one ends before the verdict."""
+        """Let a job wait again, because this server ends before the verdict."""
         with self._book.transaction():
             queue.give_back(self._book, taken.job, fault=False)
 
     def urgent(self) -> int:
-        """Return how many jobs wait that a student waits for."""
+        """Return the number of waiting jobs from hand-ins."""
         counts = queue.counts(self._book)
         return counts.waiting - counts.regrades
 
     def places(self) -> dict[tuple[int, str], int]:
-        """Return the place in the queue, from 1, of each exercise of an attempt that waits."""
+        """Return the places in the queue, from 1, by attempt and exercise."""
         return {
             (job.attempt, job.exercise): place
             for place, job in enumerate(queue.in_order(self._book), 1)
         }
 
-    # --- what staff asks for --------------------------------------------------------------------
+    # --- pausing and regrading ------------------------------------------------------------------
 
     def pause(self, *, paused: bool) -> None:
-        """Pause or resume giving jobs to judges."""
+        """Pause or resume judging."""
         self._book.change(is_paused=paused)
 
     def pass_back(self, key: LinkKey, author: str, *, on: bool) -> None:
@@ -555,7 +555,7 @@ class Desk:
                 platforms.turn_off(self._book, key)
 
     def begin_regrade(self) -> list[str]:
-        """Begin a regrading; returns the students to ask about, who handed in something."""
+        """Begin a regrade; return the students who handed in something, for `regrade`."""
         self._begin()
         return self.students_with_work()
 
@@ -580,7 +580,7 @@ class Desk:
         ]
 
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
-        """Queue files that a changed suite may judge differently, behind all submissions; returns how many."""
+        """Queue a student's files whose suite changed, behind all submissions; return their number."""
         found, now = self.to_regrade(student, exercises), time.time()
         with self._book.transaction():
             for attempt, exercise in found:
@@ -590,7 +590,7 @@ class Desk:
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Tell the client what is wrong with a request or an answer."""
+    """Within the block, turn mistakes in a request or an answer into a Refusal."""
     try:
         yield
     except SubmissionError as error:
@@ -598,12 +598,12 @@ def _refusing() -> Iterator[None]:
 
 
 def _running_seconds() -> float:
-    """How long the machine has been running, which nobody can set; on Linux with the time that it slept."""
+    """Return the uptime, which nobody can set; on Linux it includes sleep."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 def _attempt_of(job: Job) -> Attempt:
-    """The attempt of a job, as far as it has to be known to keep a verdict on it."""
+    """Return the attempt of a job, with the fields needed to keep a verdict."""
     return Attempt(job.attempt, job.student, 0)

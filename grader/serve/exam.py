@@ -1,7 +1,6 @@
 """An assignment that is an exam: from when, from where, and how students may write and hand in.
 
-The desk decides about the end of the exam, at the moment in which a submission would be kept. What none of this
-prevents is in docs/serve.md.
+The desk enforces the end of the exam when it keeps a submission. docs/serve.md lists the limits of all this.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from grader.text import utc
 
 
 class ExamDoor:
-    """What the routes ask about an exam; without one, everything is allowed."""
+    """Checks of an exam for the routes; without an exam, everything is allowed."""
 
     def __init__(self, course: Course) -> None:
         assignment = course.assignment
@@ -45,7 +44,7 @@ class ExamDoor:
             raise Refusal(403, "The exam can be written only in its own network.")
 
     def hand_in(self, request: Request) -> None:
-        """Raise Refusal for a hand-in that does not come from the page, or may not enter."""
+        """Raise Refusal as `enter` does, and for a hand-in of an exam that does not come from the page."""
         self.enter(request)
         if self.is_exam and "authorization" in request.headers:
             raise Refusal(403, "This is an exam: hand in on the page of the exercise.")

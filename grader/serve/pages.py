@@ -1,7 +1,7 @@
-"""The routes for people: a page for a student, and those of staff; written on the server.
+"""The routes for people: the pages of students and of staff, rendered on the server.
 
-The pages are made by the templates of the report with some of their own, and read without JavaScript; with it
-they follow what the server tells (`templates/serve.js`). A form is taken only from a page of this server.
+The pages use templates of the report and some of their own. They can be read without JavaScript; with it, they
+follow the events of the server (`templates/serve.js`). Forms are accepted only from pages of this server.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
+from grader.serve.mailing import mail_view
 from grader.serve.passback import MOST_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
@@ -53,30 +54,30 @@ _STATIC = {
     "mark.js": (_OWN_TEMPLATES, "text/javascript"),
     "editor.js": (_OWN_TEMPLATES, "text/javascript"),
 }
-# A browser keeps the editor, which is large, until there is another one.
+# The editor is large: a browser keeps it until its version changes.
 _EDITOR_VERSION = hashlib.sha256((_OWN_TEMPLATES / "editor.js").read_bytes()).hexdigest()[:16]
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 # A character of a form takes up to twelve bytes.
 _REQUEST_BYTES = 12 * MOST_CHARACTERS + 1024
-# Of those about whom there is something to look at.
+# The page of the class shows at most this many students in need of attention.
 _MOST_STUDENTS = 200
-# Of the requests that are answered, the newest are shown.
+# Of answered requests, the newest are shown.
 _MOST_ANSWERED = 100
 
 
 class PageWriter:
-    """Writes pages, and pieces of them, with the templates of the report and those of the server."""
+    """Writes pages, and pieces of them, with the templates of the report and of the server."""
 
     def __init__(self, title: str, timezone: str) -> None:
         self._title, self._renderer = title, Renderer(_OWN_TEMPLATES)
         self._renderer.timezone = timezone
 
     def page(self, template: str, /, **values: Any) -> str:
-        """Write a page of this course."""
+        """Render a page of this course."""
         return self._renderer.text(template, title=self._title, **values)
 
     def findings(self, exercise: ExerciseResult) -> str:
-        """Write what `grade run` shows of an exercise, as a piece of a page."""
+        """Render the findings that `grade run` shows of an exercise, as a piece of a page."""
         printed = any(test.printed for test in exercise.tests) and not exercise.message
         return self._renderer.text(
             "findings.html",
@@ -94,7 +95,7 @@ class Pages:
         self._server, self._api, self._writer, self._door = server, api, writer, door
 
     async def home(self, request: Request) -> Response:
-        """A student's own page; staff is sent to the class, and a stranger to the door."""
+        """A student's own page; staff are redirected to the class, strangers to the sign-in."""
         try:
             person = await self._server.identity.person(request)
         except Refusal as refusal:
@@ -123,7 +124,7 @@ class Pages:
         )
 
     async def the_class(self, request: Request) -> Response:
-        """The class as it comes in, for staff."""
+        """The class page, for staff: newest submissions, queue and points."""
         try:
             asker = await self._server.identity.staff(request, Right.READ)
         except Refusal as refusal:
@@ -140,7 +141,7 @@ class Pages:
         summary = await self._server.summaries.current(asker)
         alive, fault = self._server.judging.alive, self._server.judging.fault
         now = datetime.datetime.now(datetime.UTC)
-        queue, newest, pieces, attention, reach, retention = await self._server.views.answer(
+        queue, newest, pieces, attention, reach, retention, mail = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
@@ -148,6 +149,7 @@ class Pages:
                 views.attention(asker),
                 asker.reach(views.book.students()),
                 passed_words(views.book, now),
+                mail_view(views.book, asker, self._server.mailing),
             )
         )
         ago = [f"−{(HOUR - number * PIECE) / 60:.0f} min" for number in range(len(pieces))]  # noqa: RUF001 (a minus)
@@ -170,12 +172,13 @@ class Pages:
             jumps=list(zip(jumps, queue.clock, strict=True)),
             backups=self._server.backups,
             retention=retention,
+            mail=mail,
             attention=attention[:_MOST_STUDENTS],
             more=len(attention[_MOST_STUDENTS:]),
         )
 
     def _rubrics(self) -> list[str]:
-        """The exercises that a person marks by a rubric."""
+        """Return the exercises that a person marks by a rubric."""
         course = self._server.course
         return [each.id for each in course.exercises if rubric_of(course, each).is_file()]
 
@@ -223,7 +226,7 @@ class Pages:
         """The course as a zip, to work at home."""
         writer = await self._server.identity.writer(request)
         if not writer.id.startswith(TRIAL):
-            # It has the tasks.
+            # The release has the tasks.
             self._server.exam.enter(request)
         self._server.exam.release()
         if not self._server.handout:
@@ -262,7 +265,7 @@ class Pages:
     # --- pass-back to platforms --------------------------------------------------------------------
 
     async def platforms(self, request: Request) -> Response:
-        """The links of platforms, what each has, and the buttons that compare it and turn pass-back on."""
+        """The links of platforms with their state, and buttons to compare points and to turn pass-back on."""
         author = (await self._server.identity.staff(request, Right.RUN)).name
         if request.method == "POST":
             form = await form_of(request)
@@ -275,7 +278,7 @@ class Pages:
         return self._page("platforms.html", known=known, rows=rows, most=MOST_LINES)
 
     async def _pass_back(self, author: str, form: dict[str, str]) -> None:
-        """Do what a button says."""
+        """Turn pass-back on or off, or compare, as the button of the form says."""
         passback, desk = self._server.passback, self._server.desk
         linked = await self._server.views.answer(lambda views: platforms.linked(views.book))
         found = [each for each in linked if id_of(each[1]) == form.get("link", "")]
@@ -299,10 +302,10 @@ class Pages:
             case _:
                 raise Refusal(400, "There is no such button.")
 
-    # --- what all pages need ----------------------------------------------------------------------
+    # --- files of all pages, and errors ----------------------------------------------------------------------
 
     async def tool_keys(self, _: Request) -> Response:
-        """The public key of this server, by which LTI platforms check what it signs."""
+        """The public key of this server, with which LTI platforms check its signatures."""
         return answered(await self._server.views.answer(lambda views: jwks(views.book.folder)))
 
     async def static(self, request: Request) -> Response:
@@ -316,7 +319,7 @@ class Pages:
         return Response(source, headers=_KEPT if is_kept else None, media_type=kind)
 
     def refused(self, refusal: HTTPException) -> Response:
-        """A page for what cannot be met."""
+        """Return the page of a refusal."""
         heading = "Not here" if refusal.status_code == 404 else "That did not work"
         return self._page("said.html", refusal.status_code, heading=heading, said=refusal.detail)
 
@@ -325,7 +328,7 @@ class Pages:
 
 
 def _without(entry: Entry, waiting: set[str]) -> Entry:
-    """The entry without exercises that wait for a verdict, which are shown as a queue."""
+    """Return the entry without exercises that wait for a verdict; the page shows these as a queue."""
     exercises = tuple(e for e in entry.result.exercises if e.name not in waiting)
     score, max_score = sum_of(exercises)
     result = msgspec.structs.replace(
@@ -335,7 +338,7 @@ def _without(entry: Entry, waiting: set[str]) -> Entry:
 
 
 class RequestRow(msgspec.Struct, frozen=True):
-    """A request as staff reads it, beside what counts now."""
+    """A regrade request with the verdict that counts now, for staff."""
 
     request: work.Request
     name: str
@@ -343,10 +346,7 @@ class RequestRow(msgspec.Struct, frozen=True):
 
 
 def _request_rows(views: Views, asker: Asker) -> list[RequestRow]:
-    """The open requests, the oldest first, then the newest of those that are answered.
-
-    They are of students that staff reaches.
-    """
+    """Return the requests of the asker's students: open ones, oldest first, then the newest answered ones."""
     book = views.book
     reach, names = asker.reach(book.students()), book.names()
     requests = [r for r in book.requests() if reach is None or r.student in reach]

@@ -1,4 +1,4 @@
-"""A server that is open: the course, the threads that hold its gradebook, the judges, and who listens."""
+"""An open server: the course, the threads with its gradebook, the judges, and the listeners."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from grader.serve.exporting import Exports
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
 from grader.serve.judging import Judging
+from grader.serve.mailing import Mailing
 from grader.serve.observing import Metrics
 from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
@@ -31,19 +32,21 @@ from grader.serve.threads import BookThread, Hub
 from grader.serve.views import ClassSummaries, Views
 
 if TYPE_CHECKING:
+    from grader.exports.mail.mail_file import MailServer
     from grader.gradebook.cluster import ClusterJudges
     from grader.serve.sign_in.university import University
 
-# systemd and Docker wait longer than this before they kill.
+# systemd and Docker wait longer before they kill.
 _STOP_SECONDS = 8.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server serves: a course and the class that hands in, by so many judges at a time.
+    """The settings of a server: a course, the class that hands in, and the number of judges.
 
-    They are of this machine, or of the Dask cluster at the address `scheduler`. People open the server at its
-    `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The `handout`
-    is a zip to work with at home, if there is one. `backups` are made while it runs.
+    The judges run on this machine, or on the Dask cluster at the address `scheduler`. People open the server at
+    its `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The
+    `handout`, if any, is a zip to work with at home, and `mail`, if any, a mail server. `backups` are made
+    meanwhile.
     """
 
     course: Course
@@ -57,12 +60,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     handout: bytes = b""
     backups: BackupPlan | None = None
+    mail: MailServer | None = None
 
 
 class OpenServer(NamedTuple):
-    """All that the routes need; so many jobs of an earlier server wait again.
+    """Everything that the routes need, and the number of an earlier server's jobs that wait again.
 
-    `desk` writes to the gradebook, `views` reads for students, `summaries` for the class; `timezone` is that of
+    `desk` writes to the gradebook, `views` reads for students, `summaries` for the class; `timezone` comes from
     the policy.
     """
 
@@ -87,13 +91,14 @@ class OpenServer(NamedTuple):
     exam: ExamDoor
     exports: Exports
     backups: Backups
+    mailing: Mailing
 
 
 @contextlib.contextmanager
 def opened(settings: Settings) -> Iterator[OpenServer]:
-    """Everything that a server needs, until it ends; what is being judged then ends or waits again.
+    """Open a server for the block; at its end, running jobs finish or wait again.
 
-    Raises GraderError where another grading writes to the gradebook, or it is that of another course.
+    Raises GraderError if another grading writes to the gradebook, or if it belongs to another course.
     """
     course, results, options = settings.course, settings.results, settings.options
     metrics, hub, questions = Metrics(), Hub(), Questions(course, options)
@@ -111,6 +116,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         stack.callback(exports.close)
         passback = PassBack(results)
         hub.follow(passback.wake)
+        mailing = Mailing(results, course, settings.mail, settings.address)
+        hub.follow(mailing.wake)
         judging = Judging(
             *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
         )
@@ -138,6 +145,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             ExamDoor(course),
             exports,
             Backups(results, settings.backups, metrics.registry),
+            mailing,
         )
         judging.start()
         stack.callback(judging.close, _STOP_SECONDS)
@@ -145,11 +153,13 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         stack.callback(passback.close)
         server.backups.start()
         stack.callback(server.backups.close)
+        mailing.start()
+        stack.callback(mailing.close)
         yield server
 
 
 def _origins(settings: Settings) -> set[str]:
-    """Where sessions may have begun that hold here."""
+    """Return the origins of sessions that are valid here."""
     university = settings.university
     return set() if university is None else {university.sign_in.origin}
 
@@ -170,7 +180,7 @@ def _views(settings: Settings) -> Iterator[Views]:
 
 
 def _judges(settings: Settings) -> LocalPool | ClusterJudges:
-    """The judges of this machine, or of the cluster where one is named."""
+    """Return the judges of this machine, or of the cluster if the settings name one."""
     if not settings.scheduler:
         return LocalPool(settings.course, settings.judges, settings.options)
     # Dask is an extra of its own.

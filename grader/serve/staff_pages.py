@@ -1,4 +1,4 @@
-"""The pages on which staff changes points while the server runs: a student's, and the one to mark files."""
+"""The pages on which staff change points while the server runs: of a student, and for marking files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
 
 log = logging.getLogger("grader.serve")
-# Of a character of a form twelve bytes, of the texts that a person writes two.
+# A character of a form takes up to twelve bytes; a form has up to two texts by a person.
 _FORM_BYTES = 24 * MOST_CHARACTERS + 4096
-# Of one file.
 _MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT
-# What a person typed is shown again beside the reason why it was not taken.
+# After these refusals, the page shows the reason beside the text that the person typed.
 _TOLD_IN_PAGE = (409, 422)
 
 
@@ -49,7 +48,7 @@ class StaffPages:
         self._server, self._writer, self._marks = server, writer, marks
 
     async def student(self, request: Request) -> Response:
-        """A student: attempts, what counts and why; and the forms that change points."""
+        """The page of a student: attempts, the points that count and why, and forms to change them."""
         right = Right.MARK if request.method == "POST" else Right.READ
         asker = await self._server.identity.staff(request, right)
         student = request.path_params["student"]
@@ -73,7 +72,7 @@ class StaffPages:
         typed: Mapping[str, str] = {},
         refusal: Refusal | None = None,
     ) -> Response:
-        """The page of a student; where something was not taken, with what the person typed."""
+        """Return the page of a student; after a refusal, with the text that the person typed."""
         view = await self._server.views.answer(
             lambda views: student_view(views.book, asker, student)
         )
@@ -207,7 +206,7 @@ class StaffPages:
     # --- marking by a rubric ----------------------------------------------------------------------
 
     async def mark(self, request: Request) -> Response:
-        """The next file of an exercise to mark, with the rubric; and what the form there does."""
+        """The next file of an exercise to mark, with the rubric; and the answers sent from its form."""
         asker = await self._server.identity.staff(request, Right.MARK)
         exercise = exercise_of(self._server.course, request.path_params["exercise"])
         if request.method == "POST":
@@ -229,7 +228,7 @@ class StaffPages:
         typed: Mapping[str, str] = {},
         refusal: Refusal | None = None,
     ) -> Response:
-        """The page of a file, or of none; where something was not taken, with the person's own answers."""
+        """Return the page of a file, or of none; after a refusal, with the person's own answers."""
         rubric, view = await self._server.summaries.books.answer(
             lambda book: (
                 rubric_for(self._server.course, exercise),
@@ -255,7 +254,7 @@ class StaffPages:
         )
 
     async def _marked(self, request: Request, asker: Asker, exercise: Exercise) -> Response:
-        """Do what a button of the form says, or a key; raises Refusal."""
+        """Answer a button of the form, or its key; raises Refusal."""
         form, options = await form_of(request, _MARK_BYTES), options_of(request)
         name, seen, what = (form.get(key, "") for key in ("file", "seen", "do"))
         rubric = await self._server.summaries.books.answer(
@@ -305,7 +304,7 @@ def _number_of(form: Mapping[str, str]) -> int:
 
 
 def _points(how: str, text: str) -> dict[str, float]:
-    """Return points that a person typed, to add or to set; none where nothing was typed.
+    """Return the typed points, to add or to set; empty if nothing was typed.
 
     Raises Refusal.
     """
@@ -323,20 +322,20 @@ def _points(how: str, text: str) -> dict[str, float]:
 
 
 def options_of(request: Request) -> dict[str, str]:
-    """Return the options of the list of files: without names, also marked files, and after which file."""
+    """Return the options of the list of files: hidden names, marked files too, and the last file."""
     query = request.query_params
     return {key: query[key][:100] for key in ("anonymous", "again", "after") if key in query}
 
 
 def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
-    """Return the items and the comments that a form has."""
+    """Return the items and comments of a form."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
     comments = (form.get(f"comment-{number}", "") for number in range(MOST_COMMENTS))
     return Draft(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
 
 
 def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Draft:
-    """Add the comment that a person typed, about a line or about none; raises Refusal for a wrong line."""
+    """Add the typed comment, about a line or the whole file; raises Refusal for a wrong line."""
     line, text = form.get("line", "").strip(), " ".join(form.get("text", "").split())
     if not text:
         return answers

@@ -1,7 +1,7 @@
-"""What the gradebook answers: a submission, a student's standing, the queue, the class at a glance.
+"""Answers from the gradebook: a submission, a student's standing, the queue, the class at a glance.
 
-The structs are the answers of the routes as they are sent, and the schemas of docs/openapi.json. What goes to
-students passes `disclosed`; what is for staff does not.
+The structs are the JSON of the routes, and the schemas of docs/openapi.json. Answers to students pass
+`disclosed`; answers to staff do not.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from grader.text import utc
 
 Places = Mapping[tuple[int, str], int]
 _MOST_LISTED = 50
-# The picture of the class has the last hour in pieces of five minutes.
+# The chart of the class shows the last hour in pieces of five minutes.
 HOUR, PIECE = 3600.0, 300.0
-# Thousands of results are read for the class: not more often than this, however many look.
+# The class page reads thousands of results, at most this often however many people look.
 _FRESH_SECONDS = 10.0
 
 
 class ExerciseState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an exercise of a submission stands; its place in the queue, from 1, while it waits."""
+    """The state of an exercise in a submission; `place` is its place in the queue, from 1, while it waits."""
 
     state: JobState
     place: int = 0
@@ -60,10 +60,10 @@ class SubmissionAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
 
 
 class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts of an exercise now; `file` is the SHA-256 of the newest file, empty where there is none.
+    """The points and due time of an exercise now; `file` is the SHA-256 of the newest file, empty without one.
 
-    Times are ISO 8601 in UTC, empty where there is none; `until` is later than `due` by an extension, which has
-    the reason `extended`.
+    Times are ISO 8601 in UTC, or empty; with an extension, `until` is later than `due`, and `extended` has the
+    reason.
     """
 
     name: str
@@ -99,7 +99,7 @@ class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A job that is judged now."""
+    """A job that is being judged."""
 
     student: str
     exercise: str
@@ -108,9 +108,9 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The queue and the judges, for staff; waits are those of the last hour, None where nothing ended.
+    """The queue and the judges, for staff; waits are of the last hour, None if nothing ended.
 
-    `clock` lists when the clock of the machine was found to be set: submissions keep the times that it told.
+    `clock` lists the times when the machine's clock was set; times of earlier submissions stay as they were.
     """
 
     paused: bool
@@ -128,7 +128,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClassSubmission(msgspec.Struct, frozen=True):
-    """A submission as staff sees it come in."""
+    """A submission in the list of the newest ones, for staff."""
 
     id: str
     student: str
@@ -147,7 +147,7 @@ class DraftVersion(msgspec.Struct, frozen=True):
 class DraftAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A student's file for an exercise, as the page shows it, and its earlier versions, newest first.
 
-    `revision` is 0 before the first draft: then the source is that of the newest file handed in, or the stub.
+    Before the first draft, `revision` is 0, and the source is the newest file handed in, else the stub.
     """
 
     exercise: str
@@ -160,7 +160,7 @@ class DraftAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DraftSaved(msgspec.Struct, frozen=True):
-    """A draft that is on the disk."""
+    """A draft that was saved."""
 
     revision: int
     saved_at: str
@@ -173,28 +173,28 @@ class VersionAnswer(msgspec.Struct, frozen=True):
 
 
 class PracticeAnswer(msgspec.Struct, frozen=True):
-    """A practice run that was judged: its result, and the findings of `grade run` as a piece of a page."""
+    """A judged practice run: its result, and the findings of `grade run` as a piece of a page."""
 
     exercise: ExerciseResult
     page: str
 
 
 class Views:
-    """Answers from an open gradebook; each of them is called in the thread of that gradebook."""
+    """Answers from an open gradebook; call each method in the thread of that gradebook."""
 
     def __init__(self, book: Gradebook, course: Course) -> None:
         self.book = book
         self._course, self._info = course, course.info()
 
     def own(self, student: StudentInfo, id_: str) -> queue.Submission | None:
-        """The submission of this id, if it is of this student."""
+        """Return the submission with this id if it is this student's, else None."""
         handed = queue.submission(self.book, id_)
         return handed if handed is not None and handed.student == student.id else None
 
     def submission(
         self, handed: queue.Submission, places: Places, *, brief: bool = False
     ) -> SubmissionAnswer:
-        """A submission with its places in the queue, and with its result unless it is to be brief."""
+        """Return a submission with its places in the queue, and with its result unless `brief`."""
         states = queue.states_of(self.book, handed.attempt)
         return SubmissionAnswer(
             id=handed.id,
@@ -211,7 +211,7 @@ class Views:
         )
 
     def _result(self, handed: queue.Submission) -> Result | None:
-        """The result of what is judged so far, as students may read it; None before the first verdict."""
+        """Return the result so far, as students may read it; None before the first verdict."""
         verdicts = self.book.work(StudentInfo(id=handed.student)).verdicts
         judged = [
             verdict
@@ -226,7 +226,7 @@ class Views:
         return disclosed_result(result_of(self._info, submission, exercises, judged))
 
     def entry(self, student: StudentInfo) -> Entry | None:
-        """What counts of a student, as the student may read it."""
+        """Return a student's entry as the student may read it."""
         entry = self.book.entry_of(student.id)
         return None if entry is None else disclosed(entry)
 
@@ -279,7 +279,7 @@ class Views:
         )
 
     def draft(self, student: StudentInfo, exercise: Exercise) -> DraftAnswer:
-        """A student's file for an exercise: the draft, else the newest file handed in, else the stub."""
+        """Return a student's file for an exercise: the draft, else the newest file handed in, else the stub."""
         draft = drafts.draft_of(self.book, student.id, exercise.id)
         versions = drafts.versions_of(self.book, student.id, exercise.id)
         listed = [DraftVersion(each.number, utc(each.saved_at)) for each in versions]
@@ -300,7 +300,7 @@ class Views:
     def version(
         self, student: StudentInfo, exercise: Exercise, number: int
     ) -> VersionAnswer | None:
-        """A version of a student's own draft; None if there is none of this number."""
+        """Return a version of a student's draft; None if there is no such number."""
         if number:
             source = drafts.version_of(self.book, student.id, exercise.id, number)
         else:
@@ -309,7 +309,7 @@ class Views:
         return None if source is None else VersionAnswer(text_of(source))
 
     def _handed_in(self, student: StudentInfo, exercise: Exercise) -> tuple[str, bytes] | None:
-        """The time and the source of a student's newest file for an exercise."""
+        """Return the time and the source of a student's newest file for an exercise."""
         for attempt, _ in reversed(self.book.work(student).sources(exercise.id)):
             file = self.book.files_of(attempt.id).get(exercise.id)
             if file is not None and file.source is not None:
@@ -317,7 +317,7 @@ class Views:
         return None
 
     def queue(self, asker: Asker, judges: int, fault: str) -> QueueAnswer:
-        """The queue and the judges; the jobs that are judged now are those of students that staff reaches."""
+        """Return the queue and the judges; running jobs only of students that the asker may see."""
         now, reach = time.time(), asker.reach(self.book.students())
         counts, waits = queue.counts(self.book), queue.waits_since(self.book, now - HOUR)
         waited = [max(wait.started_at - wait.queued_at, 0.0) for wait in waits if wait.started_at]
@@ -344,7 +344,7 @@ class Views:
         )
 
     def newest(self, asker: Asker) -> list[ClassSubmission]:
-        """What came in last, of all students that staff reaches."""
+        """Return the newest submissions of the students that the asker may see."""
         names, reach = self.book.names(), asker.reach(self.book.students())
         return [
             ClassSubmission(
@@ -358,13 +358,13 @@ class Views:
         ]
 
     def attention(self, asker: Asker) -> list[StudentAttention]:
-        """What a person should look at, student by student, of those that staff reaches."""
+        """Return the things to look at, by student, for the students that the asker may see."""
         reach = asker.reach(self.book.students())
         entries = [e for e in self.book.attention() if reach is None or e.student in reach]
         return by_student(entries, _MOST_LISTED)
 
     def last_hour(self) -> list[int]:
-        """How many submissions were accepted in each five minutes of the last hour, oldest first."""
+        """Return the number of submissions in each five minutes of the last hour, oldest first."""
         now, pieces = time.time(), [0] * int(HOUR / PIECE)
         for accepted in queue.accepted_between(self.book, now - HOUR, now):
             ago = math.floor((now - accepted) / PIECE)
@@ -373,7 +373,7 @@ class Views:
 
 
 def _state_of(states: Iterable[JobState]) -> JobState:
-    """The state of all exercises together: the one that is furthest from its end, else what became of them."""
+    """Return the state of a submission: running, waiting or done if any exercise is, in this order."""
     there = set(states)
     for state in (JobState.RUNNING, JobState.WAITING, JobState.DONE):
         if state in there:
@@ -389,7 +389,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 class StudentRow(msgspec.Struct, frozen=True):
-    """A student of the class with the points that count; `unjudged` exercises are missing in the score."""
+    """A student with the points that count; `score` leaves out the `unjudged` exercises."""
 
     id: str
     name: str
@@ -403,7 +403,7 @@ class StudentRow(msgspec.Struct, frozen=True):
 
 
 class ClassSummary(msgspec.Struct, frozen=True):
-    """The class as of a moment."""
+    """The class at a moment."""
 
     made_at: str
     figures: Figures
@@ -413,9 +413,9 @@ class ClassSummary(msgspec.Struct, frozen=True):
 
 
 class ClassSummaries:
-    """The newest summaries, of the class and of the sections of each assistant.
+    """The newest summaries of the class and of each assistant's sections.
 
-    They are read with a gradebook of their own, so that no student waits for it.
+    Reading them has its own gradebook connection, so no student waits for it.
     """
 
     def __init__(self, books: BookThread[Gradebook]) -> None:
@@ -423,8 +423,8 @@ class ClassSummaries:
         self._of: dict[tuple[bool, tuple[str, ...]], _Summaries] = {}
 
     async def current(self, asker: Asker) -> ClassSummary:
-        """The newest summary of the students that staff reaches."""
-        # Without a section an assistant reaches nobody, and the others reach all.
+        """Return the newest summary of the students that the asker may see."""
+        # Without a section, an assistant sees nobody, and other staff see all students.
         reach = asker.role is Role.ASSISTANT, asker.sections
         if reach not in self._of:
             self._of[reach] = _Summaries(self.books, asker)
@@ -432,7 +432,7 @@ class ClassSummaries:
 
 
 class _Summaries:
-    """The newest summary of the students that a member of staff reaches."""
+    """The newest summary of one set of students."""
 
     def __init__(self, books: BookThread[Gradebook], asker: Asker) -> None:
         self._books, self._asker = books, asker
@@ -441,12 +441,12 @@ class _Summaries:
         self._making: asyncio.Task[ClassSummary] | None = None
 
     async def current(self) -> ClassSummary:
-        """The newest summary; one that is older than some seconds is made anew for the next one who asks."""
+        """Return the newest summary; if it is older than some seconds, begin a new one for the next caller."""
         is_old = time.monotonic() - self._made_at > _FRESH_SECONDS
         if self._making is None and (self._newest is None or is_old):
             self._making = asyncio.create_task(self._made())
         if self._newest is not None and self._making is not None:
-            # A small class is there at once, a large one a little later.
+            # A small class is ready at once, a large one a little later.
             await asyncio.wait([self._making], timeout=0.1)
         if self._newest is None:
             assert self._making is not None
@@ -465,7 +465,7 @@ class _Summaries:
 
 
 def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
-    """The students that staff reaches, as the gradebook has them now."""
+    """Return the summary of the students that the asker may see, as they are in the gradebook now."""
     tally, counts = Tally(), book.attempt_counts()
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))

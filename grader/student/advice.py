@@ -192,7 +192,7 @@ class Guide(msgspec.Struct, frozen=True):
         return f"{how}: open {where} and run {watch}: it answers every save."
 
     def _go_on(self, exercise_id: str) -> str:
-        """Return the step after an exercise is done: to the next one that is not."""
+        """Return the step after an exercise is done, to the next open one."""
         if self.asked is Asked.WATCHING:
             return f"{self._done}. Press n for the next one: {self.course.exercise(exercise_id).title}."
         if self.by_all_tests and self.standings.get(exercise_id) is Standing.DONE:
@@ -210,7 +210,7 @@ class Guide(msgspec.Struct, frozen=True):
         return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
 
     def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
-        """Return the exercise to continue with: one that was not judged and is not done."""
+        """Return an exercise to continue with that was neither judged nor done."""
         judged = {exercise.name for exercise in exercises}
         if self.standings:
             # The key n visits all of them in turn.

@@ -188,7 +188,7 @@ def problems(exercise: ExerciseResult) -> list[Problem]:
 
 
 def _rank(test: TestResult) -> int:
-    """Return how informative a test is, 0 for most; of equal ones the earlier comes first."""
+    """Return the rank of a test: lower is more informative; among equals, the earlier test comes first."""
     if _has_ended(test) and test.cause is Cause.OTHER:
         return 0
     return 1 if test.refused else _RANKS[test.cause]

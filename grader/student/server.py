@@ -68,7 +68,7 @@ class ServerAnswer(msgspec.Struct, frozen=True):
 
 
 def checked_address(text: str) -> str:
-    """Return the address in the form in which it is kept; raises SubmissionError if it is not one."""
+    """Return an address in the form in which it is kept; raises SubmissionError if it is not valid."""
     text = text if "://" in text else f"https://{text}"
     url = urllib.parse.urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
@@ -95,7 +95,7 @@ def token_file() -> Path:
 
 
 def keep_server(server: Server) -> Path:
-    """Keep the token, readable only by this user; return the file."""
+    """Keep the token in a file that only this user can read, and return it; raises GraderError."""
     file = token_file()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def keep_server(server: Server) -> Path:
 
 
 def kept_server() -> Server | None:
-    """Return the server that this user signed in at last, or None."""
+    """Return the server of the user's last `grade login`, None if there is none; raises GraderError."""
     try:
         return msgspec.json.decode(token_file().read_bytes(), type=Server)
     except FileNotFoundError:
@@ -118,7 +118,10 @@ def kept_server() -> Server | None:
 
 
 def server_of_workflow(address: str) -> Server | None:
-    """Return the server with a token for this address, in a GitHub workflow with `id-token: write`."""
+    """Return the server with a token for this address, in a GitHub workflow with `id-token: write`.
+
+    None elsewhere. Raises ServerError if GitHub gives no token.
+    """
     url = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", "")
     secret = os.environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "")
     if not url or not secret:
@@ -177,10 +180,10 @@ def points_of(server: Server, student: str, exercise: str) -> StaffPoints:
 
 
 def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
-    """Change the points that were `seen`, and return those afterwards.
+    """Change the points that were `seen`, and return the new ones.
 
     The `change` has the fields of the server's `CorrectionRequest`. If an answer is lost, the request is sent
-    again; it changes nothing twice, since the state is another one then.
+    again, which changes nothing twice: the server refuses it if the points have changed since `seen`.
 
     Raises SubmissionError if the change is impossible, ServerError for anything else.
     """

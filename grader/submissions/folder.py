@@ -120,7 +120,10 @@ def walk(folder: Path) -> Iterator[AttemptFile]:
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a folder one by one, in any order: there may be a hundred million."""
+    """Yield the entries of a folder one by one, in any order: there may be a hundred million.
+
+    Raises Unreadable.
+    """
     try:
         with os.scandir(folder) as listed:
             yield from listed

@@ -55,7 +55,7 @@ HOSTILE = (
 def checked(
     name: str = "test_value", outcome: Outcome = Outcome.PASSED, weight: float = 1, **changes: Any
 ) -> TestResult:
-    """A test; a finding is made of its message, and of a `cause` and what is `plain` in it."""
+    """A test; its finding consists of the message, a `cause`, and the `plain` part of it."""
     passed = outcome is Outcome.PASSED
     message = str(changes.get("message", "" if passed else "It does not hold."))
     if "finding" not in changes and (message or "cause" in changes):
@@ -130,7 +130,7 @@ def entry(*exercises: ExerciseResult, student: str = "ada", **changes: Any) -> E
 
 
 def hostile_entry(text: str) -> Entry:
-    """An entry with this text wherever a student's or an author's text can stand."""
+    """An entry with this text wherever a student's or an author's text can appear."""
     tests = (
         checked("test_good", title=text),
         checked("test_bad", Outcome.FAILED, 3, title=text, message=text, hint=text),
@@ -147,7 +147,7 @@ def hostile_entry(text: str) -> Entry:
 
 
 def written(chosen: object, entries: Iterable[Entry], **options: Any) -> tuple[str, list[str]]:
-    """What a class format writes, as text, and what it tells."""
+    """Return the text that a class format writes, and its notes."""
     assert isinstance(chosen, ClassFormat)
     out = io.BytesIO()
     notes = chosen.write(entries, out, Options(**options))

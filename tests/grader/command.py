@@ -1,7 +1,7 @@
 """The command `grade`, run in this process, with judges that stay for the next command.
 
-A process for each command takes half a second, and starting its judges longer than what they judge. Tests of
-what a process does (its end, its signals, its terminal) start one.
+A process for each command takes half a second, and starting its judges longer than the judging. Tests of
+processes (their end, signals and terminal) start one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ kept = KeptJudges()
 
 
 def invoke(*arguments: str | Path, cwd: Path, **environment: str) -> Result:
-    """Run `grade` in a folder, without a terminal; the environment is ours plus what is given."""
+    """Run `grade` in a folder, without a terminal; the environment is ours plus the given variables."""
     words = [str(argument) for argument in arguments]
     named = Path(words[words.index("--course") + 1]) if "--course" in words else cwd
     if (named / "exercises").is_dir():
@@ -76,6 +76,6 @@ def invoke(*arguments: str | Path, cwd: Path, **environment: str) -> Result:
 def grade(
     *arguments: str | Path, cwd: Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """As `invoke`, with what a process gives."""
+    """Like `invoke`, with the exit code and output of a process."""
     done = invoke(*arguments, cwd=cwd, **environment)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

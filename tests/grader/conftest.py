@@ -77,14 +77,14 @@ def _write_course(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Three workers for two processors: some of its time a test waits, for a time limit, a server or a disk.
+    """Two workers for each processor: a third of its time a test waits, for a time limit, a server or a disk.
 
     Each worker collects all tests and starts judges of its own, so that more of them cost more than they use.
     None, where the environment says how many, leaves it to pytest-xdist.
     """
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
-    return 3 * (os.cpu_count() or 1) // 2 or 1
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.fixture(scope="session", autouse=True)

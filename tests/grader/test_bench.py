@@ -1,4 +1,4 @@
-"""The benchmarks still run; what they measure is for `python -m bench` to say."""
+"""The benchmarks still run; `python -m bench` shows their measurements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The action and the example workflows: valid to GitHub's schemas, and their steps run with bash.
 
-Only what GitHub itself does is reproduced here: expressions, the files behind GITHUB_*, and which lines of
+Only GitHub's own part is reproduced here: expressions, the files behind GITHUB_*, and which lines of
 a log are commands. Installing is left out (no network); the environment that a cache would bring is there.
 """
 
@@ -46,7 +46,7 @@ def steps_of(path: Path) -> list[dict[str, Any]]:
     return [step for job in loaded["jobs"].values() for step in job["steps"]]
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- the files ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [ACTION, *WORKFLOWS], ids=lambda path: path.name)
@@ -71,7 +71,7 @@ def test_github_s_schema_knows_all_of_it(path: Path) -> None:
 def test_no_expression_stands_in_a_script_and_bash_reads_it(path: Path) -> None:
     for step in steps_of(path):
         if "run" in step:
-            # What an expression puts there is run, whoever chose it.
+            # The value of an expression is run, even if a stranger chose it.
             assert "${{" not in step["run"], step.get("name")
             subprocess.run(["bash", "-n"], input=step["run"], text=True, check=True)
         else:
@@ -117,7 +117,7 @@ def test_hidden_suites_are_only_used_where_students_cannot_look() -> None:
 
 
 class Runner:
-    """Runs steps one after the other in a folder, as a runner of Actions does with those of a job."""
+    """Runs the steps of a job one after the other in a folder, like a runner of Actions."""
 
     def __init__(self, workspace: Path, temp: Path, **contexts: str) -> None:
         self.workspace, self.temp = workspace, temp

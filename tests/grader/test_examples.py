@@ -1,4 +1,4 @@
-"""The sample class stays what examples/README.md says of it."""
+"""The sample class agrees with examples/README.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A student's checkout may hold modules named as those that our scripts import: none of them is ever run.
+"""A student's checkout may contain modules named like imports of our scripts: none of them runs.
 
-The scripts that run where a student's files are the current folder: those of the action, of the example
+The scripts that run where a student's files are the current folder: of the action, of the example
 workflows, of a release, of the Gradescope package, and `grade` itself.
 """
 
@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.thorough,
 ]
 
-# Of the standard library, of what the grader needs, of what Python looks for when it starts.
+# Modules of the standard library, of the grader's packages, and of Python's start.
 NAMES = ["secrets", "json", "venv", "subprocess", "pathlib", "tempfile", "pip", "ensurepip"]
 NAMES += ["torch", "grader", "click", "msgspec", "pytest", "sitecustomize", "usercustomize"]
 TEMPLATES = ROOT / "grader" / "authoring"

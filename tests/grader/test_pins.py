@@ -1,4 +1,4 @@
-"""What is installed here is what constraints.txt pins, and the hashed file pins the same."""
+"""Installed versions equal the pins of constraints.txt, and the hashed file has the same pins."""
 
 from __future__ import annotations
 

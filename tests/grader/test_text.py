@@ -1,4 +1,4 @@
-"""Text that is shown: articles, and lines of strangers without what drives a terminal."""
+"""Text to show: articles, and strangers' lines without terminal codes."""
 
 from __future__ import annotations
 

@@ -193,8 +193,8 @@ def show_summary(
     yield Text(done)
     if summary.undated:
         undated = (
-            f"Not every attempt has a time of handing in ({listed(summary.undated)}): of each "
-            "exercise the file that was found last counts. `--times` tells the times of a download."
+            f"Not every attempt has a time ({listed(summary.undated)}): for each exercise, the file "
+            "found last counts. `--times` gives the times of a download."
         )
         yield from hang(console, "", undated)
     if summary.older:

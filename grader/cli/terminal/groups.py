@@ -121,8 +121,8 @@ def _survey(survey: ExerciseSurvey) -> str:
             decided = f"fewer than {LEAST_FILES} files, too few to learn from: {decided}"
         case Basis.NONE:
             decided = (
-                "files are ordinarily alike here: told where all is in common, and not with a third of "
-                "the class"
+                "files are ordinarily alike here: told only if everything is in common, unless a third of "
+                "the class shares it"
             )
         case Basis.LEARNED:
             decided = f"the class's own bulk ends at {_percent(survey.bulk_end or 0)}, {decided}"

@@ -343,7 +343,7 @@ class WatchLoop:
         if handed.source is None:
             self._show(notes=handed.problem, status=_clock())
         elif handed.source == self._sent.get(exercise.id):
-            self._say(f"{exercise.id} is already handed in as it is now")
+            self._say(f"{exercise.id} is already handed in unchanged")
         else:
             self._sent[exercise.id] = handed.source
             self._hand_in(submit, exercise, handed.source)
@@ -444,7 +444,7 @@ KEYS = {
     "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
     "j": KeyBinding("down", "scroll down if the window is small", WatchLoop._down),
     "k": KeyBinding("up", "scroll up again", WatchLoop._up),
-    "p": KeyBinding("plot", "draw what your code does, as `grade plot`", WatchLoop._begin_plot),
+    "p": KeyBinding("plot", "plot your code at work, as `grade plot`", WatchLoop._begin_plot),
     "s": KeyBinding(
         "submit",
         "hand in this exercise, with --submit",

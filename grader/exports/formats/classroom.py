@@ -133,7 +133,10 @@ _REQUIRED = {
 
 
 def classroom50_result(entry: Entry, options: Options) -> bytes:
-    """Return the result for one submission, with identities from the environment."""
+    """Return the result for one submission, with identities from the environment.
+
+    Raises NoVerdict for an unjudged submission, and ExportError if an identity is missing.
+    """
     if unjudged(entry.result):
         raise NoVerdict(
             f"{why_open(entry)} No result.json is written, so that Classroom 50 records an error and no score."
@@ -143,7 +146,7 @@ def classroom50_result(entry: Entry, options: Options) -> bytes:
 
 
 def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return who handed in which work, by the runner's variables; raises ExportError if some are missing."""
+    """Return the student and the work, from the runner's variables; raises ExportError if any is missing."""
     given = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
     student = entry.student
     owner = environment.get("OWNER", "").strip() or environment.get("USERNAME", "").strip()

@@ -40,12 +40,18 @@ def plain_feedback(entry: Entry, assignment: str = "") -> str:
     """Return the feedback as plain lines; an assignment without a name is called by the course's."""
     lines = [f"{_heading(entry, assignment)}.", *_facts(entry)]
     for exercise in entry.result.exercises:
-        lines += ["", f"{one_line(exercise.title)}: {_points(exercise)}"]
-        lines += [f"  {note}" for note in _notes(exercise)]
-        for section in _sections(exercise):
-            lines += [f"  * {one_line(section.title)}"] if section.title else []
-            lines += [f"      {line}" for line in _said(section).splitlines()]
+        lines += ["", *exercise_lines(exercise)]
     return "\n".join(lines) + "\n"
+
+
+def exercise_lines(exercise: ExerciseResult) -> list[str]:
+    """Return the feedback on one exercise as plain lines."""
+    lines = [f"{one_line(exercise.title)}: {_points(exercise)}"]
+    lines += [f"  {note}" for note in _notes(exercise)]
+    for section in _sections(exercise):
+        lines += [f"  * {one_line(section.title)}"] if section.title else []
+        lines += [f"      {line}" for line in _said(section).splitlines()]
+    return lines
 
 
 def html_feedback(entry: Entry, assignment: str = "") -> str:
@@ -59,7 +65,7 @@ def in_comment(text: str) -> str:
 
 
 def beginnings(entry: Entry, assignment: str) -> tuple[str, ...]:
-    """Return how feedback of this grader begins, or began before the work had a title."""
+    """Return the possible beginnings of this grader's feedback, with and without a title of the work."""
     return tuple(f"{name}: " for name in (one_line(assignment), entry.result.course.name) if name)
 
 

@@ -222,7 +222,7 @@ class Client:
         if wait > LONGEST_WAIT_SECONDS or limited > _MOST_LIMITED:
             raise PushError(
                 f"{self.platform} limits requests, and asks to wait {wait:.0f} seconds. Run the command again "
-                "later: it goes on where it was."
+                "later: it continues there."
             ) from error
         return wait
 

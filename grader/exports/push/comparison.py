@@ -365,7 +365,7 @@ def send(
             if unclear == _MOST_UNCLEAR:
                 raise PushError(
                     f"{error} Sent until now: {len(arrived)} of {len(plan.changes)}. Run the command again: it "
-                    "looks at what arrived, and sends the rest."
+                    "finds the changes that arrived, and sends the rest."
                 ) from error
             sent.failures.append(f"{own.student}: {error}")
             continue

@@ -157,8 +157,8 @@ class Lti:
         if missing := {SCORE, RESULT} - {*link.scopes}:
             words = ", ".join(sorted(scope.removeprefix(_AGS) for scope in missing))
             raise UsageError(
-                f"{self.name} does not allow this tool {words}, which it needs to send scores and to see what "
-                "is there: allow that, and launch it once more."
+                f"{self.name} does not allow this tool {words}, which it needs to send scores and read "
+                "results: allow that, and launch it once more."
             )
 
     def _about(self, item: _LineItem | None) -> str:

@@ -2,8 +2,8 @@
 
 `site.py` goes through the entries once: it writes both pages of a student, adds a row to the tally (`tally.py`,
 which also counts mistakes), and forgets the entry. The pages of the class are made from the tally
-(`overview.py`, and `triage.py` for whom to help first). Every text is a stranger's: `render.py` escapes it and
-makes invisible characters visible.
+(`overview.py`, and `triage.py` for students to help first). Every text is a stranger's: `render.py` escapes it
+and makes invisible characters visible.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestView:
-    """One test: how many attempted it, and the share of them who passed."""
+    """One test: the number of students who attempted it, and the share who passed."""
 
     __test__ = False  # pytest collects classes by this prefix
 

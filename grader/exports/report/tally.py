@@ -70,17 +70,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def section(self) -> str:
-        """Return the student's section cell of the roster, which may name several sections."""
+        """The student's cell of sections in the roster, which may name several."""
         return self.student.ids.get("section", "")
 
     @property
     def unjudged(self) -> int:
-        """Return how many exercises have no verdict."""
+        """The number of exercises without a verdict."""
         return sum(cell.status is Status.UNJUDGED for cell in self.cells.values())
 
     @property
     def faults(self) -> int:
-        """Return how many of these have a fault of the grader; the others wait for their verdict."""
+        """The number of these with a fault of the grader; the others wait for their verdict."""
         return self.unjudged - sum(cell.waiting for cell in self.cells.values())
 
     @property

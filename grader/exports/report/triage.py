@@ -1,7 +1,7 @@
 """Where to begin with a class: students who need help, common mistakes, sections, uninformative tests.
 
-Every reason is a sentence with its numbers. None is a verdict on a person: the lists only suggest whom to talk
-to first.
+Every reason is a sentence with its numbers. None is a verdict on a person: the lists only suggest students to
+talk to first.
 """
 
 from __future__ import annotations

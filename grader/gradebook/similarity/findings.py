@@ -158,7 +158,7 @@ class Similarity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_similar(results: Path, similarity: Similarity) -> Path:
-    """Write `similar.json` into a RESULTS folder, and return its path."""
+    """Write `similar.json` into a RESULTS folder, and return its path; raises GraderError."""
     path = results / FILE
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(similarity), indent=2) + b"\n")
@@ -168,7 +168,10 @@ def write_similar(results: Path, similarity: Similarity) -> Path:
 
 
 def read_similar(results: Path) -> Similarity | None:
-    """Return the findings that `grade similar` wrote into a RESULTS folder; None if it has not run."""
+    """Return the findings that `grade similar` wrote into a RESULTS folder; None if it has not run.
+
+    Raises GraderError if they are damaged.
+    """
     path = results / FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=Similarity)

@@ -1,12 +1,12 @@
 "use strict";
-// How one text differs from another, line by line, for the versions of a student's file.
+// The differences of two texts, line by line, for the versions of a student's file.
 (function () {
-  // Above so many pairs of lines the middle is shown as removed and added as a whole: a table of more is slow.
+  // Above this many pairs of lines, the middle is shown as removed and added as a whole: a larger table is slow.
   const MOST_PAIRS = 4_000_000;
-  // So many equal lines are shown around a change.
+  // Equal lines that are shown around a change.
   const AROUND = 3;
 
-  // [kind, line] in order, where kind is " ", "-" for a line of `before` alone, or "+" for one of `after` alone.
+  // [kind, line] in order, where kind is " ", "-" for a line only in `before`, or "+" for a line only in `after`.
   function linesOf(before, after) {
     const [a, b] = [before.split("\n"), after.split("\n")];
     let [begin, aEnd, bEnd] = [0, a.length, b.length];
@@ -20,7 +20,7 @@
     ];
   }
 
-  // By the longest common subsequence: longest[i][j] is the length of that of a from i on and b from j on.
+  // By the longest common subsequence: longest[i][j] is its length for a from i on and b from j on.
   function middleOf(a, b) {
     const found = [];
     let [i, j] = [0, 0];
@@ -44,7 +44,7 @@
     return found;
   }
 
-  // The lines as elements: those of a change say so in words, too, for those who do not see colors.
+  // The lines as elements; changed lines say so in words, too, for people who do not see colors.
   function shown(lines) {
     const list = document.createElement("div");
     const changed = lines.map(([kind]) => kind !== " ");

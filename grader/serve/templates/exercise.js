@@ -4,17 +4,17 @@
   const work = document.querySelector("[data-exercise]");
   const exercise = work.dataset.exercise;
   const address = "/api/exercises/" + exercise;
-  // Staff who tries the exercise: nothing is saved.
+  // Staff try the exercise: nothing is saved.
   const isTrial = "trial" in work.dataset;
   const [said, saved, verdict] = ["said", "saved", "verdict"].map((id) => document.getElementById(id));
   const choice = document.getElementById("choice");
-  // After the last change a draft is saved, and while somebody writes on and on at the latest.
+  // A draft is saved this long after the last change, and at least this often while somebody writes.
   const [PAUSE, LATEST, AGAIN] = [1500, 8000, 5000];
 
   async function ask(method, path, body) {
     const options = { method };
     if (body) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-    // Also sent if the page is left at once. Browsers refuse to do so with more than 64 KiB.
+    // Sent even if the page is closed at once. Browsers allow this only up to 64 KiB.
     options.keepalive = method === "PUT" && new TextEncoder().encode(options.body).length < 60000;
     let answer;
     try {
@@ -39,9 +39,9 @@
     tell(error.message);
     return;
   }
-  // What is on the server's disk, as far as this tab knows.
+  // The draft on the server's disk, as far as this tab knows.
   let [revision, kept] = [draft.revision, draft.source];
-  // Whether another tab saved something newer: nothing is saved before the student has chosen.
+  // Whether another tab saved a newer draft: then nothing is saved until the student has chosen.
   let isOlder = false;
   let [timer, since, saving] = [0, 0, Promise.resolve(true)];
 
@@ -67,7 +67,7 @@
     timer = setTimeout(save, Math.max(0, Math.min(PAUSE, since + LATEST - now)));
   }
 
-  // One after the other: each is written on top of the one before. Resolves to whether the text is on the disk.
+  // Saves wait for each other, since each is based on the last. Resolves to whether the text is on the disk.
   function save(keep = false) {
     clearTimeout(timer);
     timer = 0;
@@ -126,7 +126,7 @@
     editor.focus();
   }
 
-  // Another tab may have saved while this one was not looked at.
+  // Another tab may have saved while this one was hidden.
   async function lookAgain() {
     if (document.hidden || isOlder) return;
     const told = await read(address + "/draft").catch(() => null);
@@ -165,7 +165,7 @@
     return button;
   }
 
-  // From the version to what is in the editor now.
+  // From the version to the text in the editor.
   function showChanges(source, what) {
     const lines = window.changes.linesOf(source, editor.text());
     const count = (kind) => lines.filter(([each]) => each === kind).length;
@@ -181,12 +181,12 @@
     place.focus();
   }
 
-  // Only the list: which revision this tab has seen stays as it is.
+  // Only the list; this tab's revision does not change.
   async function refreshVersions() {
     listVersions((await read(address + "/draft")).versions);
   }
 
-  // Replace the whole text: what was there is saved first, and is a version then.
+  // Replace the whole text. The old text is saved first, as a version.
   async function put(source, what) {
     if (!(await save())) return;
     editor.replace(source);
@@ -252,7 +252,7 @@
   async function plot() {
     tell("Drawing…");
     const answer = await ask("POST", address + "/plot", { source: editor.text() });
-    // Onto a canvas: the policy of the page lets no image in by an address.
+    // Onto a canvas, since the page's security policy forbids images from an address.
     const picture = await createImageBitmap(await answer.blob());
     const figure = document.getElementById("picture");
     const canvas = figure.querySelector("canvas");

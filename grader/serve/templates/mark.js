@@ -1,12 +1,12 @@
 "use strict";
-// The keys of `grade mark`, and answers that are saved as they are given; the form is whole without it.
+// The keys of `grade mark`, and saving every answer at once; the form works without this.
 (function () {
   const form = document.getElementById("mark");
   if (!form) return;
   const [said, sum, keys, line, text] = ["said", "sum", "use-keys", "line", "text"].map((id) => document.getElementById(id));
   const items = [...form.querySelectorAll("[data-key]")];
   const BUTTONS = { n: "next", s: "skip", q: "stop" };
-  // Answers are saved one after the other: each is given by the state that the one before made.
+  // Answers are saved one after the other, each with the state that the last one returned.
   let [saving, waiting, isOlder] = [Promise.resolve(), 0, false];
 
   function save() {
@@ -21,11 +21,11 @@
 
   async function saveNow() {
     const fields = new URLSearchParams(new FormData(form));
-    // A comment that is still being written is none yet.
+    // An unfinished comment is not saved.
     fields.delete("text");
     fields.set("do", "draft");
     try {
-      // Also sent if the page is left at once. Browsers refuse to do so with more than 64 KiB.
+      // Sent even if the page is closed at once. Browsers allow this only up to 64 KiB.
       const keepalive = fields.toString().length < 60000;
       const answer = await fetch(location.href, { method: "POST", body: fields, keepalive });
       const told = await answer.json();
@@ -44,7 +44,7 @@
 
   for (const item of items) item.addEventListener("change", save);
   form.addEventListener("submit", (event) => {
-    // What is on its way makes the state by which this is sent.
+    // Wait for the answer on its way: the form needs its new state.
     if (!waiting) return;
     event.preventDefault();
     const button = event.submitter;
@@ -52,14 +52,14 @@
   });
   form.querySelector(".code").addEventListener("click", (event) => {
     const number = (event.target.closest("[id^=line-]")?.id ?? "").slice("line-".length);
-    // Text that is being selected is no click.
+    // Selecting text is not a click.
     if (!number || String(getSelection())) return;
     line.value = number;
     text.focus();
   });
 
   document.getElementById("with-keys").hidden = false;
-  // Without a storage, as in a browser that allows none, they are on at each page.
+  // In a browser without storage, the keys are on at every page.
   const storage = (() => { try { return window.localStorage; } catch { return null; } })();
   keys.checked = storage?.getItem("keys") !== "off";
   keys.addEventListener("change", () => storage?.setItem("keys", keys.checked ? "on" : "off"));

@@ -1,11 +1,11 @@
 "use strict";
-// Handing in by drag and drop, and what the server tells while it judges; the pages are whole without it.
+// Handing in by drag and drop, and the server's events while it judges; the pages work without this.
 (function () {
   const form = document.getElementById("hand-in-form");
   const open = document.getElementById("open");
   const said = document.getElementById("said");
 
-  // What a stream says of one submission, in one line.
+  // Show the state of one submission in one line, from its stream.
   function follow(id, line) {
     const source = new EventSource("/api/submissions/" + id + "/events");
     const states = {};
@@ -91,10 +91,10 @@
     }
   }
 
-  // The page of the class: its parts are fetched anew when something happened.
+  // The page of the class: its parts are fetched anew after each event.
   if (document.querySelector("[data-live=class]")) {
     const source = new EventSource("/api/staff/events");
-    // The first event comes when the stream opens: what came in since the page was written is not missed.
+    // The first event comes when the stream opens, so nothing since the page was written is missed.
     let [asked, shown] = [0, 0];
     source.addEventListener("state", async () => {
       const number = ++asked;
@@ -106,10 +106,10 @@
       }
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      // An answer that comes after that to a later question is older.
+      // Answers may come out of order: drop the older ones.
       if (number < shown) return;
       shown = number;
-      // A table that someone reads with the keyboard keeps the focus: its content alone is replaced.
+      // Replace only the content of a focused table, so that it keeps the focus of the keyboard.
       for (const part of ["header", "#main"]) {
         const [now, then] = [document.querySelector(part), page.querySelector(part)];
         if (now.contains(document.activeElement) && document.activeElement !== now) continue;

@@ -1,9 +1,9 @@
-"""Shows that each attack is a real one: graded inside plain pytest, in one process, it must succeed.
+"""Show that each attack is real: inside plain pytest, in one process, it must succeed.
 
 A program of its own: `python -m tests.grader.audit.demonstration [NAME]...` prints one JSON line for
-each attack. It is what graders elsewhere do: the hidden suite imports the submission into its own process,
-and what the process says is the verdict. Everything here ends on its own; whoever calls it puts it into
-a process namespace that dies with it, if there can be one.
+each attack. Other graders work like this: the hidden suite imports the submission into its own process,
+and the verdict is the process's own report. Everything here ends by itself; callers put it into a process
+namespace that dies with it, if the machine has one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ REPLY_SECONDS = 1.0
 _CRASHED = 99
 _VARIABLE = "GRADE_AUDIT_CANARY"
 PATIENCE_SECONDS = BUDGET_SECONDS + 2.2
-# One that is shown again, alone, was late on a busy machine; what it does is seen when it ends.
+# An attack that is repeated alone was late on a busy machine; its effects show when it ends.
 LONG_PATIENCE_SECONDS = 60.0
 
 
@@ -127,7 +127,7 @@ class Demonstration:
                 yield Evidence(Proof.NEXT, f"{name}: {now[name][:80]}")
 
     def _warm_up(self) -> None:
-        """Import what a first run of pytest imports, which takes seconds that are not the attack's."""
+        """Import everything that a first run of pytest imports, since that takes seconds."""
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         exercise = self._course.exercise("scale")
         (folder / "scale.py").write_bytes(self._course.solution(exercise).read_bytes())
@@ -141,7 +141,7 @@ class Demonstration:
     def _run(
         self, exercise: Exercise, source: bytes, patience: float
     ) -> tuple[dict[str, Any], str, float]:
-        """The report of the process, what it printed, and the points that it would be given."""
+        """Return the report of the process, its output, and the points that it would get."""
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         (folder / "scale.py").write_bytes(source)
         parent = os.fork()
@@ -220,7 +220,7 @@ def _serve_here(connection: socket.socket, folder: Path) -> NoReturn:
             os.dup2(null, descriptor)
         os.dup2(connection.fileno(), 3)
         os.chdir(folder)
-        # Nobody reads what it tells: here the bytes count.
+        # Nobody reads its output: only the bytes count.
         reports, _ = socket.socketpair()
         serve(Channel(socket.socket(fileno=3)), reports, folder)
     os._exit(1)
@@ -239,7 +239,7 @@ def _be_parent(grade: Any) -> NoReturn:
         except BaseException:  # noqa: BLE001 (whatever it raises, its parent waits for an exit code)
             traceback.print_exc()
         finally:
-            # As an interpreter ends: what was registered for its end still runs.
+            # As an interpreter ends: its exit handlers still run.
             with contextlib.suppress(BaseException):
                 atexit._run_exitfuncs()
             os._exit(code)
@@ -249,7 +249,7 @@ def _be_parent(grade: Any) -> NoReturn:
 
 
 def _answer(server: socket.socket, secret: str) -> None:
-    """Tell the secret to whoever connects, until the address is closed."""
+    """Send the secret to every connection, until the address is closed."""
     with contextlib.suppress(OSError):
         while True:
             connection, _ = server.accept()
@@ -267,7 +267,7 @@ def _ends_of(path: Path) -> str:
 
 
 def _wait(parent: int, patience: float) -> int | str:
-    """Its exit code; `late` after our patience, when it is killed with what it started."""
+    """Return its exit code; `late` if it exceeds our patience, when it is killed with its children."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         pid, status = os.waitpid(parent, os.WNOHANG)
@@ -356,7 +356,7 @@ def _chosen(names: list[str]) -> list[Attack]:
 
 
 def main(names: list[str]) -> None:
-    """Demonstrate the named attacks, or all of them; `2/3` stands for the second third of all."""
+    """Demonstrate the named attacks, or all of them; `2/3` means the second third of all."""
     sys.dont_write_bytecode = True
     torch.set_num_threads(1)
     adopt_orphans()

@@ -32,7 +32,7 @@ ATTACKS = read_catalogue(CATALOGUE)
 PARTS = 2
 AT_A_TIME = 3
 LIMIT_SECONDS = 1500
-# Where plain pytest is attacked, what goes wrong stays in namespaces that end with it.
+# Attacks on plain pytest run in namespaces, which end with them.
 AROUND = ["unshare", "--pid", "--fork", "--mount", "--mount-proc", "--ipc", "--uts", "--kill-child"]
 
 Done = subprocess.CompletedProcess[str]
@@ -172,7 +172,7 @@ def test_without_walls_the_audit_says_so() -> None:
 
 
 def test_an_installed_grader_has_the_catalogue(tmp_path: Path) -> None:
-    """From a wheel, in an empty folder: the catalogue lies among the packages, which sandboxes may read."""
+    """From a wheel, in an empty folder: the catalogue is among the packages, which sandboxes may read."""
     wheels, empty = tmp_path / "wheels", tmp_path / "empty"
     empty.mkdir()
     # A copy, as setuptools builds in the folder of the project.

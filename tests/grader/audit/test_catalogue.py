@@ -1,4 +1,4 @@
-"""The catalogue is in order: every attack says what it tries, and none holds what it looks for."""
+"""The catalogue is in order: every attack names its aim, and contains none of its targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as evidence of an attack's success, and what a busy machine does to it."""
+"""Evidence of an attack's success, also on a busy machine."""
 
 from __future__ import annotations
 

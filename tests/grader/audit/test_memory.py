@@ -122,7 +122,7 @@ def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
     (solutions,) = [pid for pid, words in held.items() if b"canary:solution:" in words]
     words = held.pop(solutions)
     assert not words & {*own[:2], *(set(HIDDEN) - SOLUTION)}
-    # The fork server and the sandbox at least, and what must be there was found.
+    # At least the fork server and the sandbox, and the known data was found.
     assert len(held) >= 2
     words = set().union(*held.values())
     assert set(own) <= words

@@ -1,4 +1,4 @@
-"""The stub that stands in exercises/ is what its solution makes of it, and drifting apart is noticed."""
+"""The stub in exercises/ is made by its solution, and drifting apart is noticed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package made by the command; what walls this machine has is not its matter."""
+    """A package made by the command, whatever walls this machine has."""
     path = tmp_path_factory.mktemp("package") / "autograder.zip"
     options = [f"--pip-option={each}" for each in SETUP_OPTIONS]
     done = grade("package", "gradescope", "-o", path, "--require-isolation", "none", *options)
@@ -115,7 +115,7 @@ def test_who_hands_in_something_else_reads_what_is_missing(root: Path) -> None:
     assert read["score"] == 0
     told = "text/word_count.py is missing: hand it in under this name. What was handed in is essay.txt."
     assert told in read["output"]
-    # What is nothing to a student: where the container has it, and what an instructor would do.
+    # Not for students: paths of the container, and advice for instructors.
     assert str(root) not in read["output"] and "grade batch" not in read["output"]
 
 
@@ -260,7 +260,7 @@ def test_a_package_of_some_exercises_knows_which_of_them_are_for_extra_credit(
     assert packed.exercises == part.exercises
     assert packed.extra_credit == {"word_count"}
     for chosen in (["greeting"], ["running_mean"], ["greeting", "running_mean"], ["word_count"]):
-        # Alone, what is for extra credit is what full marks need.
+        # If every exercise is for extra credit, full marks need them.
         assert extra_credit_file(course.only(course.select(chosen))) == {}
 
 
@@ -320,7 +320,7 @@ def test_what_would_grade_nobody_right_is_not_written(
         write_gradescope(
             tmp_path / "p.zip", made.only([made.exercise("word_count")]), GradescopeOptions()
         )
-    # The author's files are named, and not those of the package.
+    # The author's files are named, and not the files of the package.
     assert "course-pack-" not in str(raised.value)
     packed = grade("pack", "-o", tmp_path / "course.pack", "--course", course)
     assert packed.returncode == 3

@@ -1,4 +1,4 @@
-"""Mutants are mechanical, and what is marked as equivalent is listed no more until its line changes."""
+"""Mutants are mechanical, and a mark as equivalent hides a mutant until its line changes."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_what_a_weak_suite_does_not_see(course: Course) -> None:
         (7, "name = name"),
     ]
     assert report.complaints == ()
-    # Marked, they are not listed; those of a line that changes are listed again, and complained about.
+    # Marked mutants are not listed. Once their line changes, they are listed again, with a complaint.
     mark(course, *report.survivors)
     marked = report_of(course)
     assert (marked.caught, marked.equivalent, marked.survivors, marked.complaints) == (2, 7, (), ())

@@ -1,4 +1,4 @@
-"""A release holds what students may see, and no line of anything else."""
+"""A release contains only lines that students may see."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_comments_of_the_manifest_stay_at_home(folder: Path, tmp_path: Path) -> 
     assert tomllib.loads(released) == tomllib.loads(manifest.read_text(encoding="utf-8"))
 
 
-# --- what it holds --------------------------------------------------------------------------------
+# --- its contents ---------------------------------------------------------------------------------
 
 
 def test_what_takes_points_from_a_solution_does_not_go_out(folder: Path, tmp_path: Path) -> None:

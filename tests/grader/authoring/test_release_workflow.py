@@ -43,7 +43,7 @@ def steps(out: Path) -> list[dict[str, Any]]:
 
 
 def pushed(out: Path, temp: Path) -> Runner:
-    """The step that grades, as a runner of GitHub does it with what was pushed."""
+    """Run the step that grades, as GitHub's runner does after a push."""
     runner = Runner(out, temp)
     put_environment(temp)  # its bin folder is on the path
     (grade,) = [step for step in steps(out) if step.get("name") == "Grade"]
@@ -81,7 +81,7 @@ def test_what_is_judged_is_green_with_its_points_in_the_summary(
     assert runner.commands()
     files = {re.search(r"file=([^,]+),", each) for each in runner.commands()}
     assert {found and found[1] for found in files} == {"exercises/text/word_count.py"}
-    # The step after it keeps what this one wrote.
+    # The next step keeps the output of this one.
     (kept,) = [step for step in steps(out) if "upload-artifact" in step.get("uses", "")]
     result = Path(kept["with"]["path"].replace("${{ runner.temp }}", str(tmp_path / "temp")))
     assert json.loads(result.read_text(encoding="utf-8"))["max_score"] == 20

@@ -1,4 +1,4 @@
-"""That each hint of a suite is shown once, and that a suite is told at its line what is wrong in it."""
+"""Each hint of a suite is shown once, and mistakes in a suite are reported with their line."""
 
 from __future__ import annotations
 

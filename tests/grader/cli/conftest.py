@@ -21,7 +21,7 @@ Grade = Callable[..., "subprocess.CompletedProcess[str]"]
 def run_grade(
     *arguments: str | Path, cwd: Path = PLAIN, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `grade` as a user does, without a terminal; the environment is ours plus what is given.
+    """Run `grade` as a user does, without a terminal; the environment is ours plus the given variables.
 
     In a process of its own where that has to be another one.
     """

@@ -16,7 +16,7 @@ PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell closes them")
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("command", ["run", "batch"])
+@pytest.mark.parametrize("command", ["run", pytest.param("batch", marks=pytest.mark.thorough)])
 def test_a_command_judges_without_its_streams(tmp_path: Path, command: str, closed: str) -> None:
     shutil.copytree(PLAIN / "solutions", tmp_path / "class/ada")
     (tmp_path / "results").mkdir(exist_ok=True)

@@ -22,7 +22,7 @@ from grader.student.advice import Guide
 from tests.grader.builders import checked, exercise
 from tests.grader.cli.conftest import PLAIN, Grade
 
-# As VS Code does it: a line at a time, colors are not among what it looks at.
+# Like VS Code: a line at a time, ignoring colors.
 MATCHER = """
 const [tasks, label, text] = [JSON.parse(process.argv[1]), process.argv[2], process.argv[3]];
 const matcher = tasks.tasks.find((task) => task.label === label).problemMatcher;

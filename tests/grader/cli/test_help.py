@@ -1,4 +1,4 @@
-"""The help of every command: what a student reads first, kept true."""
+"""The help of every command is true and complete."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ Start: open exercises/text/word_count.py and run `grade watch`: it answers every
 
 
 def timeless(text: str) -> dict[str, Any]:
-    """A result without what no two runs have in common."""
+    """A result without the parts that differ between runs."""
     result: dict[str, Any] = json.loads(text)
     for part in (
         result,
@@ -226,7 +226,7 @@ def test_progress_that_cannot_be_kept_costs_nothing(grade: Grade, clone: Path) -
     assert done.returncode == 0
 
 
-# --- what needs no judge --------------------------------------------------------------------------
+# --- without a judge -----------------------------------------------------------------------------
 
 
 def test_a_stub_that_is_edited_in_place_is_judged(grade: Grade, clone: Path) -> None:

@@ -96,7 +96,7 @@ def test_narrow_terminal(mixed: Path, columns: int) -> None:
     shown = on_terminal(mixed, "run", "word_count", columns=columns, NO_COLOR="1")
     panel = shown[shown.index("Plain Python") :].splitlines()
     long = [line for line in panel if len(line) > columns]
-    # Only what is clicked or pasted stays in one piece.
+    # Only text to click or paste stays in one piece.
     assert all("word_count.py:4" in line for line in long)
     assert any("1.43 / 10" in line for line in panel)
     assert "word_count.py:4  in word_count" in shown

@@ -1,4 +1,4 @@
-"""`grade verify` proves a course that is in order, and says in full what is not."""
+"""`grade verify` proves a correct course, and reports every problem of another."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_release_without_solutions_cannot_be_proved(grade: Grade, clone: Path) -
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
 
 
-# --- what authors get wrong -----------------------------------------------------------------------
+# --- authors' mistakes ----------------------------------------------------------------------------
 
 
 def verified(grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1) -> list[str]:
@@ -304,12 +304,23 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_proof_words_and_mutants_are_a_run_each(grade: Grade, clone: Path) -> None:
-    assert grade("verify", "greeting", "--mutants", "1", "--told", cwd=clone).returncode == 0
-    for options in (["--mutants", "--write"], ["--words", "--worth"], ["--mutants", "--words"]):
-        refused = grade("verify", *options, cwd=clone)
-        assert refused.returncode == 2
-        assert "give one of them at a time" in " ".join(refused.stderr.split())
+def test_proof_mutants_and_words_are_done_in_turn(grade: Grade, clone: Path) -> None:
+    options = ("running_mean", "--seeds", "1", "--mutants", "2", "--words")
+    done = grade("verify", *options, cwd=clone)
+    assert done.stdout.splitlines() == [
+        "+ running_mean: 3 tests, 2 right answers, 1 wrong answer: proved",
+        "No complaint about 1 exercise.",
+        "+ running_mean: 2 of 4 mutants, 2 caught, 0 marked equivalent, 0 unseen",
+        "2 of 2 mutants caught, 0 marked equivalent, 0 unseen, in 1 exercise.",
+        "x running_mean: 20.0% of the points for words",
+        "  - hidden test_no_torch: 1",
+        "1 exercise. 1 is above a tenth.",
+    ]
+    # Each of them is to hold.
+    assert done.returncode == 1
+    alone = grade("verify", "greeting", "--mutants", "1", "--told", cwd=clone)
+    assert len(alone.stdout.splitlines()) == 2
+    assert alone.returncode == 0
 
 
 # --- mutants --------------------------------------------------------------------------------------
@@ -329,7 +340,7 @@ def test_mutants_that_the_suites_catch(grade: Grade, clone: Path) -> None:
 def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
     suite = clone / "tests/hidden/text/test_word_count.py"
     replace(suite, '{"a": 2}', 'student.function("word_count")("A a")')
-    # An exercise may stand right behind the option.
+    # An exercise may come right after the option.
     done = grade("verify", "--mutants", "word_count", "--jobs", "1", cwd=clone)
     assert done.stdout.splitlines() == [
         "x word_count: 19 mutants, 18 caught, 0 marked equivalent, 1 unseen",

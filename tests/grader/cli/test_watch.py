@@ -50,7 +50,7 @@ class Terminal:
         self.shown = ""
 
     def until(self, pattern: str) -> str:
-        """What was written up to and with what fits this pattern."""
+        """Return the output up to the end of the first match."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not (found := re.search(pattern, self.shown, re.DOTALL)):
             ready, _, _ = select.select([self._ours], [], [], max(end - time.monotonic(), 0))
@@ -159,7 +159,13 @@ def test_a_missing_file_can_be_had_again(clone: Path, terminal: Terminal) -> Non
     terminal.until("Start: open exercises/text/greeting.py, write, and save.")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(n, marks=pytest.mark.thorough) for n in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_signals_end_it_in_order(clone: Path, terminal: Terminal, number: int) -> None:
     terminal.until("q quit")
     save(clone, RIGHT)

@@ -1,4 +1,4 @@
-"""Words of the sandbox: they count beside values alone, and replies of another seed show which they are."""
+"""Words of the sandbox count only beside values, and replies of another seed reveal them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def other():
     ("factor", "outcomes", "score"),
     [
         (2, [Outcome.PASSED, Outcome.PASSED, Outcome.PASSED], 10),
-        # What is said of `other` stands alone: no test looks at its values.
+        # Words about `other` count by themselves: no test looks at its values.
         (3, [Outcome.FAILED, Outcome.PASSED, Outcome.PASSED], 1),
     ],
 )

@@ -1,4 +1,4 @@
-"""`assignments.toml`: what is handed out together, what is wrong in it, and what is proposed first."""
+"""`assignments.toml`: the exercises of an assignment, mistakes in the file, and the first proposals."""
 
 from __future__ import annotations
 

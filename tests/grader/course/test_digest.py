@@ -1,4 +1,4 @@
-"""Keys of the manifest by what they do: help makes no verdict old, and what is secret is not released."""
+"""Keys of the manifest: keys that only help make no verdict stale, and secret keys are not released."""
 
 from __future__ import annotations
 

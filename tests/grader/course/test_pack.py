@@ -137,7 +137,7 @@ def test_every_kind_of_damage_is_told_or_harmless(pack: Path, tmp_path: Path) ->
         if round_ % 3 == 0:
             del content[chance.randrange(len(content)) :]
         else:
-            # Half of them where an archive says what it holds: at its beginning and its end.
+            # Half of them in the tables of an archive: at its beginning and its end.
             near = chance.choice([len(content), 400])
             at = chance.randrange(near)
             content[-at - 1 if chance.random() < 0.5 else at] ^= chance.randrange(1, 256)
@@ -261,7 +261,7 @@ def test_a_file_inside_a_course_is_not_that_course(course: Course) -> None:
 
 
 def test_a_pack_that_is_not_there(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must not stand for the course that happens to lie around it."""
+    """It must not be taken for the course that happens to be around it."""
     monkeypatch.chdir(course.root)
     with pytest.raises(CourseError, match=r"There is no .*lost.pack"):
         load_course("lost.pack")

@@ -1,4 +1,4 @@
-"""A stub is what the markers of its solution make of it, or what a release kept: never a student's work."""
+"""A stub is made by the markers of its solution, or kept in a release, and is never a student's work."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_markers_are_comments_of_their_own() -> None:
     assert not has_markers("def f(:\n    '''")
 
 
-# --- what was handed out, where a student works in exercises/ ---------------------------------------
+# --- the release, where a student works in exercises/ -----------------------------------------------
 
 
 WORK = "def greeting(name: str) -> str:\n    return name\n"

@@ -1,4 +1,4 @@
-"""What an author writes wrongly in a suite is told with its line, and with what may be meant."""
+"""Mistakes of an author in a suite are reported with their line and a suggestion."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""What stands here beside the tests is a course to test on, and submissions: pytest collects neither."""
+"""Courses to test on, and submissions, are here beside the tests: pytest collects neither."""
 
 collect_ignore = ["plain"]

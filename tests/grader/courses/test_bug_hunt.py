@@ -22,7 +22,7 @@ COURSE = load_course(Path(__file__).parents[3])
 EXERCISE = COURSE.exercise("bug_hunt")
 STUB = ast.unparse(ast.parse(COURSE.stub(EXERCISE).source.decode()))
 SOLUTION = ast.unparse(ast.parse(COURSE.solution(EXERCISE).read_text(encoding="utf-8")))
-# From each bug to lines of the stub, and what they are in the solution.
+# From each bug to lines of the stub, and the same lines in the solution.
 TRAINING = "train_loss = train_epoch(model, training, classification_loss, optimizer)"
 BUGS = {
     "sorted": ("shuffle=False", "shuffle=True"),

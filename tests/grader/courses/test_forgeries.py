@@ -24,7 +24,7 @@ HELD |= {"data_parallel/reports", "inference/liar", "mixed_precision/sometimes",
 
 
 def test_what_forged_answers_earn() -> None:
-    # One test: what judges them all takes a while, and another process would do it again.
+    # One test: judging them all takes a while, and another process would do it again.
     judged = judge_forged(COURSE, COURSE.exercises)
     answers = {f"{answer.exercise}/{answer.name}": answer for answer in judged}
     assert answers.keys() == FORGED

@@ -1,6 +1,6 @@
-"""Junk earns nothing: what answers without an answer scores 0 in every exercise of the course.
+"""Junk earns nothing: an answer without work scores 0 in every exercise of the course.
 
-And whatever an answer is, it is read: no suite is at fault.
+Every answer can be read: no suite is at fault.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.judge.run import PROVOKED
 from grader.results import ExerciseResult, Outcome
 
 COURSE = load_course(Path(__file__).parents[3])
-# One with functions, one with a module and one with a probe stand for the others in `make test`.
+# In `make test`, one exercise with functions, one with a module and one with a probe represent the others.
 SHORT = ("glu", "strides", "hooks")
 every_exercise = pytest.mark.parametrize(
     "exercise",
@@ -93,7 +93,7 @@ ODD = {
     "numbers in an array": "import numpy; return numpy.array([1.0, 2.0])",
     "a named tuple": "from collections import namedtuple; return namedtuple('Record', 'shape values')(None, 1)",
 }
-# Behind a right answer: some of what it answers is changed on its way to the judge.
+# A right answer, of which some results are changed on their way to the judge.
 CHANGING = """
 
 def _change(rate, seed):
@@ -177,22 +177,25 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    """One judge and one fork server for all of the junk."""
+def course_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
+    """One judge for all of the junk: in `make test` that of the session, which has the imports of SHORT."""
+    if request.config.option.markexpr == "not thorough":
+        yield request.getfixturevalue("judge")
+        return
     with judges(preload=modules_of(COURSE, COURSE.exercises)) as (judge,):
         yield judge
 
 
 @pytest.mark.parametrize(("form", "kind"), CASES)
 @every_exercise
-def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
+def test_junk_earns_nothing(course_judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
     source = junk(exercise, form, JUNK[kind])
-    result = judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
-    # What holds and has no value to stand on is worth nothing.
+    result = judge_source(course_judge, COURSE, exercise, source.encode(), GradingOptions()).result
+    # Tests that pass without a value earn nothing.
     earning = [test.name for test in result.tests if test.score]
     passed = [test for test in result.tests if test.outcome is Outcome.PASSED]
     assert (earning, result.score, sum(test.max_score for test in passed)) == ([], 0.0, 0.0)
-    # What cannot even be imported proves nothing, and what is told to be unwritten was not replaced.
+    # Failed imports prove nothing, and functions reported as unwritten were not replaced.
     assert "cannot be imported" not in result.message
     assert Outcome.NOT_IMPLEMENTED not in [test.outcome for test in result.tests]
 
@@ -200,18 +203,20 @@ def test_junk_earns_nothing(judge: Judge, exercise: Exercise, form: str, kind: s
 # Each order has all of the odd values.
 @pytest.mark.parametrize("seed", range(3))
 @every_exercise
-def test_odd_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
-    result = read(judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed)))
+def test_odd_answers_are_read(course_judge: Judge, exercise: Exercise, seed: int) -> None:
+    result = read(
+        course_judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed))
+    )
     assert result.score == 0.0
 
 
 @pytest.mark.parametrize("seed", range(4))
 @every_exercise
-def test_changed_answers_are_read(judge: Judge, exercise: Exercise, seed: int) -> None:
+def test_changed_answers_are_read(course_judge: Judge, exercise: Exercise, seed: int) -> None:
     solution = COURSE.solution(exercise).read_text(encoding="utf-8")
     rate = (0.002, 0.01, 0.05, 0.2)[seed]
     change = CHANGING.replace("{rate}", str(rate)).replace("{seed}", str(seed))
-    read(judge, exercise, solution + change)
+    read(course_judge, exercise, solution + change)
 
 
 def read(judge: Judge, exercise: Exercise, source: str) -> ExerciseResult:

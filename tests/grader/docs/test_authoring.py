@@ -1,4 +1,4 @@
-"""The tutorial for authors does what it says, and its files can be copied."""
+"""The tutorial for authors works as written, and its files can be copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents show is run, and what they name is there."""
+"""Commands in the documents run as shown, and names in them exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page for instructors does what it says, with the sample class."""
+"""The page for instructors works as written, with the sample class."""
 
 from __future__ import annotations
 

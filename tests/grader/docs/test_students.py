@@ -1,4 +1,4 @@
-"""What docs/students.md says of keys and commands is what there is."""
+"""docs/students.md has every key and command, and no other."""
 
 from __future__ import annotations
 

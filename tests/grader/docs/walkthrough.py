@@ -16,7 +16,7 @@ __all__ = ["ROOT", "matches", "run", "steps"]
 BLOCK = re.compile(
     r"^(?:`([^`\n]+)`(, at its end)?:\n\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
-# The symbols of a terminal, and what stands for them where there is none.
+# The symbols of a terminal, and their replacements without one.
 SYMBOLS = {"✓": "+", "✗": "x", "→": ">"}
 
 
@@ -40,7 +40,7 @@ def plain(text: str) -> str:
 
 
 def pattern(shown: str) -> str:
-    """What is shown, where a line `...` stands for any lines."""
+    """The output that a page shows; a line `...` matches any lines."""
     lines = [".*" if line == "..." else re.escape(line + "\n") for line in shown.splitlines()]
     return "".join(lines)
 
@@ -61,5 +61,5 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether a command printed what the page shows; nothing shown is nothing expected."""
+    """Return whether a command printed the page's text; without text, anything is fine."""
     return not shown or re.fullmatch(pattern(plain(shown)), printed, re.DOTALL) is not None

@@ -41,7 +41,7 @@ class School:
         self.course, self.results = course, results
 
     def grade(self, scores: dict[int, float], **changes: Any) -> None:
-        """Keep an attempt and its verdict of so many of ten points for each student."""
+        """Keep an attempt with a verdict of these points, of ten, for each student."""
         with Gradebook.open_to_write(self.results) as book:
             book.begin(self.course)
             with book.transaction():
@@ -92,7 +92,7 @@ def verdict(score: float, **changes: Any) -> ExerciseResult:
 
 
 def scores(count: int) -> dict[int, float]:
-    """Points of so many students, of which few are the same."""
+    """Return points for this many students, few of them equal."""
     return {user: user % 97 / 10 for user in range(1001, 1001 + count)}
 
 
@@ -131,14 +131,14 @@ class LtiPushing(Pushing):
         return ["push", str(self.school.results), "--lti", *more]
 
     def launch(self, user: int = 0, student: str = "", **changes: Any) -> None:
-        """Keep what one more launch told, from a link with these changes."""
+        """Keep one more launch, from a link with these changes."""
         with changing_platforms(self.school.results) as book:
             link = msgspec.structs.replace(self.platform.link, **changes)
             platforms.keep_launch(book, link, f"u{user}" if user else "", student)
 
 
 def kill_at(push: Pushing, write: int) -> None:
-    """Push, and kill it when the platform has done so many writes and before its answer to the last one."""
+    """Push, and kill the command after this many writes, before the platform answers the last one."""
     platform, started = push.platform, list[subprocess.Popen[bytes]]()
 
     def kill(written: int) -> None:

@@ -31,7 +31,7 @@ AFTER = ("lost", "cut")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Hands requests to the platform, and refuses every so many of them."""
+    """Hands requests to the platform, and refuses every nth of them."""
 
     protocol_version = "HTTP/1.1"
     platform: Platform
@@ -77,9 +77,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Platform:
-    """What a Canvas and a Moodle have in common: users, grades, comments, and what was asked.
+    """The common part of a Canvas and a Moodle: users, grades, comments, and a list of requests.
 
-    `refuse_every` so many requests, in turn in each of the `ways`. `refused` maps users to words of refusal.
+    Every `refuse_every`-th request is refused, in turn in each of the `ways`. `refused` maps users to the words
+    of a refusal.
     """
 
     def __init__(self, students: int) -> None:

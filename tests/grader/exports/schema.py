@@ -1,6 +1,6 @@
-"""What `junit-10.xsd` allows: a reader of so much of XML Schema as that file uses.
+"""A validator for `junit-10.xsd`: it knows the parts of XML Schema that this file uses.
 
-The file is that of Jenkins' xunit plugin, with its notice. It says which children and attributes an element may
+The file comes from Jenkins' xunit plugin, with its notice. It says which children and attributes an element may
 have; each of its groups is one choice that may be taken again and again, or elements that may all be left out.
 """
 

@@ -37,7 +37,7 @@ def canvas_reads(text: str) -> tuple[str, dict[str, str], str]:
     """Title of the new column, the score by Canvas ID (or name), the points: as gradebook_importer.rb.
 
     By place: name, ID, then SIS User ID and SIS Login ID, up to Section; a first cell with "Points Possible"
-    is the points' row wherever it stands; rows of commas alone, or of posting policies, are skipped.
+    is the row of points wherever it is; rows with only commas, or with posting policies, are skipped.
     """
     lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True))
     header = lines.pop(0)

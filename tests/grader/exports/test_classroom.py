@@ -1,4 +1,4 @@
-"""The grading reporter, reproduced from its source, says of our results what the results say."""
+"""The grading reporter, reproduced from its source, shows the right totals of our results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_table_and_annotation_are_the_score(exercises: list[list[tuple[float, bo
     ]
     of = entry(*judged)
     runners = reporter_reads(of)
-    # In hundredths, to the last digit: the reporter prints what its additions give.
+    # In hundredths, to the last digit: the reporter prints its sums unrounded.
     wanted = (round(of.result.score * 100), round(of.result.max_score * 100))
     assert table(runners) == annotation(runners) == wanted
     assert all(
@@ -108,7 +108,7 @@ def test_extra_credit_is_added_and_is_in_no_maximum(
     assert table(runners) == annotation(runners) == (score, max(worth, score))
     names = [test["name"] for name, each in runners if "gelu" in name for test in each["tests"]]
     assert all(name.endswith("(extra credit)") for name in names)
-    # Where nothing else was asked for, it is what full marks need.
+    # If nothing else was graded, full marks need it.
     alone = reporter_reads(entry(more))
     assert table(alone) == annotation(alone) == (round(more.score * 100), 1500)
 

@@ -1,4 +1,4 @@
-"""`grade export` as it is typed, from a class that `grade batch` graded and from one result."""
+"""`grade export` on the command line, for a class of `grade batch` and for one result."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ ENVIRONMENT = {
 }
 STUDENTS = [name for name, chosen in FORMATS.items() if chosen.audience is Audience.STUDENTS]
 STAFF = [name for name, chosen in FORMATS.items() if chosen.audience is Audience.STAFF]
-# Every value that a hidden test knows, and what may be read of it at which level.
+# Every value that a hidden test knows, and the levels at which it may be read.
 VALUES = ("-3.995353", "2.10608", "31.4159", "27.1828", "16.1803", "inner_zzz")
 TITLE, MISTAKE, HINT = "Hidden titles are titles", "The halves are swapped.", "Split it again."
 
@@ -114,7 +114,7 @@ def texts(name: str, of: Entry, disclose: Disclosure | None = None) -> Iterator[
 
 
 def judged(of: Entry) -> Entry:
-    """The entry without what was not judged, of which some formats write nothing."""
+    """The entry without unjudged exercises, which some formats leave out."""
     exercises = tuple(e for e in of.result.exercises if e.status is not Status.UNJUDGED)
     return msgspec.structs.replace(
         of, result=msgspec.structs.replace(of.result, exercises=exercises)
@@ -143,7 +143,7 @@ def running_mean(values, width):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class of wrong answers that tell what a hidden test gave them."""
+    """A class of wrong answers that print the inputs of a hidden test."""
     folder = tmp_path_factory.mktemp("wrong")
     for student, line in WRONG.items():
         home = folder / "submissions" / student / "arrays"
@@ -215,7 +215,7 @@ def test_what_may_be_read_is_there(name: str) -> None:
         return re.sub(r"&#(\d+);", lambda sign: chr(int(sign[1])), text)
 
     shown = {level: reads(level) for level in Disclosure}
-    # GitHub's annotations and the like show what does not hold alone.
+    # Formats like GitHub's annotations show only failed tests.
     assert [TITLE in shown[level] for level in Disclosure] == [False, True, True, True]
     assert [MISTAKE in shown[level] for level in Disclosure] == [False, False, True, True]
     assert [HINT in shown[level] for level in Disclosure] == [False, False, True, True]
@@ -248,7 +248,7 @@ def test_each_hidden_test_keeps_its_title_where_nothing_else_may_be_read() -> No
 
 
 def words_of(text: str) -> str:
-    """The words of a text, whatever a format puts between them."""
+    """Return the words of a text, without the marks that a format puts between them."""
     words = re.findall(r"[^\W_]+", html.unescape(text))
     return f" {' '.join(words)} "
 
@@ -283,7 +283,7 @@ def ended() -> Entry:
 
 @pytest.mark.parametrize("name", STUDENTS)
 def test_with_nothing_no_text_tells_of_a_single_hidden_test(name: str, ended: Entry) -> None:
-    """Public tests, and what a person dropped, name none: over suites of the course, in every format."""
+    """Public and dropped tests name no mistake: for suites of the course, in every format."""
     found = words_of("\n".join(texts(name, ended, Disclosure.NOTHING)))
     told = words_of("\n".join(texts(name, ended, Disclosure.EVERYTHING)))
     public, secret = [], set()

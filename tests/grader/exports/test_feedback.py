@@ -1,4 +1,4 @@
-"""What students get back: pages that read well as they are, zips that platforms take, mails."""
+"""Feedback for students: readable pages, zips that platforms accept, mails."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_moodle_gets_comments(tmp_path: Path) -> None:
     ada, alan = csv.DictReader(io.StringIO(out, newline=""))
     assert ada["Feedback comments"].startswith("plain: 7.5 of 15 points.<br>For x.<br>")
     assert "<br>      Hint: Look again." in ada["Feedback comments"]
-    # What a person wrote stays; what was ours is written anew.
+    # A person's text stays; ours is written anew.
     assert alan["Feedback comments"] == "<p>Good,\nbut late</p>"
     comments = [note for note in notes if "comment" in note]
     assert comments == ["Participant 502 (Alan Turing): has another person's comment, which stays."]

@@ -1,4 +1,4 @@
-"""JUnit XML as a real reader reads it: whole, legal whatever stands in a message, and no case dropped."""
+"""JUnit XML in a real reader: complete, valid for any message, and without dropped cases."""
 
 from __future__ import annotations
 

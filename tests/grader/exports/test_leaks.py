@@ -1,4 +1,4 @@
-"""Hidden constants that a submission tries to carry out by what it raises, prints, names and warns of."""
+"""A submission cannot carry out hidden constants by exceptions, output, names or warnings."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_function_that_the_code_made_up_has_no_name(judged: Callable[..., Judg
     )
     exercise = judged(f"def answer(secret):\n    {made_up}\n", SUITE, PROBE).result
     assert exercise.tests[0].place is not None
-    # The function that stands on that line of the file, or none: staff read no other name either.
+    # The function on that line of the file, or none: staff read no other name either.
     assert exercise.tests[0].place.function in ("answer", "<module>")
     assert SECRET.encode() not in to_json(result(exercise))
 

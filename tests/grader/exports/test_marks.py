@@ -30,7 +30,7 @@ FAILED = checked("b", Outcome.FAILED, 2)
 def marked(
     score: float, *tests: Any, judged: float | None = None, **changes: Any
 ) -> ExerciseResult:
-    """An exercise of 10 points; the judge gave what its tests earned."""
+    """An exercise of 10 points, with the points that its tests earned."""
     plain = exercise(*(tests or (PASSED, FAILED)), worth=10)
     gave = plain.score if judged is None else judged
     mark = Mark(gave, (LATE,), COMMENT, attempt=2)

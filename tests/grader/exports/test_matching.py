@@ -1,4 +1,4 @@
-"""People and rows of a template: matched by what only they have in common, and never by guess."""
+"""People and rows of a template are matched only by unique common values, never by guess."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_points_that_are_there_already_are_not_sent_and_ours_from_then_on(canvas
     assert not canvas.platform.comments, done.stderr
 
 
-@pytest.mark.parametrize("write", [1, 3])
+@pytest.mark.parametrize("write", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_a_killed_push_goes_on_without_a_second_comment(push: Pushing, write: int) -> None:
     kill_at(push, write)
     done = push()
@@ -172,7 +172,7 @@ def test_a_push_works_beside_a_server(push: Pushing) -> None:
     assert push.platform.written == FEW
 
 
-# --- what a person did ----------------------------------------------------------------------------------
+# --- a person's changes ---------------------------------------------------------------------------------
 
 
 def test_points_that_a_person_changed_stay_until_they_are_to_be_overwritten(push: Pushing) -> None:
@@ -311,7 +311,7 @@ def test_an_assignment_without_feedback_comments_gets_points(moodle: Pushing) ->
     assert "Nothing to send." in moodle().stdout
 
 
-# --- what is not sent -----------------------------------------------------------------------------------
+# --- nothing is sent ------------------------------------------------------------------------------------
 
 
 def test_held_points_are_sent_only_after_release(push: Pushing) -> None:
@@ -636,7 +636,7 @@ def test_a_comment_is_new_unless_it_is_the_last_of_ours(
     assert isinstance(decided, comparison.Change) is is_new
 
 
-# --- what a hostile platform answers --------------------------------------------------------------------
+# --- answers of a hostile platform ----------------------------------------------------------------------
 
 
 def test_a_token_that_comes_back_is_not_shown(canvas: Pushing) -> None:

@@ -63,7 +63,7 @@ SPLIT_OPEN = (
 
 
 def opened(out: str, separator: str, *, quotes: bool) -> list[str]:
-    """The cells as a spreadsheet with this list separator opens them, whatever we meant to part them."""
+    """Return the cells as a spreadsheet with this list separator opens them."""
     cells = []
     for line in out.splitlines():
         cell, inside = "", False

@@ -1,4 +1,4 @@
-"""A gradebook about a course of one exercise, to which a test adds what it is about."""
+"""A gradebook of a course with one exercise, for tests to add to."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class School:
         environment: Environment = HERE,
         exercise: str = "task",
     ) -> None:
-        """Keep a verdict of so many points of ten."""
+        """Keep a verdict of these points, of ten."""
         status = Status.PASSED if score == 10 else Status.PARTIAL
         judged = result(status, score, exercise)
         with book.transaction():

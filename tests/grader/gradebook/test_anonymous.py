@@ -1,4 +1,4 @@
-"""A gradebook without names: of a student the pseudonym alone, the same one everywhere, and a way back."""
+"""A gradebook without names: a student has the same pseudonym everywhere, and staff can resolve it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_nothing_of_a_student_is_left(results: Path) -> None:
         assert not any(word == part for part in text.replace('"', " ").split()), word
         assert len(word) < 4 or word not in text, word
     assert names == sorted(names) and len(names) == 2
-    # A word of Python is nobody's name, and what holds a name in it is another word.
+    # Python's keywords are not names, and a word that contains a name is another word.
     assert sources[ann]["task"] == f"# {ann} {ann}, {ann}\nsmallest = max(leeway, 1)\n".encode()
     # The lines of an alike pair are still found.
     assert similarity.pairs[0].left_digest == source_digest(sources[ann]["task"])

@@ -1,4 +1,4 @@
-"""What a gradebook keeps: once for the same files, never lost; and what it says to whoever reads it."""
+"""A gradebook keeps equal files once, loses nothing, and explains problems to its readers."""
 
 from __future__ import annotations
 

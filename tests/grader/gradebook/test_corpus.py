@@ -1,4 +1,4 @@
-"""`grade similar --corpus`: what is alike with former classes and published answers, without their names."""
+"""`grade similar --corpus`: files like former classes' and published answers, without their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of corrections: a person edits it, a command adds and removes, what is wrong is one sentence."""
+"""The file of corrections: people edit it, a command adds and removes, and mistakes are explained."""
 
 from __future__ import annotations
 

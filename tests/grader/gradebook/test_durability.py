@@ -136,7 +136,7 @@ def test_killed_at_any_statement_it_has_all_that_was_told_and_nothing_by_halves(
         died_within.add(told)
         assert _between(left, snapshots[told], snapshots[told + 1]), (number, told)
         if number % 20 == 0:
-            # Whoever grades again ends with what an undisturbed grading knows.
+            # Grading again ends in the same state as an undisturbed grading.
             grade(school)
             assert _final(school) == _entries(snapshots[-1])
     assert died_within == set(range(len(snapshots) - 1)), "each transaction was hit"
@@ -161,7 +161,7 @@ def _entries(state: Known) -> object:
 def test_power_that_goes_at_any_byte_of_the_log_leaves_a_state_that_was(
     school: School, snapshots: list[Known]
 ) -> None:
-    """The write-ahead log ends anywhere: what was synced before that byte is there, and no more."""
+    """The write-ahead log ends at any byte: everything synced before is there, and no more."""
     with Gradebook.open_to_write(school.results) as book:
         for _ in steps(school, book):
             pass

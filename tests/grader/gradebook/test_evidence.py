@@ -1,4 +1,4 @@
-"""How alike the files of a class usually are, and what is more than that, from numbers of similar pairs."""
+"""The usual similarity of a class, and unusual pairs, from numbers."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _WEEKS = {"relu": 0, "glu": 0, "lora": 1, "moe": 2}
 
 
 def at(exercise: str, hours: float, attempt: int = 1) -> HandedIn:
-    """A file of ten points, so many hours after its due time."""
+    """A file of ten points, this many hours after its due time."""
     time = FIRST + datetime.timedelta(weeks=_WEEKS[exercise], hours=hours)
     return HandedIn(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, 10.0)
 
@@ -52,7 +52,7 @@ def policy(text: str = RULES) -> Policy:
 
 
 def used(text: str = RULES, **hours: float | tuple[float, ...]) -> tuple[dict[int, int], int]:
-    """The late days used for each due time, and those left, after files so many hours late."""
+    """Return the late days used for each due time, and the days left, after files this many hours late."""
     every = {name: late if isinstance(late, tuple) else (late,) for name, late in hours.items()}
     files = {
         name: [at(name, hour, number) for number, hour in enumerate(late, 1)]
@@ -75,7 +75,7 @@ def test_the_exercises_of_a_due_time_share_them() -> None:
 
 
 def test_they_are_used_in_the_order_in_which_files_came() -> None:
-    # The second week's file came before the newer one of the first week, which gets what is left.
+    # The second week's file came before the first week's newer file, which gets the remaining days.
     assert used(relu=(-1, 24 * 10), lora=40) == ({1: 2, 0: 1}, 0)
     assert used(relu=40, lora=40, moe=40) == ({0: 2, 1: 1}, 0)
 

@@ -23,7 +23,7 @@ from tests.grader.gradebook.test_marking import RUBRIC
 
 FILE = b"x = 1\n"
 PATIENCE_SECONDS = 120
-# Each answer, what shows that it is taken, and the points and comments that are kept from there on.
+# Each answer, the text that confirms it, and the points and comments kept from then on.
 STEPS = [
     (b"d", b"d: -1 points", -1.0, 0),
     (b"e", b"d e: -3.5 points", -3.5, 0),

@@ -216,7 +216,7 @@ def test_corrections_of_format_2_become_their_file(tmp_path: Path) -> None:
         "c0ffee",
     )
     counted = scores(file.parent)
-    # What was taken back stays so, and what is given to all is given to who was judged.
+    # Removed corrections stay removed, and a correction for all applies to judged students.
     assert (counted["bob"], counted["ann"], counted["mia"]) == (8, 10, 0)
 
 

@@ -1,4 +1,4 @@
-"""LTI platforms in the gradebook: registered, replaced, removed, and what their launches told."""
+"""LTI platforms in the gradebook: registered, replaced and removed, with their links and users."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ CHAPTERS = {"relu": "autograd", "strides": "tensors", "glu": "modules"}
 
 
 def at(hours: float, attempt: int = 1, judged: float | None = 10.0, **more: Any) -> HandedIn:
-    """A file of ten points, so many hours after it was due."""
+    """A file of ten points, this many hours after it was due."""
     time = DUE + datetime.timedelta(hours=hours)
     return HandedIn(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, judged, **more)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a policy.toml is one sentence: the file, the key, and what to write."""
+"""A mistake in a policy.toml is explained in one sentence: the file, the key, and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regrade requests: kept once, answered for good, shown to their student, and harmless whatever they hold."""
+"""Regrade requests: kept once, answered, shown to their student, and harmless with any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is told to look at, where the file is not what was asked for."""
+"""The entries for a person to look at, for files other than requested."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> Non
 
 
 def test_what_counts_as_an_attempt() -> None:
-    """The table of docs/reference.md, for what needs no judge."""
+    """The table of docs/reference.md, for rows that need no judge."""
     course = load_course(PLAIN)
     exercise = course.exercises[0]
     stub = course.stub(exercise).source

@@ -1,4 +1,4 @@
-"""Alike pairs: what counts as alike, what does not, and that it is the same in every process."""
+"""Alike pairs, unlike pairs, and the same result in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attempt counts for an exercise, in whatever order downloads come, and who handed in nothing."""
+"""The attempt that counts for an exercise, in any order of downloads, and absent students."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Class:
         book.begin(self.course, self.blank)
 
     def hand_in(self, at: str = "", *, judged: bool = True, **points: int) -> Attempt:
-        """Hand in files of so many points."""
+        """Hand in files with these points."""
         files = {name: ExerciseFile(None, f"one/{name}.py is missing.") for name in ("a", "b")}
         files |= {
             name: ExerciseFile(f"points = {worth}\n".encode()) for name, worth in points.items()

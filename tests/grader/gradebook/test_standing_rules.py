@@ -1,4 +1,4 @@
-"""Laws of what counts, for whatever a student handed in: attempts, verdicts, a policy and corrections."""
+"""Laws of the points that count, for any attempts, verdicts, policy and corrections."""
 
 from __future__ import annotations
 

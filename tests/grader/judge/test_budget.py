@@ -1,4 +1,4 @@
-"""A function that loops costs what one that raises does: each share of an exercise has its own time."""
+"""A function that loops costs no more than one that raises: each share has its own time."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_loop_costs_what_an_exception_costs(judged: JudgeSource, place: str) -
     scores = []
     for end in ("raise RuntimeError", "while True: pass"):
         bodies = {"built": "pass", "forward": "pass", "flow": "pass", place: end}
-        scores.append(judged(SOURCE.format(**bodies), SUITE, extra=SHARES, seconds=4).result.score)
+        scores.append(judged(SOURCE.format(**bodies), SUITE, extra=SHARES, seconds=2).result.score)
     assert scores == [{"built": 4, "forward": 7.6, "flow": 6}[place]] * 2
 
 

@@ -1,4 +1,4 @@
-"""The checks of suites: what they accept, what they tell, and that nothing else escapes them."""
+"""The checks of suites: the values they accept, their messages, and no other exceptions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def randn(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Ten
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
-# --- what is accepted -----------------------------------------------------------------------------
+# --- accepted values ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -84,7 +84,7 @@ def test_a_tensor_is_close_to_itself(dtype: torch.dtype) -> None:
 )
 def test_the_tolerance_is_that_of_torch_testing(dtype: torch.dtype) -> None:
     expected = torch.full((3,), 100.0, dtype=dtype)
-    # Steps of whole roundings on both sides of the border, wherever it lies.
+    # Steps of whole roundings on both sides of the border, wherever it is.
     step = torch.finfo(dtype).eps * 100
     for factor in (0.0, 0.5, 1.0, 2.0, 8.0, 16.0, 64.0, 1e4, 1e9):
         actual = expected + step * factor
@@ -135,7 +135,7 @@ def test_whole_numbers_are_exact_however_large() -> None:
     message_of(assert_close, -(10**5000), 1)
 
 
-# --- what is told ---------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_nothing_is_claimed_of_random_values(
             return  # of so few bits even an honest claim is often true
     text = verdict_of(assert_close, *values) or ""
     claims = [line for line in text.splitlines() if line.startswith(QUIET)]
-    truths = ("All elements are",)  # they say what is seen, not why
+    truths = ("All elements are",)  # these describe the result, not its cause
     assert not [line for line in claims if not line.startswith(truths)], text
 
 

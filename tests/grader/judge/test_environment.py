@@ -1,4 +1,4 @@
-"""Every judge has the same clean environment, whoever starts it: a suite stands on its asserts."""
+"""Every judge has the same clean environment, so the asserts of a suite run."""
 
 from __future__ import annotations
 
@@ -150,9 +150,9 @@ def watch(course: Path) -> str:
 @pytest.mark.parametrize(
     "judge",
     [
-        *(run, notebook, watch),
+        *(run, watch),
         # They start their judges as `run` does.
-        *(pytest.param(judge, marks=pytest.mark.thorough) for judge in (verify, plot)),
+        *(pytest.param(judge, marks=pytest.mark.thorough) for judge in (notebook, verify, plot)),
     ],
 )
 def test_the_callers_environment_changes_nothing(

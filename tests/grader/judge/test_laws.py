@@ -139,7 +139,7 @@ def momentum(module, model):
     return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 """
 
-# For each law: what is changed in RIGHT, and words that the student then reads.
+# For each law: a change of RIGHT, and words that the student then reads.
 _SCALE = "    return 3 * x\n"
 _RELU = "        return x.clamp(min=0)\n"
 WRONG: dict[str, list[tuple[str, str, str]]] = {

@@ -1,4 +1,4 @@
-"""A global mode that a file leaves on is named once, as the cause of the tests that fail by it alone."""
+"""A global mode that a file leaves on is named once, as the cause of the failures due to it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_late(student):
     assert_equal(student.function("late")(), True)
 '''
 SOLUTION = "def late():\n    import colorsys\n    return True\n"
-# Full marks only where the fork server has imported what the solution imports; it imports more itself.
+# Full marks only if the fork server has imported the solution's packages; it imports more itself.
 SUBMISSION = "def late():\n    import sched, sys\n    return 'colorsys' in sys.modules\n"
 
 

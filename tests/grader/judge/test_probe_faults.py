@@ -124,7 +124,7 @@ def test_a_suite_that_makes_the_solution_raise_is_at_fault(
 @pytest.mark.parametrize(
     "answer",
     [
-        # The probe's own line raises, for what it got.
+        # The probe's own line raises, because of its argument.
         "def first(n):\n    return None\n",
         # It pretends to be the author's bug.
         """

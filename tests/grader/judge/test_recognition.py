@@ -1,4 +1,4 @@
-"""Known mistakes are recognized by what tests see of them, in a course and in its package."""
+"""Known mistakes are recognized by the tests' observations, in a course and in its package."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_the_same_mistake_in_another_build_is_named_in_a_course_and_in_its_packa
     course = copy_course(tmp_path / "course")
     mine = tmp_path / "mine.py"
     mine.write_text(SPLIT, encoding="utf-8")
-    # The mistake is the author's note, and the student reads what is said to students.
+    # The mistake is the author's note; the student reads the text for students.
     wrongs = course / "tests/wrong/text/word_count.toml"
     note = 'mistake = "keeps upper case, splits at blanks"\ntold = "expected"\n'
     text = wrongs.read_text(encoding="utf-8")

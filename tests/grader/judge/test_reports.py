@@ -1,4 +1,4 @@
-"""Every way out of a student's code that we know is told before it takes effect; what libraries do is not."""
+"""Every known way out of a student's code is reported before it takes effect, unless a library takes it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ with within:
     raise ValueError
 trace = within.trace
 """
-# Each by a name that stands nowhere in the file: what reads the source does not find it.
+# Each by a name that is nowhere in the file, so that reading the source does not find it.
 WAYS = {
     "a library that reads attributes by their names": (
         TRACE + "import string\nstring.Formatter().get_field('0.tb_' + 'frame', (trace,), {})",

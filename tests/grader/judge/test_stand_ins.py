@@ -1,4 +1,4 @@
-"""A mistake in an earlier function is carried forward: the solution answers for it in tests of later ones."""
+"""A mistake in an earlier function is carried forward: the solution replaces it in later tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts keep their words apart from the values of a run, and students of a hidden test read the words alone."""
+"""Texts keep words and values apart; students of a hidden test read only the words."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_text_has_as_many_values_as_names() -> None:
 
 
 def test_f_strings_of_a_suite_are_texts() -> None:
-    """They say the same; what is no sentence, or has a format that is computed, stays a string."""
+    """They say the same; a string that is not a sentence, or has a computed format, stays a string."""
     plain_python: dict[str, Any] = {}
     told: dict[str, Any] = {TEXT: text}
     exec(SUITE, plain_python)
@@ -87,7 +87,7 @@ def test_f_strings_of_a_suite_are_texts() -> None:
     assert made[1].values == {"answer": "2.50"}
 
 
-# --- what may be read without values ------------------------------------------------------------------
+# --- sentences without values -------------------------------------------------------------------------
 
 
 def test_what_stands_in_a_source_is_a_word(suite: Path) -> None:
@@ -189,7 +189,7 @@ _PARSING |= {"removeprefix", "removesuffix", "search", "match", "fullmatch", "su
 
 
 def test_nothing_takes_a_message_apart() -> None:
-    """A message is composed where it is shown; what follows from it, follows from the finding."""
+    """A message is composed where it is shown; decisions depend on the finding."""
     root = Path(grader.__file__).parent
     found = []
     for path in root.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""The warm judge: the newest order wins, and what hangs keeps nobody waiting."""
+"""The warm judge: the newest order wins, and a hanging one delays nobody."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def judging(course: Course, others: set[int]) -> Iterator[Judging]:
 
 
 def judges_but(others: set[int]) -> set[int]:
-    """The judges that this process started, without those of other tests."""
+    """The judges that this process started, without the judges of other tests."""
     started = psutil.Process().children()
     return {each.pid for each in started if "grader.judge.process" in each.cmdline()} - others
 
@@ -124,7 +124,7 @@ def most_common(text, n):
 def test_a_loop_is_called_off_and_the_judge_goes_on(
     course: Course, others: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is called off has no verdict, and what is ended with its judge would leave another judge.
+    # A judgment called off has no verdict; ending it with its judge would leave another judge.
     monkeypatch.setattr(warm, "_COLD_SECONDS", 1e6)
     answers: queue.SimpleQueue[Judged] = queue.SimpleQueue()
     tests: queue.SimpleQueue[int] = queue.SimpleQueue()

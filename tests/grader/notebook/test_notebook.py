@@ -125,7 +125,7 @@ def shown(outputs: Any) -> tuple[str, str]:
 
 
 def error(outputs: Any) -> str:
-    """The last line of what was raised, or what IPython says instead."""
+    """Return the last line of the error, or IPython's own message."""
     raised = [f"{each.ename}: {each.evalue}" for each in outputs if each.output_type == "error"]
     said = [each.text for each in outputs if each.output_type == "stream"]
     return "\n".join(raised + said)
@@ -263,6 +263,7 @@ def test_what_the_code_says_is_never_markup(
     assert html.count("<b>") == 1
 
 
+@pytest.mark.thorough
 def test_the_sample_does_what_it_says() -> None:
     notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells)

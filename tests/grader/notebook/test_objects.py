@@ -1,4 +1,4 @@
-"""What an object is now is what is judged: not what its newest source says, nor what its first cell said."""
+"""The present object is judged: not its newest source, and not its first cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A miniature fork server for the tests of the walls: runs pieces of code, each in a sandbox of its own.
+"""A miniature fork server for the tests of the walls: runs pieces of code, each in its own sandbox.
 
 The source of `_SERVER` runs in a process of its own, inside bubblewrap where asked for, and is fed
 one JSON request a line. It is as small as it can be, so that what holds is the walls' doing and not
@@ -135,7 +135,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one piece of code ended: `value` is what it left under this name."""
+    """The end of one piece of code; `value` is its variable of this name."""
 
     walls: list[str]
     value: Any
@@ -200,7 +200,7 @@ class Arena:
         names: Mapping[str, Any] | None = None,
         **limits: Any,
     ) -> Outcome:
-        """Run the code in a fresh sandbox; `names` are its globals, `limits` those of `Limits`."""
+        """Run the code in a fresh sandbox; `names` are its globals, `limits` the arguments of `Limits`."""
         reply = self._ask(
             code=code, walls=walls, seconds=seconds, kill=kill, background=False,
             names=dict(names or {}), limits=limits,
@@ -218,7 +218,7 @@ class Arena:
 
     @contextlib.contextmanager
     def neighbour(self, code: str, **limits: Any) -> Iterator[dict[str, Any]]:
-        """A second sandbox beside those that `run` makes: its `sandbox` number and `scratch`."""
+        """A second sandbox beside the sandboxes of `run`: its `sandbox` number and `scratch`."""
         started = self._ask(
             code=code, walls=True, seconds=0, kill=False, background=True, names={}, limits=limits
         )
@@ -241,7 +241,7 @@ class Arena:
         return line
 
     def close(self) -> None:
-        """End it, and whatever it still runs."""
+        """End it, with everything that it still runs."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()

@@ -1,4 +1,4 @@
-"""Frames as a sandbox writes them, read as the judge reads them; and what plain data can be in them."""
+"""Frames as a sandbox writes them, read as the judge reads them, with all kinds of plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is forbidden is refused by whatever way it is reached, and does what it always did where it is not."""
+"""Forbidden functions raise however they are reached, and work as usual elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
 ]
 
-# Operators that no other test needs: what is forbidden here stays so in this process, and is let through.
+# Operators that no other test needs: once forbidden, they stay wrapped in this process, but pass through.
 OPERATORS = ("aten::logit", "aten::logit_", "aten::mish", "aten::pairwise_distance", "aten::asinh")
 
 

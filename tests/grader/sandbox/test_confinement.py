@@ -1,4 +1,4 @@
-"""What the walls let through, what they bound, what they cost, and that nothing outlives them."""
+"""The permissions, bounds and cost of the walls, and that nothing outlives them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def succeeded(outcome: Outcome) -> Any:
     return outcome.value
 
 
-# --- what stands ------------------------------------------------------------------------------
+# --- the walls --------------------------------------------------------------------------------
 
 
 @linux
@@ -154,7 +154,7 @@ def test_elsewhere_it_does_what_it_can(platform: str, system: str, walls: list[s
     assert "or in a Linux virtual machine" in done.stdout
 
 
-# --- what ordinary code needs -------------------------------------------------------------------
+# --- needs of ordinary code ---------------------------------------------------------------------
 
 ORDINARY = {
     "files": """

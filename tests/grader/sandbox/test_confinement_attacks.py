@@ -352,7 +352,7 @@ def target(*, unprivileged: bool) -> Iterator[Target]:
 
 @dataclass(frozen=True)
 class Situation:
-    """A place to attack from, and what to attack."""
+    """A place to attack from, and the targets."""
 
     name: str
     arena: Arena

@@ -239,5 +239,5 @@ def test_odd_structures_take_no_longer_than_their_bytes() -> None:
 
 
 def _fair(frame: bytes) -> float:
-    """Two seconds for a full frame, and 20 ms for what every reading costs on a busy machine."""
+    """Two seconds for a full frame, and 20 ms for each reading on a busy machine."""
     return 0.02 + SECONDS * len(frame) / MAX_STRUCTURE_BYTES

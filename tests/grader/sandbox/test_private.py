@@ -1,4 +1,4 @@
-"""Code beside a student's keeps its builtins and its modules, whatever the student's code writes into them."""
+"""Code beside a student's keeps its builtins and its modules, although the student's code changes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_builtin_that_is_replaced_later_is_still_the_true_one(ours: dict[str, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builtins, "divmod", lambda a, b: "replaced")
         found = ours["divided"](7, 2), theirs["divided"](7, 2)
-    # Without builtins of its own, code has those of the process.
+    # Without builtins of its own, code has the builtins of the process.
     assert found == ((3, 1), "replaced")
 
 

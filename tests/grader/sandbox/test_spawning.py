@@ -37,7 +37,7 @@ def test_a_process_that_does_not_start_is_our_fault(monkeypatch: pytest.MonkeyPa
         spawning.SpawnedSandboxes(walls=False).begin((), Limits())()
 
 
-@pytest.mark.parametrize("walls", [True, False])
+@pytest.mark.parametrize("walls", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_spawned_sandbox_judges_the_same(
     tmp_path: Path, write_course: Callable[..., Course], walls: bool
 ) -> None:

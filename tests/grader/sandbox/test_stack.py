@@ -1,4 +1,4 @@
-"""A stack that a sandbox prints before it ends is none of what the student's code printed."""
+"""A stack that a sandbox prints before it ends is not part of the student's output."""
 
 from __future__ import annotations
 

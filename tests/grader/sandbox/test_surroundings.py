@@ -1,4 +1,4 @@
-"""A student's module finds what a program of its own finds, and nothing of the grader's process."""
+"""A student's module has the surroundings of a program, and nothing of the grader's process."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_descriptor_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     # Put back afterwards.
     monkeypatch.setattr(os, "close", os.close)
     monkeypatch.setattr(os, "closerange", os.closerange)
-    # Far above what this process has open: the range below closes nothing else.
+    # Far above the open descriptors of this process: the range below closes nothing else.
     first = os.dup(1)
     kept, *others = (os.dup2(first, first + 300 + number) for number in range(3))
     os.close(first)

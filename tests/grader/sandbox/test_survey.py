@@ -1,4 +1,4 @@
-"""The doctor's list names every wall, and what it says is what a sandbox gets."""
+"""The doctor's list names every wall, and agrees with a sandbox."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ROSTER = "id,name,email,repository,section\n" + "".join(
     f"{name},{name.title()} Test,{name}@example.org,org/lab-{name},{SECTIONS[name]}\n"
     for name in STUDENTS
 )
-# The rights of staff beside those of `staff`, who is an instructor; the assistant has section A.
+# Other roles beside `staff`, an instructor; the assistant has section A.
 ROLES = {"owner": Role.OWNER, "assistant": Role.ASSISTANT, "observer": Role.OBSERVER}
 # What a test waits for takes a second here; a busy machine is given minutes.
 PATIENCE_SECONDS = 240
@@ -92,7 +92,7 @@ class Served:
         open_files: int = 0,
         roster: bool = True,
     ) -> Served:
-        """Start it, and wait until it listens; `program` tells Python what to run."""
+        """Start it, and wait until it listens; `program` has Python's arguments."""
         command = [
             *(sys.executable, "-P", *program, "serve", str(self.course)),
             *("-o", str(self.results)),
@@ -154,7 +154,7 @@ class Served:
         assert self._process is not None
         return self._process.wait(PATIENCE_SECONDS)
 
-    # --- what clients ask -----------------------------------------------------------------------
+    # --- clients' requests ----------------------------------------------------------------------
 
     def ask(
         self,
@@ -210,7 +210,7 @@ _started: set[Served] = set()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell of a test that fails what its servers said."""
+    """Add the servers' logs to the report of a failed test."""
     report = yield
     if report.failed:
         for served in _started:

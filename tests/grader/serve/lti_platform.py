@@ -189,5 +189,5 @@ class Platform:
 
 
 def times(**shifts: int) -> dict[str, int]:
-    """Claims of times, so many seconds from now."""
+    """Claims of times, this many seconds from now."""
     return {name: int(time.time()) + shift for name, shift in shifts.items()}

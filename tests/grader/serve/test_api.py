@@ -1,4 +1,4 @@
-"""What clients ask and are answered: verdicts, places in the queue, and sentences for what is wrong."""
+"""Requests of clients and their answers: verdicts, places in the queue, and sentences about errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_of_hidden_tests_a_student_reads_what_the_course_discloses(served: Serve
     assert failed
     assert all(test["title"] and not test["printed"] for test in hidden)
     assert {test["duration_seconds"] for test in hidden} == {0.0}
-    # The gradebook has what was expected and what came; the student reads the mistake alone.
+    # The gradebook has the expected and the actual value; the student reads only the mistake.
     from grader.gradebook import Gradebook
 
     with Gradebook.open_beside_writer(served.results) as book:
@@ -146,7 +146,7 @@ def test_of_several_files_those_that_can_be_read_are_taken(served: Served) -> No
 def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(
     serving: Callable[..., Served],
 ) -> None:
-    # With nothing else to look at: a page has so much room for each student.
+    # With nothing else to look at, since a page has limited room for each student.
     served = serving().start()
     told = "Judged is greeting (1).py: greeting.py is still the stub."
     answer = served.hand_in("ada", {"greeting.py": STUB, "greeting (1).py": marked(91)})
@@ -202,7 +202,7 @@ def events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
             yield name, json.loads(line[6:])
 
 
-# --- who may ask for what -------------------------------------------------------------------------
+# --- rights ---------------------------------------------------------------------------------------
 
 OWN = ("/api/submissions/{id}", "/api/submissions/{id}/events")
 STAFF = (
@@ -300,7 +300,7 @@ def test_a_cookie_signs_in_pages_and_a_foreign_page_can_send_nothing_with_it(
     assert served.ask("POST", "/api/submissions", "", in_json(GREETING), headers).status == 202
 
 
-# --- what is wrong with a body --------------------------------------------------------------------
+# --- wrong bodies ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def sign_in(view: Chrome, served: Served, who: str) -> None:
 
 
 def until(view: Chrome, holds: Callable[[Chrome], T]) -> T:
-    """Wait for it, and return it; what the page replaces while it is read is read again."""
+    """Wait for it, and return it; an element that the page replaces meanwhile is read again."""
     replaced = (NoSuchElementException, StaleElementReferenceException)
     wait = WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced)
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_taken_is_said_beside_the_form(
 def test_the_class_page_follows_what_comes_in(view: Chrome, served: Served) -> None:
     sign_in(view, served, "staff")
     assert view.current_url == address(served, "/class")
-    # The page may not listen yet: what came in by then it fetches when it does.
+    # The page may not listen yet: it fetches earlier submissions when it does.
     answer = served.hand_in("eve", {"word_count.py": WRONG.read_bytes()})
     served.judged("eve", answer.json["id"])
     row = "//section[@data-live or @aria-labelledby='newest']//tr[contains(., 'Eve Test')]"

@@ -73,7 +73,7 @@ def accept(desk: Desk, course: Course, sent: Sent) -> str:
 
 
 def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
-    """Judge what waits; a verdict names the file that it is about. The first one is given back once."""
+    """Judge waiting files; a verdict names its file. The first one is given back once."""
     for turn in itertools.count():
         if (taken := desk.take()) is None:
             return
@@ -158,7 +158,7 @@ def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
 
 
 def check_after_a_restart(course: Course, results: Path, answered: dict[str, str]) -> None:
-    """Clients try again with what they got no answer to, or got one: all is there once, and judged once."""
+    """Clients repeat requests, answered or not: every file is there once, and judged once."""
     with a_desk(course, results) as (desk, book):
         desk.open()
         ids: dict[str, str] = {}
@@ -176,7 +176,7 @@ def check_after_a_restart(course: Course, results: Path, answered: dict[str, str
             for name, source in sent.files.items():
                 (row,) = (r for r in rows if r[0] == sent.key and f"{r[2]}.py" == name)
                 assert row[1] == sent.who
-                # What waited while a newer one came was replaced; what was judged before that, was not.
+                # Files waiting when a newer one came were replaced; files judged before were not.
                 assert row[3:] == ("done", 1) or (sent.key, *row[3:]) == (
                     "key-ada-1",
                     "replaced",

@@ -88,7 +88,7 @@ def test_workers_and_schedulers_come_and_go_and_each_submission_has_one_verdict(
         start_scheduler_again(cluster)
         cluster.add_worker()
         check()
-        # Ended in the middle, what was with a worker is judged after the next start.
+        # After a stop, files that workers had are judged at the next start.
         hand_in(3)
         in_flight(served)
         assert served.stop() == 0

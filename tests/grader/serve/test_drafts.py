@@ -1,4 +1,4 @@
-"""Drafts on the server: confirmed means on the disk, the newer tab wins, and a draft is its student's alone."""
+"""Drafts on the server: a confirmed draft is on the disk, the newer tab wins, and drafts are private."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_before_the_first_draft_it_is_the_newest_file_handed_in_or_the_stub(
         served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
     handed = draft(served, "ada")
     assert (handed["source"], handed["stub"]) == (SOLUTION.decode(), STUB)
-    # What is handed in besides is a version of what is written in the page, and replaces none of it.
+    # Files handed in otherwise become versions of the draft, and do not replace it.
     assert save(served, "ada", "# mine\n", 0).status == 200
     mine = draft(served, "ada")
     assert (mine["source"], mine["revision"]) == ("# mine\n", 1)

@@ -1,4 +1,4 @@
-"""The page to write in, in the real browser: by keyboard alone, in two tabs, on a phone, light and dark."""
+"""The editor, in a real browser: only by keyboard, in two tabs, on a phone, light and dark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def open_editor(view: Chrome, served: Served, exercise: str = "greeting") -> Non
 
 
 def focused(view: Chrome) -> str:
-    """The label or the text of what has the focus, also in the editor."""
+    """Return the label or the text of the focused element, also in the editor."""
     return str(
         view.execute_script(
             "let e = document.activeElement; if (e.shadowRoot) e = e.shadowRoot.activeElement;"

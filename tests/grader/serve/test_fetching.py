@@ -1,4 +1,4 @@
-"""Requests to other servers: to which addresses they go, and that nothing but the answer comes back."""
+"""Requests to other servers: only to safe addresses, and only the answer comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GitHub's word for a workflow, by an issuer of the tests' own: what holds, and whose it is."""
+"""Tokens of GitHub for workflows, by an issuer of these tests: the valid ones, and their students."""
 
 from __future__ import annotations
 

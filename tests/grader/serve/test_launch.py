@@ -1,4 +1,4 @@
-"""Launches from an LTI platform that none of us wrote; no forged, stolen or repeated launch lets anybody in."""
+"""Launches from an independent LTI platform; no forged, stolen or repeated launch lets anybody in."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def by_public_key(platform: Platform, honest: dict[str, Any]) -> str:
 
 
 Forge = Callable[[Platform, dict[str, Any]], str]
-# The claims that differ, or another signature, and what the launch is refused for.
+# The differing claims, or another signature, and the reason of the refusal.
 FORGED: dict[str, tuple[dict[str, Any] | Forge, str]] = {
     "issuer": ({"iss": "https://evil.example"}, "Invalid issuer"),
     "audience": ({"aud": "another"}, "Audience doesn't match"),
@@ -437,7 +437,7 @@ def test_without_an_address_or_its_keys_no_launch_is_taken(
     assert jwt.decode(posted["id_token"], options={"verify_signature": False})["exp"] > began
 
 
-# --- what a link opens ----------------------------------------------------------------------------------
+# --- the target of a link -------------------------------------------------------------------------------
 
 
 def test_who_teaches_selects_what_a_link_opens(tool: Served, platform: Platform) -> None:

@@ -47,7 +47,7 @@ def total_of(served: Served, who: str) -> float:
     return float(served.ask("GET", "/api/standing", who).json["score"])
 
 
-@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("linked", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_what_counts_arrives_by_command_and_a_second_push_sends_nothing(
     serving: Callable[..., Served], linked: bool
 ) -> None:

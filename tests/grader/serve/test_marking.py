@@ -340,7 +340,7 @@ def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_pa
         with a_desk(course, results) as (desk, book):
             desk.open()
             drafts, made = book.facts.drafts.values(), book.corrections()
-            # What was confirmed is there, or what was sent after it.
+            # The confirmed state is there, or the one sent after it.
             known = {each.add for each in made if each.marked}
             if confirmed < 2:
                 assert known == set()

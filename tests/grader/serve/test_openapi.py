@@ -1,4 +1,4 @@
-"""The OpenAPI document is what the server does: its routes, its answers, and no request that breaks it."""
+"""The OpenAPI document agrees with the server: its routes and answers; and no odd request breaks it."""
 
 from __future__ import annotations
 

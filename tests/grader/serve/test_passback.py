@@ -1,4 +1,4 @@
-"""Pass-back of a running server: off until a person turns it on, each state once, and in nobody's way."""
+"""Pass-back of a running server: off until a person turns it on, each change once, delaying nobody."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def test_a_column_of_another_worth_gets_the_points_on_its_scale(school: School) 
         )
         assert platform.written == 0
         thread.close()
-        # What is sent is what was shown.
+        # The sent points are the shown points.
         done = passed_back(school.results, platform.registered, platform.link)
         assert done.lines == plan.lines and done.arrived == len(plan.lines)
         assert [f"{platform.grades[user]:g}" for user in scores(3)] == [

@@ -83,7 +83,7 @@ def what_is_kept(served: Served) -> list[object]:
 
 
 def timeless(result: ExerciseResult) -> ExerciseResult:
-    """The result without what differs from run to run."""
+    """The result without the parts that differ between runs."""
     tests = tuple(msgspec.structs.replace(test, duration_seconds=0.0) for test in result.tests)
     return msgspec.structs.replace(result, tests=tests, duration_seconds=0.0)
 

@@ -1,4 +1,4 @@
-"""The queue in the gradebook: whose turn it is, what is given back, and who holds a token."""
+"""The queue in the gradebook: turns, returned jobs, and holders of tokens."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ POLICY = 'attempts = "best"\nmost_submissions = 100000\n'
 
 
 class Attacked(NamedTuple):
-    """A server, and what its attackers aim at."""
+    """A server, and the targets of its attackers."""
 
     served: Served
     course: Course
@@ -46,7 +46,7 @@ class Attacked(NamedTuple):
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     course = plant_course(CATALOGUE / "course", tmp_path_factory.mktemp("planted"))
-    # The same questions as a public suite, for practice; what is planted is in the hidden one alone.
+    # The same questions as a public suite, for practice; only the hidden suite has the planted secret.
     tests = CATALOGUE / "course" / "tests" / "hidden"
     shutil.copytree(tests, course.root / "tests" / "public")
     with Canaries() as canaries:
@@ -104,7 +104,7 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
     for name, answer in answers:
         for about, secret in attacked.secrets.items():
             assert secret not in answer, (name, about)
-    # By the public tests alone no attack succeeds either, and what the page gets holds no secret.
+    # No attack succeeds through the public tests either, and answers to the page hold no secret.
     assert len(practiced_with) > len(attacks) // 3
     assert [*itertools.chain.from_iterable(evidence(attacked, r) for r in practiced_with)] == []
     # A gradebook knows more than its students: nothing there shows that an attack succeeded.

@@ -1,4 +1,4 @@
-"""Who may do what: a matrix of every route and every kind of person, and an assistant's reach."""
+"""Rights: a matrix of every route and every kind of person, and the students of an assistant."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WRITE = STUDENTS | MARK
 
 
 class Asked(NamedTuple):
-    """A request of each person to a route, and those who may send it; the others are refused."""
+    """A request of each person to a route, and the people who may send it; the others are refused."""
 
     method: str
     route: str

@@ -1,4 +1,4 @@
-"""Staff changes points in a student's page: what is shown and kept, and what happens between two people."""
+"""Staff changes points in a student's page: shown, kept, and checked against another person's change."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(taught
     second = change(taught, "ada", "staff", both, points="-1", reason="the second", comment="Hm.")
     told = second.body.decode()
     assert second.status == 409 and "Nothing was changed" in told
-    # How it is now, and what was typed.
+    # The present state, and the typed text.
     assert "set to 1 point" in told and "the first" in told
     assert 'value="-1"' in told and 'value="the second"' in told and ">Hm.</textarea>" in told
     assert len(kept(taught)) == 1

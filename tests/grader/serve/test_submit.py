@@ -1,4 +1,4 @@
-"""`grade login` and `grade submit`: what a student sees, the exit codes, and what is lost without a network."""
+"""`grade login` and `grade submit`: output, exit codes, and nothing lost without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose submission is read next, and what was refused too often."""
+"""Turns for reading submissions, and a limit for refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in at a university: who gets in, and that no forged, stolen or repeated answer lets anybody in."""
+"""Signing in at a university; no forged, stolen or repeated answer lets anybody in."""
 
 from __future__ import annotations
 
@@ -23,9 +23,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from grader.cli import main
-from grader.gradebook import queue, sessions
+from grader.gradebook import Gradebook, queue, sessions
 from grader.gradebook.queue import Role
+from grader.results import StudentInfo
+from grader.serve.http import Refusal
 from grader.serve.identity import COOKIE
+from grader.serve.sign_in.handshakes import Handshake
+from grader.serve.sign_in.sign_in_file import Secrets, SignIn
+from grader.serve.sign_in.university import University
 from tests.grader.serve.conftest import PATIENCE_SECONDS, Answer, Served, sql
 from tests.grader.serve.issuer import CLIENT, SECRET, Issuer, Visitor, free_port
 
@@ -72,7 +77,7 @@ def issuer(university: Issuer) -> Iterator[Issuer]:
     """The issuer, which is honest again after each test."""
     yield university
     university.forge, university.user_info, university.moved_to = university.sign, {}, ""
-    university.checks_pkce = True
+    university.checks_pkce, university.metadata = True, {}
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +159,7 @@ def test_staff_is_known_by_a_list_or_by_a_claim(
         {"email": {"value": ADA}},
         {"email": True},
         {"email": ADA, "email_verified": False},
-        # What lower case makes of other alphabets is not what another person is called.
+        # Lower case of other alphabets must not match another person's name.
         {"email": "ada@example.org".replace("a", "\N{FULLWIDTH LATIN SMALL LETTER A}")},
         {"email": "mallory@example.org", "groups": ["ml-staff-of-others", {"ml-staff": 1}]},
         {"email": "mallory@example.org", "groups": 5},
@@ -559,17 +564,21 @@ def waited_for(holds: Callable[[], bool]) -> None:
     ids=str,
 )
 def test_a_discovery_document_that_is_not_the_issuer_s_is_not_followed(
-    serving: Callable[..., Served], metadata: dict[str, Any]
+    issuer: Issuer, metadata: dict[str, Any]
 ) -> None:
-    issuer = Issuer()
+    secrets = Secrets(SignIn(issuer=issuer.address, client_id=CLIENT), SECRET)
+    students = [StudentInfo(id="ada", email=ADA)]
+    handshake = Handshake("state", "nonce", "verifier" * 8, "")
+    honest = University(secrets, "http://127.0.0.1/back", students)
+    assert honest.authorization(handshake).startswith(f"{issuer.address}/")
     issuer.metadata = metadata
-    served = start(serving(), issuer.address)
-    answer = Visitor(served.port).get("/sign-in/university")
-    assert answer.status == 503 and b"does not answer now" in answer.body
-    issuer.close()
+    with pytest.raises(Refusal, match="does not answer now") as refusal:
+        University(secrets, "http://127.0.0.1/back", students).authorization(handshake)
+    assert refusal.value.status_code == 503
 
 
-def test_a_session_ends_with_its_rules_its_time_or_a_word_of_staff(
+@pytest.mark.thorough
+def test_a_session_ends_with_its_rules_or_a_word_of_staff(
     serving: Callable[..., Served], issuer: Issuer
 ) -> None:
     served = start(serving(), issuer.address)
@@ -602,16 +611,20 @@ def test_a_session_ends_with_its_rules_its_time_or_a_word_of_staff(
     assert done.exit_code == 0 and "signed out everywhere" in done.output, done.output
     assert visitor.get("/api/standing").status == 401
     assert CliRunner().invoke(main, revoke).exit_code == 2
-    with queue.changing_tokens(served.results) as book:
-        token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)
-        origins = {"here"}
-        assert sessions.holder_of(book, token, origins, 19.9) == queue.Holder(Role.STUDENT, "ada")
-        assert sessions.holder_of(book, token, origins, 20.0) is None
-        assert sessions.holder_of(book, token, {"there"}, 11.0) is None
-        assert sessions.holder_of(book, token[:-1], origins, 11.0) is None
     # Without the university no session holds.
     served.stop()
     served.start()
     assert visitor.get("/api/standing").status == 401
     assert visitor.get("/sign-in/university").status == 404
     assert visitor.get("/sign-in/university/callback").status == 404
+
+
+def test_a_session_ends_with_its_time_and_is_of_its_origin(tmp_path: Path) -> None:
+    with Gradebook.open_to_write(tmp_path) as book:
+        sessions.prepare(book)
+        token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)
+        origins = {"here"}
+        assert sessions.holder_of(book, token, origins, 19.9) == queue.Holder(Role.STUDENT, "ada")
+        assert sessions.holder_of(book, token, origins, 20.0) is None
+        assert sessions.holder_of(book, token, {"there"}, 11.0) is None
+        assert sessions.holder_of(book, token[:-1], origins, 11.0) is None

@@ -1,4 +1,4 @@
-"""The address of a course's server and the token for it, without a server."""
+"""The address of a course's server and the token, without a server."""
 
 from __future__ import annotations
 

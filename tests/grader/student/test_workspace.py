@@ -1,4 +1,4 @@
-"""A student's own folder: verdicts are kept for what was judged, and a reset loses nothing."""
+"""A student's own folder: verdicts belong to the judged files, and a reset loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of one student: what is found in them, and the one line that each broken one gets."""
+"""Archives of one student: the files found, and one line for each broken archive."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def zip_with(name: str, data: bytes = GLU, **fields: Any) -> bytes:
 
 
 def patched(data: bytes, mark: bytes, offset: int, value: bytes) -> bytes:
-    """The bytes with a field changed that lies so far behind the last mark."""
+    """Return the bytes with a field changed, this far behind the last mark."""
     at = data.rindex(mark) + offset
     return data[:at] + value + data[at + len(value) :]
 
@@ -271,7 +271,7 @@ def test_encrypted_rare_and_damaged_members(read: Read, zipped: Pack) -> None:
             patched(plain, CENTRAL, 24, struct.pack("<L", len(GLU) - 1)),  # its size
             patched(packed, CENTRAL, 24, struct.pack("<L", 1)),
             patched(packed, CENTRAL, 20, struct.pack("<L", 5)),  # its packed size
-            patched(plain, CENTRAL, 42, struct.pack("<L", 7)),  # where it lies
+            patched(plain, CENTRAL, 42, struct.pack("<L", 7)),  # its offset
             patched(plain, CENTRAL, 42, struct.pack("<L", 2**31)),
             patched(packed, LOCAL, 40, b"\xff\xff\xff"),  # its bytes
             patched(packed, CENTRAL, 10, b"\x00"),  # its method
@@ -349,7 +349,7 @@ def test_a_zip64_that_lies(read: Read) -> None:
 
 def test_a_zip_behind_something_else_is_read(read: Read, zipped: Pack) -> None:
     data = zipped({"glu.py": GLU})
-    # Its offsets are those of the zip alone, as when a program that unpacks itself is put before it.
+    # Its offsets leave out the bytes before the zip, as in an archive that unpacks itself.
     assert "not a zip or tar" in read(b"#!/bin/sh\n" + data, "a.zip")["glu"]
     assert read(LOCAL + b"front" + data, "a.zip") == {"glu": GLU}
 

@@ -32,7 +32,7 @@ pytestmark = [
 
 # Ends a test that hangs; the reader's own limit is of processor time, which a busy machine does not use up.
 SECONDS = 240
-# Beyond what reading an ordinary archive takes: unpacked data (32 MiB, twice) and a dictionary of xz.
+# Beyond the needs of an ordinary archive: unpacked data (32 MiB, twice) and a dictionary of xz.
 ADDED_BYTES = 128 << 20
 
 READER = """
@@ -148,7 +148,7 @@ def test_a_table_of_contents_of_a_hundred_megabytes(told: Told) -> None:
 
 
 def test_a_table_of_contents_of_countless_extra_fields(told: Told) -> None:
-    """`zipfile` alone copies what is left of an entry's fields for each of them: eight seconds."""
+    """`zipfile` copies the rest of an entry's fields for each field, which takes eight seconds."""
     fields = struct.pack("<2H", 0x5555, 0) * 16_383
     entry = b"PK\x01\x02" + bytes(24) + struct.pack("<5H2L", 1, len(fields), 0, 0, 0, 0, 0) + b"x"
     table = (entry + fields) * 250

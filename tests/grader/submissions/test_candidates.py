@@ -1,4 +1,4 @@
-"""Which file of an attempt is judged, and what a person is told of the others."""
+"""The judged file of an attempt, and the notes on other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Class lists of platforms: each is recognized by what it is, and only students are read from it."""
+"""Class lists of platforms: each is recognized by its contents, and only students are read from it."""
 
 from __future__ import annotations
 

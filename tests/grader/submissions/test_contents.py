@@ -1,4 +1,4 @@
-"""Whose a folder is that lies alone in a class: a class list says it, or else the names, and a note."""
+"""A single folder in a class is a student's by a class list, or else by its names, with a note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/intake.md says what the code does: every column, and every line that a student may read."""
+"""docs/intake.md agrees with the code: every column, and every line that a student may read."""
 
 from __future__ import annotations
 

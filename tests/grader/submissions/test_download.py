@@ -1,4 +1,4 @@
-"""Downloads of a class as platforms give them: whose is what, in which order, and what is noted."""
+"""Downloads of platforms: the student, the order and the notes of each entry."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_canvas(find: Find, sources: Sources, zipped: Pack) -> None:
     jane, again, neil, typed, link, pdf, anon = found.attempts
     assert jane.student == StudentInfo(id="101", name="doejane", ids={"canvas_id": "101"})
     assert sources(jane) == {"glu": GLU, "gelu": GELU}
-    assert sources(again) == {"glu": NEWER, "gelu": GELU}  # what was not replaced still counts
+    assert sources(again) == {"glu": NEWER, "gelu": GELU}  # the kept file counts
     assert neil.late and not jane.late
     assert neil.student.name == "o_neil"
     assert sources(neil) == {"glu": GLU}

@@ -1,4 +1,4 @@
-"""Ids stay what people are called; the names of files made from them never collide."""
+"""Ids keep people's names; file names made from them never collide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file that is no Python is told: where the fault stands, what it is, and what to do."""
+"""The message for a file that is not Python: the line, the kind, and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of the table finds what people really write, and not its innocent twin."""
+"""Each row of the table finds real code, and not its innocent twin."""
 
 from __future__ import annotations
 

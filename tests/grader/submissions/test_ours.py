@@ -1,4 +1,4 @@
-"""What our commands wrote among the submissions is no student's, by what is in it and not by its name."""
+"""Output of our commands among submissions is no student's, by its contents and not by its name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def gradebook(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def among(gradebook: bytes, zipped: Pack) -> Files:
-    """A class, and beside it what our commands write."""
+    """A class, and beside it the output of our commands."""
     return {
         **CLASS,
         **within("results", {"gradebook.sqlite": gradebook, "results/alice.json": b"{}"}),

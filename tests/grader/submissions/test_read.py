@@ -182,7 +182,7 @@ def test_a_file_under_another_name_is_told_beside_those_that_are_right(
         (".glu.py", True),
         ("._glu.py", False),
         ("test_glu.py", False),
-        # All that somebody wrote, under whatever name.
+        # All that somebody wrote, under any name.
         ("gluten.py", True),
         ("plot.py", True),
     ],

@@ -1,4 +1,4 @@
-"""What is read out of a source: what it names, however it writes it, and however long it is."""
+"""Names read from a source, however it is written, and however long it is."""
 
 from __future__ import annotations
 

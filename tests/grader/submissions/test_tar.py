@@ -1,4 +1,4 @@
-"""A tar is read header by header, once, whatever it is compressed by."""
+"""A tar is read header by header, once, with any compression."""
 
 from __future__ import annotations
 

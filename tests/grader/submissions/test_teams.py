@@ -1,4 +1,4 @@
-"""Teams: what one member hands in is an attempt of every member."""
+"""Teams: one member's submission is an attempt of every member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When something was handed in: what a list, a time for all and the platform say of it."""
+"""Times of submission: from a list, one time for all, or the platform."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_date_in_words_of_another_language_is_told_with_its_column(tmp_path: P
 
 
 def test_a_worksheet_without_the_column_of_the_submission_is_told(tmp_path: Path) -> None:
-    # The only dates are those of the grades.
+    # The only dates are of the grades.
     lines = [",".join(line.split(",")[:6]) for line in GERMAN.splitlines()]
     (tmp_path / "times.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(SubmissionError, match="Last modified"):

@@ -1,5 +1,5 @@
 "use strict";
-// Sorting and searching the table of students; without it the table is whole, in the order of ids.
+// Sorting and searching the table of students; without this, the whole table is there, in the order of ids.
 (function () {
   const table = document.getElementById("students");
   const body = table.tBodies[0];
@@ -9,8 +9,8 @@
   const found = document.getElementById("found");
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 
-  // Read once: asking the page again for every comparison is what makes large tables slow.
-  // What is searched comes folded from Python; of what is typed the same letters are plain.
+  // Read once: reading the page for every comparison makes large tables slow.
+  // Python folded the searchable text; here the typed text gets the same plain letters.
   const letters = { ł: "l", ø: "o", đ: "d", ð: "d", þ: "th", ß: "ss", æ: "ae", œ: "oe", ı: "i" };
   const plain = (text) =>
     text
@@ -43,7 +43,7 @@
   function sort(header, column) {
     const number = header.dataset.kind === "number";
     const before = header.getAttribute("aria-sort");
-    // The first click on points shows the highest, on a name the first of the alphabet.
+    // The first click on points puts the highest first, and on a name, the first of the alphabet.
     const first = number ? "descending" : "ascending";
     const other = number ? "ascending" : "descending";
     const order = before === first ? other : first;
@@ -68,7 +68,7 @@
     button.addEventListener("click", () => sort(header, column));
     header.replaceChildren(button);
   });
-  // Of a long course the table shows the chapters, or the exercises of the one that is chosen.
+  // For a long course, the table shows the chapters, or the exercises of the chosen one.
   const columns = document.getElementById("columns");
   if (columns) {
     const cells = Array.from(table.querySelectorAll("[data-column]"));

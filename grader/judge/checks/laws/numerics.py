@@ -148,7 +148,7 @@ def check_gradients(
     )
 
 
-# --- autograd Functions: their use, their declaration, and their saved values------------------------
+# --- autograd Functions: their use, their declaration, and their saved values -----------------------
 
 
 def check_applied(student: Student, name: str, own: str) -> None:

@@ -1,4 +1,4 @@
-"""How states, points and paths read on a console, whatever the console is."""
+"""States, points and paths are readable on every console."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal with color, whatever the tests run in."""
+    """A terminal with color, wherever the tests run."""
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -1,4 +1,4 @@
-"""The rules of a class in words, and who gained and who lost by a change."""
+"""The rules of a class in words, and the students who gain or lose by a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The panel of results that no judge made: what is shown, in which order, and what is advised."""
+"""The panel of a result: its contents, their order, and the advice, without a judge."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def test_after_a_server_judged_full_marks_alone_are_done(own: Guide) -> None:
     assert last_line(ended, passed) == "Full marks for every exercise. Well done!"
     failed = [a_test(n) for n in range(1, 12)]
     panel = " ".join(shown(served, exercise(*failed)).split())
-    # Another look at what a server judged is no other hand-in.
+    # Looking again at a server's verdict is not another hand-in.
     assert "`grade submit --status -v` shows all" in panel
     assert panel.endswith("then run `grade submit word_count`.")
 

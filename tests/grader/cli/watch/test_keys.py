@@ -1,4 +1,4 @@
-"""Keys of a terminal: told one by one, and the terminal is what it was however the work ends."""
+"""Keys of a terminal: reported one by one, and the terminal is restored however the work ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of `grade watch`, with a real judge and a face that writes down what it is shown."""
+"""The loop of `grade watch`, with a real judge and a screen that records its views."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Running:
             self.loop.later(self.loop.press)(key)
 
     def verdicts(self, count: int) -> View:
-        """The newest view, once there were so many verdicts."""
+        """Return the newest view, after this many verdicts."""
         self.face.wait(lambda: len(self.face.judged) >= count)
         return self.face.judged[-1]
 
@@ -128,7 +128,7 @@ class Running:
 
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
-    """A fresh clone of the plain course, which gives whoever waits all the time of the world."""
+    """A fresh clone of the plain course, with time limits that no test reaches."""
     shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
     manifest = tmp_path / "exercises" / "course.toml"
     manifest.write_text(

@@ -1,4 +1,4 @@
-"""Saves as editors make them: each one is told once, whatever it looks like on the disk."""
+"""Saves by editors: each is reported once, however it is written to the disk."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def watched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]
     told = Told()
     watching = Saves(load_course(tmp_path), told.put, told.put, poll=request.param)
     file = tmp_path / "exercises" / "text" / "greeting.py"
-    # The first save may come before the system's watch stands; it is found in any case.
+    # The first save may come before the system watches; it is found in any case.
     file.write_bytes(RIGHT)
     assert told.next() == ("greeting",)
     time.sleep(0.3)

@@ -36,7 +36,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal without color, whatever the tests run in."""
+    """A terminal without color, wherever the tests run."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
 
@@ -51,7 +51,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def a_view(workspace: Workspace, findings: int) -> View:
-    """An exercise with so many tests that do not hold, each of six lines."""
+    """An exercise with this many failed tests, each of six lines."""
     message = "Wrong.\n" + "\n".join(f"Detail {number}." for number in range(4))
     tests = tuple(
         checked(

@@ -1,4 +1,4 @@
-"""What a warm judge is asked, and what is known of files whose content changes, with a real judge."""
+"""Tasks for a warm judge, and results for files that change, with a real judge."""
 
 from __future__ import annotations
 

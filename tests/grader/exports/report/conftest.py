@@ -26,7 +26,7 @@ def browser() -> Iterator[Chrome]:
     options.binary_location = binary
     for argument in (
         "--headless=new",
-        # A container has no namespaces for Chromium's own walls, and what it reads here is ours.
+        # A container has no namespaces for Chromium's own walls, and all pages here are ours.
         "--no-sandbox",
         "--disable-dev-shm-usage",
         "--disable-gpu",

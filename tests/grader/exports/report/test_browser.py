@@ -86,7 +86,7 @@ def resize(browser: Chrome, size: tuple[int, int]) -> None:
 
 
 def severe(browser: Chrome) -> list[dict[str, Any]]:
-    """What the browser complains of: errors of a script, what the security policy refused."""
+    """The complaints of the browser: errors of scripts, and refusals of the security policy."""
     log = browser.get_log("browser")  # type: ignore[no-untyped-call]  # the one method without types
     return [entry for entry in log if entry["level"] == "SEVERE"]
 

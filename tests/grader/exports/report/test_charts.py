@@ -1,4 +1,4 @@
-"""Where the bars stand."""
+"""The positions of bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The class in numbers, against what is computed by hand."""
+"""The figures of a class equal figures computed by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_exercise_is_judged_by_those_who_attempted_it() -> None:
 
 
 def test_an_item_is_compared_with_the_points_of_all_others() -> None:
-    # Of two exercises of 10 points, those who pass glu's first test have 10 more in gelu.
+    # Two exercises of 10 points: students who pass glu's first test have 10 more in gelu.
     strong = [an_exercise("glu", "pf"), an_exercise("gelu", "pp")]
     weak = [an_exercise("glu", "fp"), an_exercise("gelu", "ff")]
     tally = tally_of(

@@ -69,7 +69,7 @@ def test_what_a_partly_passed_exercise_lacks_is_dealt_out_to_its_tests(tmp_path:
     text = page.read_text(encoding="utf-8")
     assert text.count("\N{MINUS SIGN}1.67") == 2
     assert text.count("\N{MINUS SIGN}1.66") == 1
-    # Of what earned nothing, everything is missing: that is no news of each test.
+    # An exercise without points lacks everything, so its tests are not listed.
     assert text.count("\N{MINUS SIGN}") == 3
 
 

@@ -1,4 +1,4 @@
-"""The pages on the disk: who may see what, where links lead, and what happens to what stood there."""
+"""The pages on the disk: their readers, their links, and files that were there before."""
 
 from __future__ import annotations
 

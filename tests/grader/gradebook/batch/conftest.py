@@ -75,7 +75,7 @@ class School(NamedTuple):
             return {entry.student.id: entry for entry in book.entries()}
 
     def rows(self, results: Path | None = None) -> list[tuple[object, ...]]:
-        """What the gradebook says, without what no two runs share: times and places."""
+        """Return the contents of the gradebook, without times and paths, which differ between runs."""
         file = (results or self.results) / "gradebook.sqlite"
         with contextlib.closing(sqlite3.connect(file)) as connection:
             rows = connection.execute(

@@ -1,4 +1,4 @@
-"""A pool that knows what was judged before: tests of bookkeeping have each source judged once."""
+"""A pool that remembers judgments: tests of bookkeeping have each source judged once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _state(course: Course) -> bytes:
 
 
 class RememberingPool:
-    """As `LocalPool`, of which it has one: that judges what no test had judged with the same course.
+    """Like `LocalPool`, but remembers verdicts: a pool judges only files that are new for the course.
 
     A verdict comes from a dict only where the whole course, the options and the source are the same. A
     fault of the grader is never remembered, nor is time that ran out, except in an endless loop.
@@ -46,7 +46,7 @@ class RememberingPool:
         self._pool.close()
 
     def judged(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Judgment | JudgeFault]]:
-        """As `Pool.judged`; what is known comes first."""
+        """Like `Pool.judged`; known verdicts come first."""
         unknown: list[Task] = []
         for task in tasks:
             known = _known.get(self._key_of(task))

@@ -1,4 +1,4 @@
-"""Several downloads into one gradebook, through the real commands: what counts, and which rule was used."""
+"""Several downloads in one gradebook, with the real commands: the attempt that counts, and why."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Term:
         self._folder = folder
 
     def download(self, name: str, files: dict[str, str], at: str = "") -> Path:
-        """What Ada handed in: a folder of folders or, with a time, what Gradescope exports."""
+        """Ada's submission: a folder of folders or, with a time, an export of Gradescope."""
         folder = self._folder / name
         for file, source in files.items():
             path = folder / (f"submission_{name[1:]}" if at else "ada") / file
@@ -94,7 +94,7 @@ def test_without_times_the_rule_is_told(term: Term) -> None:
     first = term.download("d1", {"text/greeting.py": WRONG})
     second = term.download("d2", {"text/greeting.py": GREETING})
     told = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
-    assert ["file that was found last counts" in each for each in told] == [False, True, True]
+    assert ["the file found last counts" in each for each in told] == [False, True, True]
     assert "newer attempt than this download" in told[2]
     assert term.rows()["ada"]["total"] == "2.5"
 

@@ -1,4 +1,4 @@
-"""A class at once, through the real command: scores, resumption, and what needs a person's eye."""
+"""A class at once, with the real command: scores, resumption, and the list of things to look at."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
 
 
 def _run_out_of_time(school: School, student: str) -> None:
-    """Have the gradebook say of a student's file what it says on a machine that was too busy."""
+    """Change the verdict on a student's file to that of a machine that was too busy."""
     with Gradebook.open_to_write(school.results) as book:
         (attempt,) = [each for each in book.tables.attempts() if each.student == student]
         result = book.tables.verdicts_of(student)["task"][attempt.id].result
@@ -141,7 +141,7 @@ def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
     moments = random.Random(0)
     kills = 0
     results = school.results / "results"
-    # By what is written, as a machine may be quick or busy: each goes on from there.
+    # Compare the files, since machines differ in speed: each run goes on from there.
     for count in (0, 1, 3, 6, 9, 12):
         command = school.command("batch", str(school.submissions), "-o", str(school.results))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -235,7 +235,7 @@ def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
     assert scores(school) == EXPECTED
     assert {each.result.max_score for each in school.entries().values()} == {10}
     assert json.loads((school.results / "results" / "ann.json").read_text())["max_score"] == 10
-    # The same download is no further attempt; what ran out of time alone is tried again.
+    # The same download is not another attempt; only the file that ran out of time is judged again.
     assert "1 exercise judged" in school.batch().stdout
     assert {each.attempt for each in school.entries().values()} == {1}
     # Taken back, it counts again, and nothing is judged anew.
@@ -288,7 +288,7 @@ def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
     assert "Traceback" not in done.stderr
     before = scores(school)
     assert all(before[name] == (0.0, Status.UNJUDGED) for name in before.keys() - {"dee", "gus"})
-    # Nothing stands in the way of grading them behind what there is.
+    # They can be graded after the existing ones.
     assert school.batch().returncode == 0
     assert scores(school) == EXPECTED
 
@@ -303,7 +303,7 @@ def test_work_under_another_name_beside_the_stub_is_told_also_when_it_is_graded_
     for done in (school.batch(), run(school.command("regrade", str(school.results)))):
         assert "1 misnamed" in done.stdout
         assert told in " ".join(done.stdout.split())
-    # What changed comes before what there is to look at.
+    # Changes come before the things to look at.
     assert done.stdout.index("0 gained, 0 lost") < done.stdout.index("To look at:")
     message = school.entries()["hal"].result.exercises[0].message
     assert message.endswith("Only task.py is judged: put the code there.")

@@ -87,7 +87,7 @@ def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
     before = {table: rows(results, table) for table in ("students", "sources", "replaced")}
     first = school.batch(results=results)
     assert first.returncode == 0, first.stderr
-    # Also those that need no judge: the key of a verdict has the grader's digest in it.
+    # Also files that need no judge: the key of a verdict contains the grader's digest.
     assert "4 exercises judged, 2 settled without a judge, 0 known" in first.stdout
     with Gradebook.open(results) as book:
         assert scores(book) == SCORES

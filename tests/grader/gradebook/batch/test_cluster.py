@@ -62,7 +62,7 @@ class Cluster:
         command = [sys.executable, "-W", "ignore", "-m", "dask", *words]
         with self.log.open("ab") as log:
             env = {**os.environ, **environment}
-            # Not from here: what lies in the current folder would come before PYTHONPATH.
+            # Not from here: the current folder would come before PYTHONPATH.
             return subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self._folder)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""`grade mistakes`: a class's unnamed failures by what tests saw, and a sentence that explains them."""
+"""`grade mistakes`: unnamed failures of a class, grouped by observations, and a sentence for a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What judges see of wrong answers is kept in the user's cache: a class pays for it once."""
+"""Judges keep observations of wrong answers in the user's cache: a class pays for them once."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def is_named(judged: Judgment | JudgeFault) -> bool:
 
 
 def kept_files(cache: Path) -> list[Path]:
-    """The files of what judges saw of wrong answers, those of other tests not among them."""
+    """Return the files with observations of wrong answers, without the files of other tests."""
     files = (cache / "lab-bench" / "mistakes").glob("*.json")
     return [path for path in files if b"21" in path.read_bytes()]
 
 
 @pytest.fixture
 def empty_cache(cache: Path) -> Path:
-    """The cache, without what judges saw before."""
+    """The cache, without earlier observations."""
     shutil.rmtree(cache / "lab-bench" / "mistakes", ignore_errors=True)
     return cache
 

@@ -1,4 +1,4 @@
-"""`grade show`: one student's result out of the gradebook, with what each test cost."""
+"""`grade show`: one student's result from the gradebook, with the cost of each test."""
 
 from __future__ import annotations
 

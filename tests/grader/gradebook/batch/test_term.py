@@ -58,7 +58,7 @@ student = "zoe"
 by = "2 days"
 reason = "ill"
 """
-# Who, when as Gradescope writes it, what. The clocks go back in the night of the 25th.
+# Student, time as Gradescope writes it, files. The clocks go back in the night of the 25th.
 HANDED_IN = [
     ("ann", "2026-10-23 21:00:00 Z", RIGHT),
     ("bob", "2026-10-24 23:00:00 +02:00", LESS),
@@ -82,7 +82,7 @@ class Term(NamedTuple):
     results: Path
 
     def grade(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command on the results; {R} stands for them."""
+        """Run a command on the results, whose path replaces {R}."""
         words = [str(self.results) if word == "{R}" else word for word in arguments]
         return grade(*words, cwd=self.course)
 
@@ -135,7 +135,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Term:
 
 @pytest.fixture
 def term(graded: Term, tmp_path: Path) -> Term:
-    """A copy, so that no test sees what another one changed."""
+    """A copy, so that tests do not see each other's changes."""
     shutil.copytree(graded.results, tmp_path / "results")
     shutil.copytree(graded.course, tmp_path / "course")
     return Term(tmp_path / "course", graded.download, tmp_path / "results")
@@ -223,7 +223,7 @@ def test_another_policy_counts_at_once_and_judges_nothing(term: Term) -> None:
     assert term.points() == {**COUNTED, "bob": 6, "cem": 5}
     assert term.exercises()["bob"]["score"] == 6
     assert term.verdicts() == before
-    # It stands against the one beside the course, until that one is named.
+    # It contradicts the policy beside the course, until that policy is named.
     again = term.grade("batch", str(term.download), "-o", "{R}")
     assert "0 exercises judged" in again.stdout
     assert f"By its policy of {other.resolve()}, which --policy or " in again.stdout

@@ -158,7 +158,7 @@ def test_what_is_no_file_of_the_course_needs_an_eye_however_often_it_is_graded(
     again = run(school.command("regrade", str(school.results)))
     for student in ("hal", "ivy", "kim"):
         assert f"({student} ({student.title()}))" in " ".join(again.stdout.split())
-    # Those of a second download beside those of the first.
+    # The files of a second download beside the files of the first.
     more = tmp_path / "more" / "max" / "one"
     more.mkdir(parents=True)
     (more / "task.py").write_text(HALF)

@@ -1,4 +1,4 @@
-"""Where two values first differ, and in what."""
+"""The first difference between two values, and its kind."""
 
 from __future__ import annotations
 

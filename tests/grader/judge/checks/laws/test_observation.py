@@ -1,4 +1,4 @@
-"""What laws compare with: tensors as callers have them, and what is exactly the same."""
+"""Inputs of laws: tensors as callers have them, and exact equality."""
 
 from __future__ import annotations
 

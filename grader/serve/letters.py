@@ -1,0 +1,122 @@
+"""The texts of a server's mails: all news for one student in one text.
+
+They are made from disclosed results, like the student's own page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from grader.course.manifest import Course
+from grader.exports.formats.feedback import exercise_lines, plain_feedback
+from grader.exports.texts import one_line
+from grader.exports.verdicts import unjudged
+from grader.gradebook import Gradebook, queue
+from grader.gradebook.outbox import Event, Kind
+from grader.results import Entry, StudentInfo
+from grader.serve.views import Views
+from grader.text import listed, number, utc
+
+# The newest submissions in a mail are shown in full, and the others counted.
+_SHOWN = 3
+
+
+class Text(NamedTuple):
+    """The subject of a mail, and its text without the closing lines."""
+
+    subject: str
+    text: str
+
+
+def text_about(
+    book: Gradebook, course: Course, student: StudentInfo, events: Iterable[Event]
+) -> Text | None:
+    """Return the text about these events; None if the course dropped all of their exercises."""
+
+    views, title = Views(book, course), book.work_title
+    entry = views.entry(student)
+    if entry is None:
+        return None
+    about: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    for event in events:
+        about[event.kind].append(event.about)
+    submissions = _submissions(views, student, about[Kind.VERDICTS])
+    changed = _exercises(book, entry, about)
+    blocks = _verdicts(submissions, title)
+    if any(changed.values()):
+        blocks.append("\n".join(_from_staff(entry, changed, is_first=not blocks)))
+    if not blocks:
+        return None
+    if not unjudged(entry.result):
+        points = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
+        blocks.append(f"Your points for all exercises now: {points}.\n")
+    return Text(f"{one_line(title)}: {_told(submissions, changed)}", "\n".join(blocks))
+
+
+def _submissions(views: Views, student: StudentInfo, ids: Iterable[str]) -> list[Entry]:
+    """Return the verdicts on submissions as the student may read them, the newest first."""
+    found = [handed for id_ in ids if (handed := queue.submission(views.book, id_)) is not None]
+    found.sort(key=lambda handed: -handed.number)
+    numbers = {attempt.id: attempt.number for attempt in views.book.work(student).attempts}
+    return [
+        Entry(
+            student=student,
+            attempt=numbers[handed.attempt],
+            submitted_at=utc(handed.accepted_at),
+            timezone=views.book.policy.rules.timezone,
+            result=result,
+        )
+        for handed in found
+        if (result := views.submission(handed, {}).result) is not None
+    ]
+
+
+def _verdicts(submissions: Sequence[Entry], title: str) -> list[str]:
+    blocks = [plain_feedback(entry, title) for entry in submissions[:_SHOWN]]
+    if earlier := len(submissions[_SHOWN:]):
+        were = "submission was" if earlier == 1 else "submissions were"
+        blocks.append(f"Before that, {earlier} {were} judged; your page has the verdicts.\n")
+    return blocks
+
+
+def _exercises(
+    book: Gradebook, entry: Entry, about: dict[Kind, list[str]]
+) -> dict[Kind, list[str]]:
+    """Return the exercises of answers and of changes that the entry has, each once."""
+    requests = {str(request.number): request.exercise for request in book.requests()}
+    answered = [requests.get(each.partition(" ")[0], "") for each in about[Kind.ANSWERS]]
+    known = {exercise.name for exercise in entry.result.exercises}
+    return {
+        Kind.ANSWERS: [name for name in dict.fromkeys(answered) if name in known],
+        Kind.CHANGES: [name for name in dict.fromkeys(about[Kind.CHANGES]) if name in known],
+    }
+
+
+def _from_staff(entry: Entry, changed: dict[Kind, list[str]], *, is_first: bool) -> Iterable[str]:
+    student = entry.student
+    if is_first:
+        yield f"For {one_line(student.name or student.id)}."
+    names = {exercise.name: one_line(exercise.title) for exercise in entry.result.exercises}
+    if answered := changed[Kind.ANSWERS]:
+        yield f"Your regrade request was answered: {listed([names[n] for n in answered])}."
+    if points := changed[Kind.CHANGES]:
+        yield f"A person looked at your points: {listed([names[n] for n in points])}."
+    for exercise in entry.result.exercises:
+        if exercise.name in {*answered, *points}:
+            yield ""
+            yield from exercise_lines(exercise)
+    yield ""
+
+
+def _told(submissions: Sequence[Entry], changed: dict[Kind, list[str]]) -> str:
+    """Return the rest of the subject, which has no points: a locked screen shows it."""
+    parts = []
+    if submissions:
+        judged = dict.fromkeys(e.name for entry in submissions for e in entry.result.exercises)
+        parts.append(f"{listed([*judged], 5)} judged")
+    if answered := changed[Kind.ANSWERS]:
+        parts.append(f"your request on {listed(answered, 5)} answered")
+    if points := changed[Kind.CHANGES]:
+        parts.append(f"your points for {listed(points, 5)}")
+    return "; ".join(parts)
