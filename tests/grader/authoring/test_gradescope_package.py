@@ -107,6 +107,7 @@ def test_a_part_earns_a_part_and_the_student_reads_why(root: Path) -> None:
     assert any(test["output"] for test in read["tests"] if test["status"] == "failed")
 
 
+@pytest.mark.thorough
 @linux
 def test_who_hands_in_something_else_reads_what_is_missing(root: Path) -> None:
     (root / "submission" / "essay.txt").write_text("=1+1", encoding="utf-8")
@@ -120,7 +121,7 @@ def test_who_hands_in_something_else_reads_what_is_missing(root: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("damage", ["pack", "setup"])
+@pytest.mark.parametrize("damage", ["pack", pytest.param("setup", marks=pytest.mark.thorough)])
 def test_a_fault_of_ours_leaves_no_score(root: Path, damage: str) -> None:
     shutil.copytree(PLAIN / "solutions", root / "submission", dirs_exist_ok=True)
     (root / "results" / "results.json").write_text('{"score": 20}', encoding="utf-8")
@@ -135,6 +136,7 @@ def test_a_fault_of_ours_leaves_no_score(root: Path, damage: str) -> None:
     assert not (root / "results" / "results.json").exists()
 
 
+@pytest.mark.thorough
 @linux
 def test_without_the_walls_that_are_asked_for_nothing_is_graded(root: Path) -> None:
     script = root / "source" / "run_autograder"

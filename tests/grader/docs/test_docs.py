@@ -48,6 +48,7 @@ def test_the_example_of_the_api_runs() -> None:
     assert done.stdout == "15.0 of 15.0\n"
 
 
+@pytest.mark.thorough
 def test_the_output_that_the_readme_begins_with_is_that_of_a_known_mistake(tmp_path: Path) -> None:
     """Lines with numbers are left out there, and none is made up."""
     course = load_course(ROOT)

@@ -136,7 +136,14 @@ def read_of(judged: Callable[..., Judgment], source: str, suite: str, secret: st
     return to_json(disclosed_result(result(exercise), Disclosure.MISTAKE))
 
 
-@pytest.mark.parametrize("way", [*WAYS, *QUIET_WAYS])
+# Every fourth stands for all of them in `make test`.
+EVERY_WAY = [
+    pytest.param(way, marks=[pytest.mark.thorough] if number % 4 else [])
+    for number, way in enumerate((*WAYS, *QUIET_WAYS))
+]
+
+
+@pytest.mark.parametrize("way", EVERY_WAY)
 def test_of_two_secrets_a_student_reads_the_same(judged: Callable[..., Judgment], way: str) -> None:
     source = f"def answer(secret):\n    {(WAYS | QUIET_WAYS)[way]}\n"
     # A judge that imports torch beforehand needs no time for it in the test.

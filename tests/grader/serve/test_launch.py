@@ -417,6 +417,7 @@ def test_in_a_frame_there_is_a_link_to_a_tab(tool: Served, platform: Platform) -
         assert "frame-ancestors 'none'" in policy
 
 
+@pytest.mark.thorough
 def test_without_an_address_or_its_keys_no_launch_is_taken(
     serving: Callable[..., Served],
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_server_passes_back_what_changes(serving: Callable[..., Served]) -> No
         assert served.stop() == 0
 
 
+@pytest.mark.thorough
 def test_a_key_that_the_platform_did_not_read_is_refused(serving: Callable[..., Served]) -> None:
     served = serving().start()
     made_key(served.results)

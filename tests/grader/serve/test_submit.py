@@ -151,6 +151,7 @@ def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
     assert len(asked) == 1
 
 
+@pytest.mark.thorough
 def test_a_server_that_comes_back_is_waited_for(
     serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

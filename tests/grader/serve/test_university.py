@@ -517,6 +517,7 @@ def test_nothing_secret_is_in_the_log_or_on_a_command_line(
 # --- an issuer that is down, and the end of sessions --------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_without_the_issuer_tokens_go_on_and_the_page_says_so(
     serving: Callable[..., Served],
 ) -> None:

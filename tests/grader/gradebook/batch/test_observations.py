@@ -116,7 +116,15 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "is_told"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(
+    ("change", "is_told"),
+    [
+        pytest.param(
+            *how, id=name, marks=[pytest.mark.thorough] if name in ("no JSON", "empty") else []
+        )
+        for name, how in BROKEN.items()
+    ],
+)
 def test_what_is_kept_is_believed_and_what_is_broken_is_seen_again(
     school: School, empty_cache: Path, change: Callable[[bytes], bytes], is_told: bool
 ) -> None:
