@@ -2,9 +2,10 @@
 
 Each module holds a command or a few. `COMMANDS` maps commands to modules, which are imported when a command is
 called; to add one, add a module and a line there. `options` has the options that several commands share, and
-`results` finds the gradebook and the student that a caller names; `personal` hands over and erases the data
-about one student. `border` turns errors into text and exit codes, `terminal` prints, and `watch` is the loop of
-`grade watch`.
+`results` finds the gradebook and the student that a caller names. `extension` is `grade adjust --until`,
+`marking` has the keys of `grade mark`, `on_server` the requests of commands to a running server, and `personal`
+hands over and erases the data about one student. `border` turns errors into text and exit codes,
+`terminal` prints, and `watch` is the loop of `grade watch`.
 """
 
 from __future__ import annotations

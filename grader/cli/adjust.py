@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from grader.cli.border import Command, tell_unfinished
+from grader.cli.extension import extend_in_book, extend_on_server, take_extension_back, until_of
+from grader.cli.on_server import server_option, signed_in
 from grader.cli.options import EXISTING_FOLDER, login_name
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
@@ -25,7 +27,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.adjusting import exercise_named, new_correction
 from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
-from grader.student.server import Server, checked_address, correct, kept_server
+from grader.student.server import correct
 from grader.student.server import points_of as points_of_server
 from grader.text import clean, number
 
@@ -36,12 +38,7 @@ _NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed
 
 @click.command(cls=Command)
 @click.argument("words", nargs=-1, metavar="RESULTS [STUDENT] [EXERCISE]")
-@click.option(
-    "--server",
-    "address",
-    metavar="ADDRESS",
-    help="Change the points on a running server, with your token of `grade login`, and without RESULTS.",
-)
+@server_option
 @click.option(
     "--points", type=float, metavar="N", help="Set the score to N, overriding everything else."
 )
@@ -52,6 +49,12 @@ _NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed
     "--release",
     is_flag=True,
     help="Count held points: you have looked at the file.",
+)
+@click.option(
+    "--until",
+    metavar="TIME",
+    help="Give STUDENT more time until TIME, for EXERCISE, for all exercises of an assignment named in its "
+    "place, or without EXERCISE for all.",
 )
 @click.option("--all", "for_all", is_flag=True, help="Adjust EXERCISE for the whole class.")
 @click.option(
@@ -75,12 +78,13 @@ _NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed
 )
 @click.option("--list", "listed", is_flag=True, help="List every correction.")
 def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
-    """Change the points of STUDENT for EXERCISE, or of the whole class by a test, with a reason.
+    """Change the points of STUDENT for EXERCISE, or of the whole class by a test, or give STUDENT more time.
 
     RESULTS is the folder that `grade batch` wrote. Points are computed in this order: the judge's score with
     dropped and given tests, the policy, --add, and --points, which is final. They stay between 0 and the
-    points of the exercise. A correction survives a regrade, and every output shows its reason.
-    Corrections are kept in RESULTS/corrections.toml, which you may edit.
+    points of the exercise. A correction survives a regrade, and every output shows its reason. A TIME
+    without an offset is in the time zone of the policy. Corrections and extensions are kept in
+    RESULTS/corrections.toml, which you may edit.
 
     \b
     Examples:
@@ -89,6 +93,7 @@ def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
       grade adjust results zoe relu --undo
       grade adjust results --all relu --give test_inplace --reason "the text did not say it"
       grade adjust results zoe relu --release --reason "ctypes only measures the memory"
+      grade adjust results zoe week1 --until 2026-12-03T23:59 --reason "ill"
       grade adjust results --list
       grade adjust --server https://grade.example.org zoe relu --add 1 --reason "shown in the lab"
     """
@@ -104,13 +109,17 @@ def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
         if options["listed"]:
             tell_unfinished(book)
             console = open_console()
-            show_corrections(console, book.corrections(), book.names(), book.policy.zone)
+            show_corrections(console, book)
             show_outdated(console, book)
             return
     with Gradebook.open_to_write(results) as book:
         tell_unfinished(book)
         if options["undo"]:
             _undo(book, names, options)
+        elif options["until"] is not None:
+            author = (options["author"] or "").strip() or login_name()
+            until = until_of(options["until"])
+            extend_in_book(book, names, until, options["reason"], author)
         else:
             _correct(book, names, options)
 
@@ -125,7 +134,10 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
             "lists changes and takes them back, and changes of the whole class need the server stopped."
         )
     _refuse_mixtures(names, options)
-    server = _signed_in(checked_address(address))
+    server = signed_in(address)
+    if options["until"] is not None:
+        extend_on_server(server, names, until_of(options["until"]), options["reason"])
+        return
     student, exercise = names[0], Path(names[1].removesuffix(".py")).name
     before = points_of_server(server, student, exercise)
     changes = {name: options[name] for name in ("points", "add", "release")}
@@ -137,18 +149,12 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     click.echo(f"{stays}{number(after.score)} of {number(after.max_score)} points")
 
 
-def _signed_in(address: str) -> Server:
-    """Return the server with the token of `grade login`; raises a usage error without one."""
-    server = kept_server()
-    if server is None or server.address != address:
-        raise click.UsageError(f"Sign in first, with a token of staff: grade login {address}")
-    return server
-
-
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Raise a usage error for options that cannot be combined."""
     changes = [name for name in ("points", "add", "drop", "give") if options[name] is not None]
     changes += ["release"] * options["release"]
+    extends = options["until"] is not None
+    changes += ["until"] * extends
     listed, undo, for_all = options["listed"], options["undo"], options["for_all"]
     numbered = options["number"] is not None
     wanted = 0 if listed or (undo and numbered) else 1 if for_all else 2
@@ -171,10 +177,17 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
             not for_all and {"drop", "give"} & set(changes),
             "A test is dropped or given for the whole class: add --all, and no STUDENT.",
         ),
-        (len(names) != wanted, f"Name {what}; here: {' '.join(names) or 'nothing'}."),
+        (
+            extends and (for_all or bool(options["comment"])),
+            "--until is for one student, and has no --comment.",
+        ),
+        (
+            len(names) != wanted and not (extends and len(names) == 1),
+            f"Name {what}; here: {' '.join(names) or 'nothing'}.",
+        ),
         (
             says and not (changes or options["comment"].strip()),
-            "Say what to change: --points, --add, --drop, --give, --release, --comment or --undo.",
+            "Say what to change: --points, --add, --drop, --give, --release, --until, --comment or --undo.",
         ),
         (
             says and changes and not options["reason"].strip(),
@@ -221,6 +234,11 @@ def _correct(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -
 def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Take back the newest of the named corrections, and print the effect."""
     made = dict(enumerate(book.corrections()))
+    # In the list, extensions come after the corrections.
+    place = (options["number"] or 0) - 1 - len(made)
+    if 0 <= place < len(book.extensions()):
+        take_extension_back(book, place)
+        return
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]
         where = f"with the number {options['number']}"

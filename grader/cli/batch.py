@@ -13,6 +13,7 @@ import msgspec
 
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
+from grader.cli.on_server import regrade_on, server_option, signed_in
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -234,7 +235,8 @@ def assigned_course(
 
 
 @click.command(cls=Command)
-@shared.results_argument
+@click.argument("words", nargs=-1, metavar="RESULTS")
+@server_option
 @shared.course_option
 @shared.assignment_option
 @click.option(
@@ -247,7 +249,8 @@ def assigned_course(
 )
 @_pool_options
 def regrade(
-    results: Path,
+    words: tuple[str, ...],
+    address: str | None,
     course_path: Path,
     assignment: str | None,
     json_file: Path | None,
@@ -257,14 +260,22 @@ def regrade(
 
     Judges the files that the gradebook keeps, so nothing needs to be handed in again. Shows students who
     gained or lost, with the test responsible. With --assignment, RESULTS becomes the gradebook of this
-    assignment, and points of other exercises no longer count in it.
+    assignment, and points of other exercises no longer count in it. With --server, the arguments are exercises,
+    by default all, and a running server judges their files behind all that students hand in.
 
     \b
     Examples:
       grade regrade results
       grade regrade results --assignment week1
       grade regrade results --json changes.json
+      grade regrade --server https://grade.example.org glu
     """
+    if address is not None:
+        _regrade_on_server(address, words)
+        return
+    if len(words) != 1:
+        raise click.UsageError("Name RESULTS, the folder that `grade batch` wrote, or a --server.")
+    results = shared.EXISTING_FOLDER.convert(words[0], None, click.get_current_context())
     course, memory = shared.open_course(course_path), remembered(results)
     course = assigned_course(course, memory, (), assignment)
 
@@ -291,6 +302,18 @@ def regrade(
         with written(json_file) as out:
             out.write(msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n")
     _exit(summary)
+
+
+def _regrade_on_server(address: str, exercises: tuple[str, ...]) -> None:
+    """Have a running server judge again, and print how many files it judges."""
+    for option in click.get_current_context().params:
+        if option not in ("words", "address") and shared.was_given(option):
+            raise click.UsageError(
+                "Only names of exercises go with --server, which has the course and its options."
+            )
+    queued = regrade_on(signed_in(address), exercises)
+    waiting = f"{counted(queued, 'file')} in the queue, behind all that students hand in."
+    click.echo(waiting if queued else "Every file that counts has a verdict of these suites.")
 
 
 def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:

@@ -27,9 +27,11 @@ from grader.exports.files import (
     read_result,
     written,
 )
+from grader.gradebook import Gradebook
 from grader.results import Entry
 from grader.submissions import safe_name
-from grader.text import clean_lines
+from grader.submissions.roster import is_in_group
+from grader.text import clean_lines, listed
 
 _LONGEST_NOTE = 1000
 _MOST_NAMES = 10
@@ -111,6 +113,13 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     help="the folder of the graded files. By default the current folder.",
 )
 @shared.assignment_of_results_option
+@click.option(
+    "--section",
+    "sections",
+    metavar="NAME",
+    multiple=True,
+    help="Export only the students of this section; give it again for another one.",
+)
 @shared.anonymous_option
 @click.option(
     "--feedback",
@@ -144,6 +153,7 @@ def export(
     excel: bool,
     submission: Path | None,
     assignment: str | None,
+    sections: tuple[str, ...],
     anonymous: bool,
     feedback: str,
     layout: str,
@@ -182,10 +192,13 @@ def export(
         raise click.UsageError("--anonymous is for a gradebook: one result has no pseudonyms.")
     if assignment is not None and not source.is_dir():
         raise click.UsageError("--assignment is for a gradebook: one result is as it was judged.")
+    if sections and not source.is_dir():
+        raise click.UsageError("--section is for a gradebook: one result has no section.")
     title = ""
     if source.is_dir():
         with open_book(source, assignment) as book:
             title = book.work_title
+            _refuse_unknown(sections, book)
     options = Options(
         template=template,
         column=column,
@@ -198,7 +211,11 @@ def export(
         layout=layout,
         title=title,
     )
-    class_source = ClassSource(source, assignment, anonymous=anonymous) if source.is_dir() else None
+    class_source = (
+        ClassSource(source, assignment, anonymous=anonymous, sections=sections)
+        if source.is_dir()
+        else None
+    )
     entries = _Held(class_source or (read_result(source),))
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
@@ -223,6 +240,16 @@ def export(
             "`grade adjust --release` makes them final."
         )
         _tell([note])
+
+
+def _refuse_unknown(sections: Iterable[str], book: Gradebook) -> None:
+    """Raise a usage error for a section in which no student is."""
+    students = book.students()
+    for name in sections:
+        if not any(is_in_group(student, "section", name) for student in students):
+            known = sorted({cell for s in students if (cell := s.ids.get("section", ""))})
+            there = f"There is: {listed(known)}." if known else "Give a --roster with sections."
+            raise click.UsageError(f"No student is in section {name!r}. {there}")
 
 
 class _Held:

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import enum
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from grader.cli import options as shared
-from grader.cli.border import Command, tell_unfinished
+from grader.cli.border import Command, tell, tell_unfinished
+from grader.cli.marking import End, Shown, ask, show
+from grader.cli.on_server import (
+    FileForMarking,
+    Marking,
+    keep_answers,
+    next_to_mark,
+    server_option,
+    signed_in,
+)
 from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
-from grader.gradebook.corrections import on_one_line
 from grader.gradebook.facts import Draft
 from grader.gradebook.intake import refuse_other_course
-from grader.text import clean, counted, number
+from grader.student.server import ChangedError, Server
+from grader.text import clean, listed, number
 
-_LONGEST_LINE = 300
+_LONGEST = 1000
+# Options that are for a gradebook in a folder.
+_NOT_ON_SERVER = ("course_path", "rubric", "author")
 
 
 @click.command(cls=Command)
-@shared.results_argument
-@click.argument("exercise")
+@click.argument("words", nargs=-1, metavar="[RESULTS] EXERCISE")
+@server_option
 @shared.course_option
 @click.option(
     "--rubric",
@@ -39,8 +47,8 @@ _LONGEST_LINE = 300
 )
 @shared.anonymous_option
 def mark(
-    results: Path,
-    exercise: str,
+    words: tuple[str, ...],
+    address: str | None,
     course_path: Path,
     rubric: Path | None,
     author: str,
@@ -53,18 +61,35 @@ def mark(
     the mark and go on, s to skip the file, q to stop. Each answer is saved before the next key: a file
     left without n is shown again, with its answers. A mark is a correction in the gradebook. Every output
     shows it beside the judge's points, and it survives a regrade. Marked files are not shown again. All
-    members of a team with one file get the mark.
+    members of a team with one file get the mark. On a server, each file is with one person at a time, in the
+    page and here.
 
     \b
     Examples:
       grade mark results glu
       grade mark results glu --rubric style.toml --anonymous
+      grade mark --server https://grade.example.org glu
     """
+    if address is not None:
+        if len(words) != 1:
+            raise click.UsageError("With --server, name the EXERCISE, and no RESULTS.")
+        for option in filter(shared.was_given, _NOT_ON_SERVER):
+            flag = option.removesuffix("_path")
+            raise click.UsageError(
+                f"--{flag} does not go with --server, which has the course, and knows you by your token."
+            )
+        _mark_on_server(signed_in(address), words[0], again=again, anonymous=anonymous)
+        return
+    if len(words) != 2:
+        raise click.UsageError(
+            "Name RESULTS, the folder that `grade batch` wrote, and an EXERCISE."
+        )
+    results = shared.EXISTING_FOLDER.convert(words[0], None, click.get_current_context())
     course = shared.open_course(course_path)
-    (chosen,) = shared.known_exercises(course, [exercise])
+    (chosen,) = shared.known_exercises(course, [words[1]])
 
     read = marking.read_rubric(rubric or marking.rubric_of(course, chosen), chosen.points)
-    items = read.item
+    by_key = {item.key: item for item in read.item}
     author = author.strip() or shared.login_name()
     # Opened first, because a keeper would create a gradebook in a folder that has none.
     with Gradebook.open(results) as book:
@@ -80,120 +105,78 @@ def mark(
             if again or marking.is_begun(book, answer) or not marking.is_marked(corrections, answer)
         ]
         marked = 0
-        for number, answer in enumerate(waiting, 1):
+        for place, answer in enumerate(waiting, 1):
+
+            def keep(draft: Draft, answer: marking.FileToMark = answer) -> None:
+                marking.keep_draft(book, answer, draft if draft != Draft() else None)
+
             names = ", ".join(map(shown, answer.students))
-            _show(answer, f"{names}  {number} of {len(waiting)}", items)
-            decided = _ask(book, answer, items)
-            if decided is _End.STOP:
+            result, source = answer.result, answer.source.decode("utf-8", "replace")
+            head = f"{names}  {place} of {len(waiting)}"
+            file = Shown(head, result.score, result.max_score, source)
+            show(file, read.item)
+            decided = ask(file, read.item, marking.draft_of(book, answer), keep)
+            if decided is End.STOP:
                 break
-            if not isinstance(decided, _End):
-                marking.keep_mark(book, answer, *decided, author, beyond=read.beyond)
+            if isinstance(decided, Draft):
+                items = [by_key[key] for key in decided.keys]
+                marking.keep_mark(book, answer, items, decided.comments, author, beyond=read.beyond)
                 marked += 1
     left = len(waiting) - marked
     click.echo(f"{marked} marked, {left} of {len(every)} left.")
 
 
-class _End(enum.Enum):
-    """Ways to leave a file without a mark."""
-
-    SKIP = "s"
-    STOP = "q"
-
-
-def _show(answer: marking.FileToMark, head: str, items: Sequence[marking.RubricItem]) -> None:
-    """Print a file with its line numbers, and the items of the rubric below it."""
-    result = answer.result
-    click.echo(
-        f"\n{clean(head, _LONGEST_LINE)}  {number(result.score)} / {number(result.max_score)}"
-    )
-    for place, line in enumerate(_lines(answer), 1):
-        click.echo(f"{place:>4}  {clean(line.expandtabs(4), _LONGEST_LINE)}")
-    for item in items:
-        click.echo(f"  {item.key}  {number(item.points):>5}  {clean(item.says, _LONGEST_LINE)}")
-    click.echo("  n keep and go on, s skip, c comment, q stop")
-
-
-def _ask(
-    book: Gradebook, answer: marking.FileToMark, items: Sequence[marking.RubricItem]
-) -> tuple[list[marking.RubricItem], list[str]] | _End:
-    """Ask for the items and comments of a file, keeping each answer at once; or return how it was left."""
-    by_key = {item.key: item for item in items}
-    begun = marking.draft_of(book, answer)
-    # The rubric may have lost an item since.
-    chosen = {key: by_key[key] for key in begun.keys if key in by_key}
-    comments = list(begun.comments)
-    if chosen or comments:
-        _tell(chosen, comments)
+def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bool) -> None:
+    """Mark the files of an exercise on a running server, those of other people left out."""
+    marked, after, shown = 0, "", set[str]()
     while True:
-        key = _pressed()
-        if key in ("q", "\x03", "\x04", ""):
-            return _End.STOP
-        if key == "s":
-            return _End.SKIP
-        if key in ("n", "\r", "\n"):
-            return list(chosen.values()), comments
-        if key == "c":
-            comments.append(_commented(len(_lines(answer))))
-        elif key not in by_key:
-            continue
-        elif chosen.pop(key, None) is None:
-            chosen[key] = by_key[key]
-        draft = Draft(tuple(chosen), tuple(comments))
-        marking.keep_draft(book, answer, draft if chosen or comments else None)
-        _tell(chosen, comments)
+        now = next_to_mark(server, exercise, after=after, again=again, anonymous=anonymous)
+        if now.file is None:
+            if now.others:
+                tell(f"The files that are left are with {listed(now.others)}.")
+            break
+        after = now.file.file
+        if after in shown:
+            # Skipped ones come again: others may have them.
+            keep_answers(server, exercise, now.file, "stop", now.file.keys, now.file.comments)
+            break
+        shown.add(after)
+        left = _mark_file(server, exercise, now, now.file)
+        if not left:
+            # It is shown as it is now, unless somebody else has it.
+            shown.discard(after)
+        marked += left == "next"
+        if left == "stop":
+            break
+    click.echo(f"{marked} marked, {now.waiting} of {now.files} left.")
 
 
-def _lines(answer: marking.FileToMark) -> list[str]:
-    """Return the lines of a file, numbered as comments refer to them."""
-    return answer.source.decode("utf-8", "replace").splitlines()
+def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking) -> str:
+    """Ask about a file, and return how it was left: `next`, `skip` or `stop`.
 
-
-def _commented(lines: int) -> str:
-    """Ask for a comment and its line until the line is valid. An empty line means none."""
-
-    def line_number(text: str) -> int:
-        # An empty answer means no line.
-        if text and (not text.isdecimal() or not 1 <= int(text) <= lines):
-            raise click.BadParameter(f"the file has lines 1 to {lines}; press Enter for no line.")
-        return int(text or 0)
-
-    line = click.prompt("Line, or nothing", default="", show_default=False, value_proc=line_number)
-    text = str(click.prompt("Comment")).strip()
-    return f"Line {line}: {text}" if line else text
-
-
-def _pressed() -> str:
-    """Read one key, or an empty text at the end of input. Keys typed ahead are kept for the next call.
-
-    `click.getchar` would discard keys typed while a mark is being saved, or return two keys as one.
+    It is empty if somebody else took the file or changed something, which is said.
     """
-    if sys.platform == "win32" or not sys.stdin.isatty():
-        try:
-            return click.getchar()
-        except OSError as error:
-            raise click.UsageError("grade mark reads single keys: run it in a terminal.") from error
-    import os
-    import select
-    import termios
-    import tty
+    answers = Draft(file.keys, file.comments)
 
-    terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
+    def keep(draft: Draft) -> None:
+        nonlocal file, answers
+        file = keep_answers(server, exercise, file, "draft", draft.keys, draft.comments)
+        answers = draft
+
+    head = f"{file.name or file.student or file.file}  {now.waiting} of {now.files} left"
+    page = Shown(head, file.score, file.max_score, file.source)
+    show(page, now.items)
+    for mark in file.marks:
+        words = f"  Marked by {mark.author}: {number(mark.points)} points. {mark.reason}"
+        click.echo(clean(words, _LONGEST))
     try:
-        tty.setcbreak(terminal, termios.TCSADRAIN)
-        key = os.read(terminal, 1).decode("ascii", "replace")
-        # An arrow key sends an escape and letters, which are not meant as keys.
-        while key == "\x1b" and select.select([terminal], [], [], 0)[0]:
-            os.read(terminal, 32)
-        return key
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-
-def _tell(chosen: dict[str, marking.RubricItem], comments: Sequence[str]) -> None:
-    """Print the items and comments that are kept of a file so far."""
-    points = sum(item.points for item in chosen.values())
-    words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"
-    if comments:
-        words += f", {counted(len(comments), 'comment')}: {on_one_line(chr(10).join(comments))}"
-    click.echo(clean(words, _LONGEST_LINE))
+        decided = ask(page, now.items, answers, keep)
+        if isinstance(decided, Draft):
+            do, answers = "next", decided
+        else:
+            do = decided.name.lower()
+        keep_answers(server, exercise, file, do, answers.keys, answers.comments)
+    except ChangedError as changed:
+        tell(str(changed))
+        return ""
+    return do

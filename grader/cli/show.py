@@ -8,14 +8,22 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command
+from grader.cli.on_server import answer_on, requests_on, server_option, signed_in
 from grader.cli.results import find_student, named_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
-from grader.cli.terminal.student_result import show_request, show_requests, show_scorecard
+from grader.cli.terminal.student_result import (
+    points_words,
+    requested_points,
+    show_request,
+    show_requests,
+    show_scorecard,
+)
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 from grader.gradebook.requests import answer as answer_all
 from grader.gradebook.requests import ask, numbered, open_requests
+from grader.student.server import Server
 from grader.text import clean, listed
 
 _ORIGIN = "grade requests"
@@ -52,8 +60,8 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
 
 
 @click.command(cls=Command)
-@shared.results_argument
-@click.argument("number", type=click.IntRange(1), required=False)
+@click.argument("words", nargs=-1, metavar="[RESULTS] [NUMBER]")
+@server_option
 @click.option("--answer", metavar="TEXT", help="Answer request NUMBER: its student reads it.")
 @click.option(
     "--ask",
@@ -68,8 +76,8 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
 )
 @shared.anonymous_option
 def requests(
-    results: Path,
-    number: int | None,
+    words: tuple[str, ...],
+    address: str | None,
     answer: str | None,
     asked: tuple[str, str, str] | None,
     with_answered: bool,
@@ -88,12 +96,22 @@ def requests(
       grade requests results 3
       grade requests results 3 --answer "You are right: the text did not say it. One point more."
       grade requests results --ask zoe glu "My gate is on the second half."
+      grade requests --server https://grade.example.org 3 --answer "You are right."
     """
+    if address is None and not words:
+        raise click.UsageError("Name RESULTS, the folder that `grade batch` wrote, or a --server.")
+    number = _number_in(words if address is not None else words[1:])
     if answer is not None and number is None:
         raise click.UsageError("Give the NUMBER of the request to answer.")
     if asked is not None and (number is not None or with_answered or anonymous):
         raise click.UsageError("--ask adds a request: give it without other options.")
 
+    if address is not None:
+        if asked is not None or anonymous or author:
+            raise click.UsageError("--ask, --anonymous and --author do not go with --server.")
+        _requests_on_server(signed_in(address), number, answer, with_answered=with_answered)
+        return
+    results = shared.EXISTING_FOLDER.convert(words[0], None, click.get_current_context())
     # Opened first, because a keeper would create a gradebook in a folder that has none.
     with open_book(results) as book:
         if answer is None and asked is None:
@@ -105,12 +123,42 @@ def requests(
             refuse_ungraded([exercise], book)
             who = named_student(book.students(), student).id
             added = ask(book, who, exercise, text, _ORIGIN)
-            words = f"{who} {exercise}: request {added.number}."
+            said = f"{who} {exercise}: request {added.number}."
         elif answer is not None and number is not None:
             request = numbered(book.requests(), number)
             answered = answer_all(book, request, answer, author.strip() or shared.login_name())
-            words = f"{listed([r.student for r in answered])} {request.exercise}: answered."
-    click.echo(clean(words, 300))
+            said = f"{listed([r.student for r in answered])} {request.exercise}: answered."
+    click.echo(clean(said, 300))
+
+
+def _number_in(words: tuple[str, ...]) -> int | None:
+    """Return the number of a request on the command line; raises a usage error."""
+    if not words:
+        return None
+    if len(words) > 1:
+        raise click.UsageError(f"Name one NUMBER of a request; here: {' '.join(words)}.")
+    if not (words[0].isascii() and words[0].isdecimal() and int(words[0][:9]) > 0):
+        raise click.UsageError(f"{words[0]!r} is not the NUMBER of a request.")
+    return int(words[0])
+
+
+def _requests_on_server(
+    server: Server, number: int | None, answer: str | None, *, with_answered: bool
+) -> None:
+    """Print the requests on a running server, or the one with this number, or answer it."""
+    if answer is not None and number is not None:
+        request = answer_on(server, number, answer).request
+        click.echo(clean(f"{request.student} {request.exercise}: answered.", 300))
+        return
+    rows, console = requests_on(server, number), open_console()
+    if number is not None:
+        show_request(console, rows[0].request, rows[0].entry, None)
+        return
+    points = {row.request.number: points_words(row.score, row.max_score) for row in rows}
+    every = [row.request for row in rows]
+    chosen = every if with_answered else open_requests(every)
+    hidden = len(every) - len(chosen)
+    show_requests(console, chosen, lambda request: points[request.number], None, hidden)
 
 
 def _show_requests(
@@ -121,7 +169,13 @@ def _show_requests(
     every, console, zone = shown.requests(), open_console(), book.policy.zone
     if number is None:
         chosen = every if with_answered else open_requests(every)
-        show_requests(console, chosen, shown.entry_of, zone, len(every) - len(chosen))
+        show_requests(
+            console,
+            chosen,
+            lambda request: requested_points(shown.entry_of(request.student), request),
+            zone,
+            len(every) - len(chosen),
+        )
     else:
         request = numbered(every, number)
         show_request(console, request, shown.entry_of(request.student), zone)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +13,10 @@ from grader.errors import GraderError, SubmissionError, not_written
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
 from grader.files import replacing
 from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo, in_version_2
+from grader.submissions.roster import is_in_group
+
+if TYPE_CHECKING:
+    from grader.gradebook import Gradebook
 
 # A written folder is recognized by the first line of this file.
 README = "README.txt"
@@ -167,25 +171,45 @@ class StudentFormat(_Format, frozen=True):
 
 
 class ClassSource:
-    """The entries of a RESULTS folder; each iteration reads them anew, one at a time."""
+    """The entries of a RESULTS folder; each iteration reads them anew, one at a time.
+
+    With `sections`, only those of the students in one of them.
+    """
 
     def __init__(
-        self, results: Path, assignment: str | None = None, *, anonymous: bool = False
+        self,
+        results: Path,
+        assignment: str | None = None,
+        *,
+        anonymous: bool = False,
+        sections: Sequence[str] = (),
     ) -> None:
         self._results, self._assignment, self._anonymous = results, assignment, anonymous
+        self._sections = sections
 
     def __iter__(self) -> Iterator[Entry]:
         # Imported here, so that one result is exported without SQLite.
         from grader.gradebook import Gradebook
 
         if self._anonymous:
-            from grader.gradebook.anonymous import AnonymousBook
+            from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 
             with AnonymousBook.open(self._results, self._assignment) as hidden:
-                yield from hidden.entries()
+                named = pseudonyms_of(hidden.book)
+                wanted = {named(student.id) for student in self._students(hidden.book)}
+                yield from (entry for entry in hidden.entries() if entry.student.id in wanted)
             return
         with Gradebook.open(self._results, self._assignment) as book:
-            yield from book.entries()
+            wanted = {student.id for student in self._students(book)}
+            yield from (entry for entry in book.entries() if entry.student.id in wanted)
+
+    def _students(self, book: Gradebook) -> list[StudentInfo]:
+        """Return the students in the sections, without any all of them."""
+        return [
+            student
+            for student in book.students()
+            if not self._sections or any(is_in_group(student, "section", s) for s in self._sections)
+        ]
 
 
 class _Versioned(msgspec.Struct):

@@ -20,12 +20,13 @@ from grader import submissions
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.files import remove_drafts, write_whole
-from grader.gradebook.corrections import Correction
+from grader.gradebook.corrections import Correction, GivenExtension
 from grader.gradebook.corrections_file import (
     CORRECTIONS_FILE,
     change_corrections,
+    change_extensions,
     corrections_text,
-    read_corrections,
+    read_file,
     writing,
 )
 from grader.gradebook.facts import AssignmentPart, Facts
@@ -304,14 +305,17 @@ class Gradebook:
         """
         facts, text = self.facts, corrections_text(self.folder)
         if self._rules is None or self._rules[0] is not facts or self._rules[1] != text:
+            made = read_file(text, self.folder / CORRECTIONS_FILE)
+            given = tuple(extension.rule for extension in made.extension)
             rules = ClassRules(
                 course=facts.course,
                 exercises=self.exercises,
                 stubs=facts.stubs,
                 blank=facts.blank,
-                policy=self.policy,
+                policy=Policy(facts.policy, self.chapters, given=given),
                 has_policy=facts.policy != Rules(),
-                corrections=self._of_files(read_corrections(text, self.folder / CORRECTIONS_FILE)),
+                corrections=self._of_files(made.correction),
+                extensions=made.extension,
                 unfinished=facts.is_unfinished,
                 extra_credit=frozenset(facts.extra_credit),
             )
@@ -320,8 +324,11 @@ class Gradebook:
 
     @property
     def policy(self) -> Policy:
-        """The policy of the class, which may have no rules."""
-        return Policy(self.facts.policy, self.chapters)
+        """The policy of the class, which may have no rules, with the extensions in the file of corrections.
+
+        Raises CorrectionsError.
+        """
+        return self.rules().policy
 
     @property
     def chapters(self) -> dict[str, str]:
@@ -358,10 +365,30 @@ class Gradebook:
         """
         before = self.corrections()
         students = {c.student for c in (*added, *(before[place] for place in replacing))}
+        with self._changing_corrections(students):
+            change_corrections(self.folder, added, replacing)
+
+    def extensions(self) -> tuple[GivenExtension, ...]:
+        """Return every extension that a person gave, in the order of the file. Raises CorrectionsError."""
+        return self.rules().extensions
+
+    def extend(self, *added: GivenExtension, removing: Collection[int] = ()) -> None:
+        """Append extensions to the file of corrections, remove those at these places, and write the results.
+
+        As `correct` does. Raises CorrectionsError or GraderError.
+        """
+        before = self.extensions()
+        students = {e.student for e in (*added, *(before[place] for place in removing))}
+        with self._changing_corrections(students):
+            change_extensions(self.folder, added, removing)
+
+    @contextlib.contextmanager
+    def _changing_corrections(self, students: Collection[str]) -> Iterator[None]:
+        """Let the block change the file of corrections, then write the results of these students."""
         is_known = self._digest_of_corrections() == self.facts.corrections
         is_settled = is_known and not self.facts.is_stale
         self.change(is_stale=True)
-        change_corrections(self.folder, added, replacing)
+        yield
         self.change(corrections=self._digest_of_corrections())
         # A correction without a student is for all.
         is_for_all = "" in students or not is_settled
@@ -383,7 +410,8 @@ class Gradebook:
 
     def _digest_of_corrections(self) -> str:
         """Return the digest of the file of corrections; empty if there are none. Raises CorrectionsError."""
-        if not self.corrections():
+        rules = self.rules()
+        if not rules.corrections and not rules.extensions:
             return ""
         return hashlib.sha256(corrections_text(self.folder).encode()).hexdigest()
 

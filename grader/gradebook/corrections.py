@@ -1,4 +1,4 @@
-"""Corrections of points by a person, and their effect.
+"""Corrections of points by a person, and their effect; also extensions that a person gave a student.
 
 First, dropped and given tests change the judge's points; then comes the policy; then added points, and last
 final points. `corrections_file.py` reads and writes the file of corrections.
@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 from grader.errors import SubmissionError
+from grader.gradebook.policy import Extension
 from grader.judge.scoring import judged_points, rescored
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status
 from grader.text import nearest, number, rounded
@@ -80,6 +81,28 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def test(self) -> str:
         """The test that is dropped or given, empty if there is none."""
         return self.drop or self.give
+
+
+class GivenExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """More time for one student that a person gave, beside the extensions of the policy.
+
+    exercises: those that have more time; without any, all of them.
+    until: the time until which they are due, with its offset.
+    """
+
+    student: _Text
+    exercises: tuple[_Text, ...] = ()
+    until: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
+    reason: str = ""
+    author: _Text
+    time: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
+
+    @property
+    def rule(self) -> Extension:
+        """The same as an extension of a policy."""
+        return Extension(
+            student=self.student, exercises=self.exercises, until=self.until, reason=self.reason
+        )
 
 
 class Corrected(msgspec.Struct, frozen=True):
@@ -209,17 +232,24 @@ def of_gone_tests(corrections: Iterable[Correction], blank: Result | None) -> li
 
 
 def unknown_names(
-    corrections: Sequence[Correction], students: Collection[str], exercises: Collection[str]
+    corrections: Sequence[Correction],
+    students: Collection[str],
+    exercises: Collection[str],
+    extensions: Sequence[GivenExtension] = (),
 ) -> Iterator[str]:
-    """Yield a sentence about each correction for a student or exercise that the gradebook lacks."""
-    for place, correction in enumerate(corrections, 1):
-        where = f"[[correction]] {place} names"
-        if correction.student and correction.student not in students:
-            advice = nearest(correction.student, students)
-            yield f"{where} {correction.student!r}, and no student here has that id. {advice}"
-        if correction.exercise not in exercises:
-            advice = nearest(correction.exercise, exercises)
-            yield f"{where} {correction.exercise!r}, which is not graded here. {advice}"
+    """Yield a sentence about each correction or extension with a name that the gradebook lacks."""
+    named = [
+        *((f"[[correction]] {n}", c.student, (c.exercise,)) for n, c in enumerate(corrections, 1)),
+        *((f"[[extension]] {n}", e.student, e.exercises) for n, e in enumerate(extensions, 1)),
+    ]
+    for where, student, names in named:
+        if student and student not in students:
+            advice = nearest(student, students)
+            yield f"{where} names {student!r}, and no student here has that id. {advice}"
+        for exercise in names:
+            if exercise not in exercises:
+                advice = nearest(exercise, exercises)
+                yield f"{where} names {exercise!r}, which is not graded here. {advice}"
 
 
 def refuse_pointless(

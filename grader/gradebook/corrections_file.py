@@ -11,21 +11,24 @@ import datetime
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from grader.errors import GraderError
 from grader.files import write_whole
-from grader.gradebook.corrections import Correction, Kind
+from grader.gradebook.corrections import Correction, GivenExtension, Kind
 from grader.text import clean
 from grader.toml import TomlMistake, explained, line_of, read_toml, written_value
 
+T = TypeVar("T")
+
 CORRECTIONS_FILE = "corrections.toml"
 _HEADER = """\
-# Points that a person changed. Every command reads this file, and you may edit it: docs/reference.md has the
-# keys. To take a correction back, remove its table, or call `grade adjust RESULTS --undo`.
+# Points that a person changed, and more time. Every command reads this file, and you may edit it:
+# docs/reference.md has the keys. To take one back, remove its table, or call `grade adjust RESULTS --undo`.
 """
-_TABLE = re.compile(r"\s*\[\[\s*correction\s*\]\]")
+_TABLE = re.compile(r"\s*\[\[\s*(correction|extension)\s*\]\]")
 _LONGEST = 1000
 _EXAMPLES = {
     "correction": '[[correction]] with exercise = "relu" below it',
@@ -39,6 +42,9 @@ _EXAMPLES = {
     "comment": 'comment = "Well explained."',
     "author": 'author = "ben"',
     "time": "time = 2026-10-12T10:00:00Z",
+    "extension": '[[extension]] with student = "zoe" below it',
+    "exercises": 'exercises = ["relu"]',
+    "until": "until = 2026-10-15T23:59:00+02:00",
 }
 
 
@@ -48,8 +54,11 @@ class CorrectionsError(GraderError):
     exit_code = 2
 
 
-class _Corrections(msgspec.Struct, forbid_unknown_fields=True):
+class CorrectionsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the file has: corrections and extensions, each in the order of the file."""
+
     correction: tuple[Correction, ...] = ()
+    extension: tuple[GivenExtension, ...] = ()
 
 
 def corrections_text(folder: Path) -> str:
@@ -66,16 +75,31 @@ def corrections_text(folder: Path) -> str:
 
 def read_corrections(text: str, file: Path) -> tuple[Correction, ...]:
     """Return the corrections in a text; raises CorrectionsError with the line and a remedy."""
+    return read_file(text, file).correction
+
+
+def read_file(text: str, file: Path) -> CorrectionsFile:
+    """Return the corrections and the extensions in a text; raises CorrectionsError."""
     try:
-        made = read_toml(text, _Corrections).correction
+        read = read_toml(text, CorrectionsFile)
     except TomlMistake as error:
-        words = explained(error, text, _Corrections, _EXAMPLES)
+        words = explained(error, text, CorrectionsFile, _EXAMPLES)
         raise CorrectionsError(f"{file}{error.place}: {words}") from error
-    for place, correction in enumerate(made):
-        for complaint in _complaints(correction):
-            line = line_of(text, f"correction[{place}]")
-            raise CorrectionsError(f"{file}, line {line}: [[correction]] {place + 1} {complaint}")
-    return tuple(_on_one_line(correction) for correction in made)
+    complaints = [
+        *(
+            (f"correction[{n}]", c)
+            for n, made in enumerate(read.correction)
+            for c in _complaints(made)
+        ),
+        *((f"extension[{n}]", c) for n, made in enumerate(read.extension) for c in _flaws(made)),
+    ]
+    for path, complaint in complaints:
+        kind, _, number = path.rstrip("]").partition("[")
+        where = f"line {line_of(text, path)}: [[{kind}]] {int(number) + 1}"
+        raise CorrectionsError(f"{file}, {where} {complaint}")
+    return CorrectionsFile(
+        tuple(map(_on_one_line, read.correction)), tuple(map(_lined, read.extension))
+    )
 
 
 def _complaints(correction: Correction) -> Iterator[str]:
@@ -95,18 +119,35 @@ def _complaints(correction: Correction) -> Iterator[str]:
         yield f"needs `reason`, which is shown beside the points. Write {_EXAMPLES['reason']}."
 
 
+def _flaws(extension: GivenExtension) -> Iterator[str]:
+    """Yield complaints about an extension, as `_complaints` does."""
+    if not extension.reason.strip():
+        yield f"needs `reason`, which the student reads. Write {_EXAMPLES['reason']}."
+    try:
+        extension.until.astimezone(datetime.UTC)
+    except OverflowError:
+        yield f"has the year {extension.until.year} in `until`, which is out of range."
+
+
 def _on_one_line(correction: Correction) -> Correction:
     """Return the correction with harmless texts, each on one line; a comment keeps its lines."""
-
-    def line(text: str) -> str:
-        return clean(" ".join(text.split()), _LONGEST)
-
     return msgspec.structs.replace(
         correction,
-        reason=line(correction.reason),
-        comment="\n".join(filter(None, map(line, correction.comment.splitlines()))),
-        author=line(correction.author),
+        reason=_line(correction.reason),
+        comment="\n".join(filter(None, map(_line, correction.comment.splitlines()))),
+        author=_line(correction.author),
     )
+
+
+def _lined(extension: GivenExtension) -> GivenExtension:
+    """Return the extension with harmless texts, each on one line."""
+    return msgspec.structs.replace(
+        extension, reason=_line(extension.reason), author=_line(extension.author)
+    )
+
+
+def _line(text: str) -> str:
+    return clean(" ".join(text.split()), _LONGEST)
 
 
 def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
@@ -136,21 +177,48 @@ def change_corrections(
     Raises CorrectionsError or GraderError.
     """
     path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
-    before = read_corrections(text, path)
-    left = [correction for place, correction in enumerate(before) if place not in removed]
+    before = read_file(text, path)
+    text = _changed(text, "correction", added, removed)
+    made = (*_left(before.correction, removed), *map(_on_one_line, added))
+    _write(path, text, msgspec.structs.replace(before, correction=made))
+
+
+def change_extensions(
+    folder: Path, added: Sequence[GivenExtension], removed: Collection[int] = ()
+) -> None:
+    """Append extensions to the file in a folder, and remove those at these places (from 0), in one write.
+
+    Raises CorrectionsError or GraderError.
+    """
+    path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
+    before = read_file(text, path)
+    text = _changed(text, "extension", added, removed)
+    made = (*_left(before.extension, removed), *map(_lined, added))
+    _write(path, text, msgspec.structs.replace(before, extension=made))
+
+
+def _left(made: Sequence[T], removed: Collection[int]) -> list[T]:
+    return [each for place, each in enumerate(made) if place not in removed]
+
+
+def _changed(
+    text: str, kind: str, added: Sequence[msgspec.Struct], removed: Collection[int]
+) -> str:
+    """Return the text with tables of a kind added at its end, and those at these places removed."""
     for place in sorted(removed, reverse=True):
-        text = _without(text, place)
-    for correction in added:
+        text = _without(text, kind, place)
+    for each in added:
         text = f"{text.rstrip()}\n" if text.strip() else _HEADER
-        text = f"{text}\n{_table(correction)}"
-    _write(path, text, (*left, *map(_on_one_line, added)))
+        text = f"{text}\n{_table(kind, each)}"
+    return text
 
 
-def _without(text: str, place: int) -> str:
-    """Return the text without the table at this place; comments above the next one stay."""
+def _without(text: str, kind: str, place: int) -> str:
+    """Return the text without the table of a kind at this place; comments above the next table stay."""
     lines = text.splitlines(keepends=True)
-    starts = [number for number, line in enumerate(lines) if _TABLE.match(line)]
-    start, end = [*starts, len(lines), len(lines)][place : place + 2]
+    kinds = {n: table[1] for n, line in enumerate(lines) if (table := _TABLE.match(line))}
+    start = [*(n for n, its in kinds.items() if its == kind), *[len(lines)] * (place + 1)][place]
+    end = next((number for number in kinds if number > start), len(lines))
     while end > start + 1 and re.match(r"\s*(#|$)", lines[end - 1]) and end < len(lines):
         end -= 1
     while start and not lines[start - 1].strip():
@@ -158,13 +226,15 @@ def _without(text: str, place: int) -> str:
     return "".join(lines[:start] + lines[end:])
 
 
-def _table(correction: Correction) -> str:
-    """Return a correction as a table of TOML, without empty keys."""
-    lines = ["[[correction]]"]
-    for key, value in msgspec.structs.asdict(correction).items():
+def _table(kind: str, made: msgspec.Struct) -> str:
+    """Return a correction or an extension as a table of TOML, without empty keys."""
+    lines = [f"[[{kind}]]"]
+    for key, value in msgspec.structs.asdict(made).items():
         match value:
-            case None | "" | False:
+            case None | "" | False | ():
                 continue
+            case tuple():
+                written = written_value([*value])
             case datetime.datetime():
                 written = value.isoformat().replace("+00:00", "Z")
             case float():
@@ -175,16 +245,16 @@ def _table(correction: Correction) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write(path: Path, text: str, expected: tuple[Correction, ...]) -> None:
-    """Write a text with these corrections, whole and synced."""
+def _write(path: Path, text: str, expected: CorrectionsFile) -> None:
+    """Write a text with these corrections and extensions, whole and synced."""
     try:
-        written = read_corrections(text, path)
+        written = read_file(text, path)
     except CorrectionsError:
-        written = ()
+        written = CorrectionsFile()
     if written != expected:
         raise CorrectionsError(
             f"{path} cannot be changed automatically: write each correction as a separate table "
-            "[[correction]], or change the file by hand."
+            "[[correction]], and each extension as [[extension]], or change the file by hand."
         )
     with writing(path):
         write_whole(path, text.encode())

@@ -299,10 +299,14 @@ class Questions:
             # Such a file has already waited for a judge.
             question.settled = None
             return question
-        key = verdict_key(exercise, file, self._digests[exercise.id], self._options)
+        key = self.key_of(exercise, file)
         return Question(
             self._course, self._options, exercise, file, key, self._held(exercise, file)
         )
+
+    def key_of(self, exercise: Exercise, file: ExerciseFile) -> VerdictKey:
+        """Return the key of the verdict on a file."""
+        return verdict_key(exercise, file, self._digests[exercise.id], self._options)
 
     def _held(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
         # Skip stubs, which most files are early in a course.

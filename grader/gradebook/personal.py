@@ -24,8 +24,9 @@ from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import (
     CORRECTIONS_FILE,
     change_corrections,
+    change_extensions,
     corrections_text,
-    read_corrections,
+    read_file,
     writing,
 )
 from grader.gradebook.policy import Extension, Rules
@@ -90,7 +91,7 @@ def kept_about(book: Gradebook, student: str) -> Kept:
         # An extension for several students names the others.
         tuple(
             msgspec.structs.replace(each, student=student, students=())
-            for each in facts.policy.extension
+            for each in (*facts.policy.extension, *(given.rule for given in book.extensions()))
             if _names(each, student)
         ),
     )
@@ -104,10 +105,17 @@ def erase(book: Gradebook, student: str) -> dict[str, int]:
     """
     connection, path = book.tables.connection, book.folder / CORRECTIONS_FILE
     conditions = _conditions(connection)
-    made = read_corrections(corrections_text(book.folder), path)
-    places = [place for place, correction in enumerate(made) if correction.student == student]
+    made = read_file(corrections_text(book.folder), path)
+    places = [
+        place for place, correction in enumerate(made.correction) if correction.student == student
+    ]
+    given = [
+        place for place, extension in enumerate(made.extension) if extension.student == student
+    ]
     if places:
         change_corrections(book.folder, (), places)
+    if given:
+        change_extensions(book.folder, (), given)
     result = book.folder / "results" / f"{safe_name(student)}.json"
     with writing(result):
         result.unlink(missing_ok=True)
@@ -125,9 +133,10 @@ def erase(book: Gradebook, student: str) -> dict[str, int]:
             " AND digest NOT IN (SELECT source FROM originals)"
         )
         _forget_in_facts(book, student, own - _digests(connection))
-        if places:
+        if places or given:
             text = corrections_text(book.folder)
-            digest = hashlib.sha256(text.encode()).hexdigest() if book.corrections() else ""
+            left = book.corrections() or book.extensions()
+            digest = hashlib.sha256(text.encode()).hexdigest() if left else ""
             book.change(corrections=digest)
     _overwrite(connection)
     return counts

@@ -276,12 +276,14 @@ class Policy(msgspec.Struct, frozen=True):
     """The rules of a class; without any, the newest attempt counts with the judge's points.
 
     `chapters` has the chapter of each exercise. `used` has the late days that one student used for each due
-    time, by its number from 0; None before `with_late_days` has counted them.
+    time, by its number from 0; None before `with_late_days` has counted them. The `given` extensions are beside
+    those of the rules.
     """
 
     rules: Rules = Rules()
     chapters: Mapping[str, str] = {}
     used: Mapping[int, int] | None = None
+    given: tuple[Extension, ...] = ()
 
     def counted(
         self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
@@ -348,7 +350,7 @@ class Policy(msgspec.Struct, frozen=True):
             return None
         due = instant(set_.at, self.zone)
         until, extension = due, None
-        for more in self.rules.extension:
+        for more in (*self.rules.extension, *self.given):
             if more.is_for(student) and is_about(more, exercise, self.chapters.get(exercise, "")):
                 end = (
                     extended(due, more.by or _NONE, self.zone)

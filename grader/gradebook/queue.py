@@ -306,7 +306,7 @@ def queue_job(
     ended = now if state is JobState.DONE else 0.0
     book.tables.connection.execute(
         "INSERT INTO jobs VALUES (?, ?, ?, ?, 0, ?, ?, ?) ON CONFLICT (attempt, exercise) DO UPDATE"
-        " SET state = excluded.state, priority = min(priority, excluded.priority), faults = 0,"
+        " SET state = excluded.state, priority = excluded.priority, faults = 0,"
         " queued_at = excluded.queued_at, started_at = 0, ended_at = excluded.ended_at"
         " WHERE state NOT IN ('running', 'waiting')",
         (attempt, exercise, state.value, priority, now, ended, ended),

@@ -14,6 +14,7 @@ import msgspec
 
 from grader.gradebook.corrections import (
     Correction,
+    GivenExtension,
     about_file,
     corrected,
     holding,
@@ -58,6 +59,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     has_policy: bool = False
     corrections: tuple[Correction, ...] = ()
+    extensions: tuple[GivenExtension, ...] = ()
     unfinished: bool = False
     extra_credit: frozenset[str] = frozenset()
 

@@ -752,7 +752,8 @@ def only_writer(
             if _code(error) != sqlite3.SQLITE_BUSY:
                 raise _unusable(folder / name, error) from error
             raise GraderError(
-                f"{busy} {folder}; wait until it has ended, or stop it. A running `grade serve` counts as one."
+                f"{busy} {folder}; wait until it has ended, or stop it. A running `grade serve` counts as one: "
+                "`grade adjust`, `mark`, `requests` and `regrade` reach it with --server ADDRESS."
             ) from error
         yield
     finally:

@@ -24,7 +24,8 @@ from grader.course.manifest import Exercise
 from grader.gradebook import queue
 from grader.gradebook.queue import JobState
 from grader.results import ExerciseResult, StudentInfo
-from grader.serve.desk import Accepted, Desk
+from grader.serve import regrading
+from grader.serve.desk import Accepted
 from grader.serve.hand_in import HandIn, not_accepted
 from grader.serve.http import (
     NO_SUBMISSION,
@@ -372,13 +373,7 @@ class Api:
         ids = {exercise.id for exercise in course.exercises}
         if unknown := [name for name in wanted if name not in ids]:
             raise Refusal(422, f"There is no exercise {unknown[0]!r}.")
-        exercises, queued = course.select(wanted), 0
-        # One student at a time, so that hand-ins do not have to wait.
-        for name in await self._server.desk.answer(Desk.begin_regrade):
-            queued += await self._server.desk.answer(
-                lambda desk, name=name: desk.regrade(name, exercises)  # type: ignore[misc]
-            )
-        self._server.judging.wake()
+        queued = await regrading.regrade(self._server, course.select(wanted))
         return answered({"queued": queued}, 202)
 
     async def me(self, request: Request) -> Response:

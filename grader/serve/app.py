@@ -23,10 +23,12 @@ from starlette.routing import Route
 from grader.errors import GraderError, SubmissionError
 from grader.serve.api import Api
 from grader.serve.http import Refusal, answered, busy
+from grader.serve.marks import Marks
 from grader.serve.observing import JsonLines, Observed
 from grader.serve.pages import Pages, PageWriter
 from grader.serve.server import OpenServer, Settings, opened
 from grader.serve.sign_in.door import CALLBACK, Door
+from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")
@@ -40,7 +42,9 @@ _OPEN_FILES = 65_536
 _LAST_SECONDS = 1
 
 
-def routes(api: Api, pages: Pages, staff: StaffPages, door: Door) -> list[Route]:
+def routes(
+    api: Api, pages: Pages, staff: StaffPages, door: Door, programs: StaffApi
+) -> list[Route]:
     """Return every route of the server."""
     return [
         Route("/api/submissions", api.hand_in, methods=["POST"]),
@@ -62,6 +66,12 @@ def routes(api: Api, pages: Pages, staff: StaffPages, door: Door) -> list[Route]
         Route("/api/staff/me", api.me),
         Route("/api/staff/corrections", api.points),
         Route("/api/staff/corrections", api.correct, methods=["POST"]),
+        Route("/api/staff/extensions", programs.extensions),
+        Route("/api/staff/extensions", programs.extend, methods=["POST"]),
+        Route("/api/staff/requests", programs.requests),
+        Route("/api/staff/requests", programs.answer, methods=["POST"]),
+        Route("/api/staff/marks/{exercise}", programs.to_mark),
+        Route("/api/staff/marks/{exercise}", programs.mark, methods=["POST"]),
         Route("/healthz", api.health),
         Route("/metrics", api.metrics),
         Route("/", pages.home),
@@ -73,6 +83,9 @@ def routes(api: Api, pages: Pages, staff: StaffPages, door: Door) -> list[Route]
         Route("/class/requests", pages.queue, methods=["GET", "POST"]),
         Route("/class/students/{student:path}", staff.student, methods=["GET", "POST"]),
         Route("/class/mark/{exercise}", staff.mark, methods=["GET", "POST"]),
+        Route("/class/regrade", staff.regrade, methods=["GET", "POST"]),
+        Route("/class/export", staff.export, methods=["GET", "POST"]),
+        Route("/class/export/{id}", staff.exported),
         Route("/class/platforms", pages.platforms, methods=["GET", "POST"]),
         Route("/requests", pages.ask, methods=["POST"]),
         Route("/sign-in", door.sign_in, methods=["POST"]),
@@ -92,7 +105,8 @@ def _application(server: OpenServer) -> Starlette:
     api = Api(server, writer.findings)
     door = Door(server, writer.page)
     pages = Pages(server, api, writer, door)
-    staff = StaffPages(server, writer)
+    marks = Marks(server)
+    staff = StaffPages(server, writer, marks)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -118,7 +132,7 @@ def _application(server: OpenServer) -> Starlette:
     known = (HTTPException, ClientDisconnect, sqlite3.Error, OSError, MemoryError, GraderError)
     errors = (*known, Exception)
     return Starlette(
-        routes=routes(api, pages, staff, door),
+        routes=routes(api, pages, staff, door, StaffApi(server, marks)),
         lifespan=lifespan,
         exception_handlers=dict.fromkeys(errors, refused),
     )

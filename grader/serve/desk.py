@@ -9,6 +9,7 @@ The desk is not thread-safe: only one thread calls it (`threads.py`).
 from __future__ import annotations
 
 import contextlib
+import datetime
 import logging
 import math
 import secrets
@@ -24,9 +25,19 @@ import msgspec
 from grader import submissions
 from grader.course.manifest import Course, Exercise
 from grader.errors import GraderError, SubmissionError
-from grader.gradebook import Attempt, Gradebook, drafts, marking, platforms, queue, sessions
+from grader.gradebook import (
+    Attempt,
+    Gradebook,
+    drafts,
+    extending,
+    marking,
+    platforms,
+    queue,
+    sessions,
+)
 from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
 from grader.gradebook.anonymous import student_of
+from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange, Draft
 from grader.gradebook.intake import (
     Asking,
@@ -156,6 +167,9 @@ class Desk:
         book = self._book
         with book.transaction():
             now = self._clock()
+            # Its extensions are in a file: a person's mistake there is no reason to refuse work.
+            with contextlib.suppress(CorrectionsError):
+                self._policy = book.policy
             ended = self._after_exam(student, [each.exercise.id for each in read.questions], now)
             questions = [each for each in read.questions if each.exercise.id not in ended]
             handed_in = {question.exercise.id: question.file for question in questions}
@@ -386,6 +400,63 @@ class Desk:
         with _refusing():
             self._book.correct(replacing=(made[0][0],))
 
+    def extend(
+        self,
+        asker: Asker,
+        student: str,
+        name: str,
+        seen: str,
+        *,
+        until: datetime.datetime,
+        reason: str,
+    ) -> None:
+        """Give a student more time for an exercise, for those of an assignment, or with an empty name for all.
+
+        It is on the disk when this returns. Raises Refusal if the extensions or due times are others than those
+        that were `seen`, and if the extension is not possible.
+        """
+        info = self._reached(asker, student, NO_STUDENT)
+        with _refusing():
+            exercises = extending.exercises_named(self._book, name)
+            self._refuse_extended(info, seen)
+            made = extending.new_extension(
+                self._book, info, exercises, until=until, reason=reason, author=asker.name
+            )
+            self._book.extend(made)
+        self._queue_unjudged(info)
+
+    def take_extension_back(self, asker: Asker, student: str, seen: str, number: int) -> None:
+        """Remove an extension, by its number from 0 among the student's in the state that was `seen`.
+
+        Raises Refusal, as `extend` does, and if there is none by that number.
+        """
+        info = self._reached(asker, student, NO_STUDENT)
+        self._refuse_extended(info, seen)
+        given = extending.extensions_of(self._book, student)[number : number + 1]
+        if not given:
+            raise Refusal(422, "There is no such extension.")
+        with _refusing():
+            self._book.extend(removing=(given[0][0],))
+        self._queue_unjudged(info)
+
+    def _refuse_extended(self, student: StudentInfo, seen: str) -> None:
+        if extending.state_of(self._book, student) != seen:
+            raise Refusal(
+                409,
+                "Nothing was changed: somebody else changed an extension, or the due times changed, since you "
+                "looked.",
+            )
+
+    def _queue_unjudged(self, student: StudentInfo) -> None:
+        """Queue files that count by the due times of now, and were replaced before they were judged."""
+        book, now = self._book, time.time()
+        with book.transaction():
+            work, rules = book.work(student), book.rules()
+            for exercise in self._questions.exercises:
+                for attempt in needed(work, rules, exercise.id):
+                    if work.judged_as(exercise.id, attempt.id) is None:
+                        queue.queue_job(book, attempt.id, exercise.id, JobState.WAITING, now)
+
     def _refuse_changed(self, student: str, exercise: str, seen: str) -> None:
         if state_of(self._book, student, exercise) != seen:
             raise Refusal(
@@ -590,24 +661,35 @@ class Desk:
     def begin_regrade(self) -> list[str]:
         """Begin a regrade; return the students who handed in something, for `regrade`."""
         self._begin()
+        return self.students_with_work()
+
+    def students_with_work(self) -> list[str]:
+        """Return the students who handed in something, by id."""
         absent = {student.id for student in self._book.absent()}
         return [student.id for student in self._book.students() if student.id not in absent]
 
+    def to_regrade(self, student: str, exercises: Sequence[Exercise]) -> list[tuple[int, str]]:
+        """Return the attempt and exercise of each file that a changed suite may judge differently."""
+        info = self._book.student(student)
+        if info is None:
+            return []
+        asked = Asking(self._book, self._course, exercises).kept(info)
+        return [
+            (attempt.id, exercise.id)
+            for attempt, exercise, file in asked.files
+            if file.source is not None
+            and not self._book.tables.has_verdict(
+                attempt.id, exercise.id, self._questions.key_of(exercise, file).key
+            )
+        ]
+
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
         """Queue a student's files whose suite changed, behind all submissions; return their number."""
-        book, now, count = self._book, time.time(), 0
-        info = book.student(student)
-        if info is None:
-            return 0
-        asked = Asking(book, self._course, exercises).kept(info)
-        with book.transaction():
-            for attempt, exercise, file in asked.files:
-                question = self._questions.about(exercise, file)
-                if file.source is None or self._verdicts.has_verdict(attempt, question):
-                    continue
-                queue.queue_job(book, attempt.id, exercise.id, JobState.WAITING, now, priority=1)
-                count += 1
-        return count
+        found, now = self.to_regrade(student, exercises), time.time()
+        with self._book.transaction():
+            for attempt, exercise in found:
+                queue.queue_job(self._book, attempt, exercise, JobState.WAITING, now, priority=1)
+        return len(found)
 
 
 @contextlib.contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import email
 import ipaddress
 import urllib.parse
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from email.policy import HTTP
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -38,6 +40,13 @@ class Refusal(HTTPException):
         if retry_after:
             headers["Retry-After"] = str(retry_after)
         super().__init__(status, sentence, headers)
+
+
+class Upload(NamedTuple):
+    """A file that a form sent: its name on the person's machine, and its bytes."""
+
+    name: str
+    content: bytes
 
 
 def busy() -> Refusal:
@@ -107,6 +116,34 @@ async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
     except ValueError as error:
         raise Refusal(413, f"The form has more than {_MOST_FIELDS} fields.") from error
     return dict(fields)
+
+
+async def upload_of(request: Request, most: int) -> tuple[dict[str, str], dict[str, Upload]]:
+    """Return the fields and the files of a form with files; raises Refusal, as `form_of` does.
+
+    A form without files may come in either encoding.
+    """
+    kind = request.headers.get("content-type", "")
+    if not kind.lower().startswith("multipart/form-data"):
+        return await form_of(request, most), {}
+    head = f"Content-Type: {kind}\r\n\r\n".encode("latin-1", "replace")
+    body = await body_of(request, most)
+    try:
+        message = await asyncio.to_thread(email.message_from_bytes, head + body, policy=HTTP)
+        parts = [part for part in message.walk() if not part.is_multipart()]
+        named = [(part, part.get_param("name", header="content-disposition")) for part in parts]
+        files, fields = {}, {}
+        for part, name in named[:_MOST_FIELDS]:
+            content = part.get_payload(decode=True)
+            if not isinstance(name, str) or not isinstance(content, bytes):
+                continue
+            if (file := part.get_filename()) is not None:
+                files[name] = Upload(file, content)
+            else:
+                fields[name] = content.decode("utf-8", "replace")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Refusal(400, "The form cannot be read.") from error
+    return fields, files
 
 
 def decoded(body: bytes, kind: type[T], advice: str = "") -> T:

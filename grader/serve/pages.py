@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from grader.course.manifest import EVERY_EXERCISE
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
 from grader.exports.report.tally import chapter_cells
@@ -179,6 +180,7 @@ class Pages:
             "class.html",
             asker=asker,
             may_run=asker.may(Right.RUN),
+            may_mark=asker.may(Right.MARK),
             rubrics=self._rubrics() if asker.may(Right.MARK) else [],
             summary=summary,
             chosen=chosen,
@@ -232,6 +234,7 @@ class Pages:
             is_trial=writer.id.startswith(TRIAL),
             task=task_of(stub),
             rules=rules_of(course),
+            rules_page=EVERY_EXERCISE,
             stub=stub,
             forbidden=list(dict.fromkeys(rule.sentence for rule in exercise.forbidden)),
             checked=checked_in(course, exercise),

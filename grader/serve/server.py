@@ -19,6 +19,7 @@ from grader.results import StudentInfo
 from grader.serve.backups import BackupPlan, Backups
 from grader.serve.desk import Desk
 from grader.serve.drawing import Drawing
+from grader.serve.exporting import Exports
 from grader.serve.gate import Gate
 from grader.serve.hand_in import HandInReader
 from grader.serve.identity import GitHub, Identity
@@ -89,6 +90,7 @@ class OpenServer(NamedTuple):
     passback: PassBack
     handout: Handout | None
     gate: Gate
+    exports: Exports
     backups: Backups
     mailing: Mailing
 
@@ -111,6 +113,8 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         )
         judges = _judges(settings)
         practice = Practice(course, options, hub)
+        exports = Exports(results)
+        stack.callback(exports.close)
         passback = PassBack(results)
         hub.follow(passback.wake)
         mailing = Mailing(results, course, settings.mail, settings.address)
@@ -140,6 +144,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             passback,
             settings.handout,
             Gate(course),
+            exports,
             Backups(results, settings.backups, metrics.registry),
             mailing,
         )

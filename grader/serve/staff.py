@@ -11,8 +11,9 @@ from grader.gradebook.corrections import Correction, correction_words
 from grader.gradebook.facts import Draft
 from grader.gradebook.policy import Weighed
 from grader.gradebook.standing import choices, handed_in, with_late_days
-from grader.gradebook.work import Work
-from grader.results import Entry, ExerciseResult, StudentInfo
+from grader.gradebook.work import Request, Work
+from grader.results import Entry, ExerciseResult, Status, StudentInfo
+from grader.serve.extensions import ExtensionsState, extensions_of_student
 from grader.serve.roles import Asker
 from grader.text import number
 
@@ -53,6 +54,7 @@ class StudentView(msgspec.Struct, frozen=True):
 
     entry: Entry
     exercises: tuple[ExercisePart, ...]
+    extensions: ExtensionsState
 
 
 def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | None:
@@ -74,7 +76,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
                 state_of(book, student, result.name),
             )
         )
-    return StudentView(entry, tuple(parts))
+    return StudentView(entry, tuple(parts), extensions_of_student(book, info))
 
 
 def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
@@ -163,6 +165,47 @@ def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> 
     seen = state_of(book, student, exercise)
     held = bool(result.held)
     return PointsState(student, info.name, exercise, result.score, result.max_score, held, seen)
+
+
+class StaffRequest(msgspec.Struct, frozen=True):
+    """A regrade request with the points that count; its `entry` is only there if it was asked for."""
+
+    request: Request
+    name: str
+    score: float | None
+    max_score: float
+    entry: Entry | None = None
+
+
+class AnswerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer to the regrade request of this number."""
+
+    number: int
+    answer: str
+
+
+def staff_requests(book: Gradebook, asker: Asker, number: int = 0) -> list[StaffRequest]:
+    """Return the requests of the students that staff reaches, oldest first, or only the one of this number."""
+    names, reach, rows = book.names(), asker.reach(book.students()), []
+    for request in book.requests():
+        if number not in (0, request.number) or (
+            reach is not None and request.student not in reach
+        ):
+            continue
+        entry = book.entry_of(request.student)
+        exercises = entry.result.exercises if entry is not None else ()
+        result = next((e for e in exercises if e.name == request.exercise), None)
+        is_open = result is None or result.status is Status.UNJUDGED
+        rows.append(
+            StaffRequest(
+                request,
+                names.get(request.student, ""),
+                None if result is None or is_open else result.score,
+                0.0 if result is None else result.max_score,
+                entry if number else None,
+            )
+        )
+    return rows
 
 
 # --- files to mark ----------------------------------------------------------------------------------

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from grader.course.manifest import Exercise
-from grader.errors import UsageError
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
-from grader.gradebook.marking import Rubric, read_rubric, rubric_of
-from grader.serve.claims import Claimed, Claims
-from grader.serve.http import NO_STUDENT, Refusal, answered, form_of
+from grader.gradebook.marking import Rubric
+from grader.serve import exporting, regrading
+from grader.serve.extensions import time_of
+from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
+from grader.serve.marks import (
+    LONGEST_COMMENT,
+    MOST_COMMENTS,
+    Marks,
+    exercise_of,
+    rubric_for,
+)
 from grader.serve.pages import PageWriter
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
-from grader.serve.staff import ListedFile, MarkView, files_to_mark, mark_view, student_view
+from grader.serve.staff import ListedFile, MarkView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
 from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
 
+log = logging.getLogger("grader.serve")
 # A character of a form takes up to twelve bytes; a form has up to two texts by a person.
 _FORM_BYTES = 24 * MOST_CHARACTERS + 4096
-# The most comments on one file, and the most characters of a comment.
-_MOST_COMMENTS, _LONGEST_COMMENT = 100, 1000
-_MARK_BYTES = 12 * _MOST_COMMENTS * _LONGEST_COMMENT
+_MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT
 # After these refusals, the page shows the reason beside the text that the person typed.
 _TOLD_IN_PAGE = (409, 422)
 
@@ -37,9 +44,8 @@ _TOLD_IN_PAGE = (409, 422)
 class StaffPages:
     """The routes for staff who change points."""
 
-    def __init__(self, server: OpenServer, writer: PageWriter) -> None:
-        self._server, self._writer = server, writer
-        self._claims = Claims()
+    def __init__(self, server: OpenServer, writer: PageWriter, marks: Marks) -> None:
+        self._server, self._writer, self._marks = server, writer, marks
 
     async def student(self, request: Request) -> Response:
         """The page of a student: attempts, the points that count and why, and forms to change them."""
@@ -56,8 +62,8 @@ class StaffPages:
                 raise
             return await self._student(asker, student, form, refusal)
         self._server.hub.tell(CLASS, CHANGED)
-        part = form.get("exercise", "")
-        return RedirectResponse(f"/class/students/{quote(student, safe='')}#ex-{part}", 303)
+        part = f"ex-{form['exercise']}" if "exercise" in form else "extensions"
+        return RedirectResponse(f"/class/students/{quote(student, safe='')}#{part}", 303)
 
     async def _student(
         self,
@@ -84,12 +90,13 @@ class StaffPages:
     async def _change(self, asker: Asker, student: str, form: Mapping[str, str]) -> None:
         """Change points as a form says; raises Refusal."""
         exercise, seen, what = (form.get(name, "") for name in ("exercise", "seen", "do"))
+        if what in ("extend", "take-extension-back"):
+            await self._extend(asker, student, form)
+            return
         if what == "undo":
-            number = form.get("number", "")
-            if not (number.isascii() and number.isdecimal() and len(number) < 10):
-                raise Refusal(422, "There is no such change of points.")
+            number = _number_of(form)
             await self._server.desk.answer(
-                lambda desk: desk.take_back(asker, student, exercise, seen, int(number))
+                lambda desk: desk.take_back(asker, student, exercise, seen, number)
             )
             return
         changes: dict[str, Any] = {"release": True} if what == "release" else {}
@@ -102,36 +109,112 @@ class StaffPages:
             lambda desk: desk.adjust(asker, student, exercise, seen, **changes, **texts)
         )
 
+    async def _extend(self, asker: Asker, student: str, form: Mapping[str, str]) -> None:
+        """Give more time, or take an extension back, as a form says; raises Refusal."""
+        name, seen, reason = (form.get(key, "") for key in ("name", "seen", "reason"))
+        if form["do"] == "extend":
+            until = time_of(form.get("until", ""))
+            await self._server.desk.answer(
+                lambda desk: desk.extend(asker, student, name, seen, until=until, reason=reason)
+            )
+        else:
+            number = _number_of(form)
+            await self._server.desk.answer(
+                lambda desk: desk.take_extension_back(asker, student, seen, number)
+            )
+        # A file that counts now may have been replaced before it was judged.
+        self._server.judging.wake()
+
+    # --- a regrade ----------------------------------------------------------------------------------
+
+    async def regrade(self, request: Request) -> Response:
+        """What a regrade would judge, and the button that begins it."""
+        await self._server.identity.staff(request, Right.RUN)
+        is_sent = request.method == "POST"
+        form = await form_of(request) if is_sent else request.query_params
+        chosen, course = form.get("exercise", ""), self._server.course
+        exercises = [exercise_of(course, chosen)] if chosen else course.select(())
+        if is_sent:
+            await regrading.regrade(self._server, exercises)
+            return RedirectResponse("/class#queue", 303)
+        waiting = await regrading.count(self._server, exercises)
+        return self._page(
+            *("class_regrade.html", 200),
+            chosen=chosen,
+            exercises=course.exercises,
+            waiting=waiting,
+        )
+
+    # --- exports ------------------------------------------------------------------------------------
+
+    async def export(self, request: Request) -> Response:
+        """The formats of `grade export` with their options; and the file that a form asks for."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        if request.method != "POST":
+            return await self._export_page(asker, request.query_params.get("format", "csv"))
+        form, files = await upload_of(request, exporting.MOST_TEMPLATE_BYTES)
+        name, template = form.get("format", ""), files.get("template")
+        try:
+            made = await self._server.exports.make(asker, name, form, template)
+        except Refusal as refusal:
+            if refusal.status_code not in _TOLD_IN_PAGE:
+                raise
+            return await self._export_page(asker, name, form, refusal=refusal)
+        # Who, as the role: names are not in the log.
+        log.info("exported", extra={"format": name, "role": asker.role.word})
+        return await self._export_page(asker, name, form, made=made)
+
+    async def _export_page(
+        self,
+        asker: Asker,
+        name: str,
+        typed: Mapping[str, str] = {},
+        *,
+        made: exporting.Made | None = None,
+        refusal: Refusal | None = None,
+    ) -> Response:
+        formats = exporting.formats()
+        if name not in formats:
+            raise refusal or Refusal(404, "There is no such format.")
+        parts = await self._server.views.answer(
+            lambda views: {} if views.book.facts.assignment else views.book.facts.assignments
+        )
+        return self._page(
+            "class_export.html",
+            200 if refusal is None else refusal.status_code,
+            asker=asker,
+            format=name,
+            formats=formats,
+            has_template=exporting.reads_template(name),
+            options=exporting.OPTIONS,
+            offered=exporting.options_of(name),
+            assignments={id_: part.title for id_, part in parts.items()},
+            typed=typed,
+            made=made,
+            minutes=round(exporting.KEPT_SECONDS / 60),
+            said=_said(refusal),
+        )
+
+    async def exported(self, request: Request) -> Response:
+        """The file of an export, for the person who made it."""
+        asker = await self._server.identity.staff(request, Right.MARK)
+        made = self._server.exports.of(asker, request.path_params["id"])
+        if made is None:
+            raise Refusal(404, "There is no such export any more. Export again.")
+        return FileResponse(made.path, filename=made.name, media_type="application/octet-stream")
+
     # --- marking by a rubric ----------------------------------------------------------------------
 
     async def mark(self, request: Request) -> Response:
         """The next file of an exercise to mark, with the rubric; and the answers sent from its form."""
         asker = await self._server.identity.staff(request, Right.MARK)
-        exercise = self._exercise(request.path_params["exercise"])
+        exercise = exercise_of(self._server.course, request.path_params["exercise"])
         if request.method == "POST":
             return await self._marked(request, asker, exercise)
-        options = _options_of(request)
-        files = await self._server.summaries.books.answer(
-            lambda book: files_to_mark(book, asker, exercise.id, anonymous="anonymous" in options)
-        )
-        name = self._next(asker, exercise.id, files, options)
+        options = options_of(request)
+        files = await self._marks.files(asker, exercise, options)
+        name = self._marks.next(asker, exercise.id, files, options)
         return await self._mark_page(asker, exercise, name, options, files)
-
-    def _next(
-        self, asker: Asker, exercise: str, files: Sequence[ListedFile], options: Mapping[str, str]
-    ) -> str:
-        """Claim the file to show: the asker's, else the next free one; return its name, empty for none."""
-        after, again = options.get("after", ""), "again" in options
-        own = self._claims.own(asker.name, exercise)
-        at = next((place for place, file in enumerate(files, 1) if file.name == after), 0)
-        # Skipped files come again from the beginning; with `again`, marked files come once.
-        in_turn = files[at:] if again else [*files[at:], *files[:at]]
-        in_turn = sorted(in_turn, key=lambda file: file.name != own)
-        open_ones = [
-            Claimed(exercise, f.name) for f in in_turn if f.waiting or again or f.name == own
-        ]
-        claimed = self._claims.take(asker.name, open_ones)
-        return "" if claimed is None else claimed.name
 
     async def _mark_page(
         self,
@@ -148,14 +231,13 @@ class StaffPages:
         """Return the page of a file, or of none; after a refusal, with the person's own answers."""
         rubric, view = await self._server.summaries.books.answer(
             lambda book: (
-                self._rubric(exercise),
+                rubric_for(self._server.course, exercise),
                 mark_view(book, asker, exercise.id, name) if name else None,
             )
         )
         if name and view is None:
             raise refusal or Refusal(404, NO_STUDENT)
         given = answers if answers is not None else view.answers if view is not None else Draft()
-        others = [who for who in self._claims.holders(exercise.id) if who != asker.name]
         return self._page(
             "class_mark.html",
             200 if refusal is None else refusal.status_code,
@@ -168,34 +250,23 @@ class StaffPages:
             hidden="anonymous" in options,
             again="again" in options,
             counts=(sum(file.waiting for file in files), len(files)) if files else None,
-            others=others,
+            others=self._marks.others(asker, exercise),
         )
 
     async def _marked(self, request: Request, asker: Asker, exercise: Exercise) -> Response:
         """Answer a button of the form, or its key; raises Refusal."""
-        form, options = await form_of(request, _MARK_BYTES), _options_of(request)
+        form, options = await form_of(request, _MARK_BYTES), options_of(request)
         name, seen, what = (form.get(key, "") for key in ("file", "seen", "do"))
-        rubric = await self._server.summaries.books.answer(lambda _: self._rubric(exercise))
+        rubric = await self._server.summaries.books.answer(
+            lambda _: rubric_for(self._server.course, exercise)
+        )
         answers, where = _answers_of(form, rubric), f"/class/mark/{exercise.id}"
         onward = {key: value for key, value in options.items() if key != "after"}
         try:
-            view = await self._view(asker, exercise, name)
-            other = self._claims.renew(asker.name, exercise.id, name)
-            if what in ("skip", "stop") and other:
-                pass  # Somebody else marks the file, so these answers are not kept.
-            elif other:
-                sentence = f"{other} works on this file now, since you had it for a while without an answer."
-                raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
-            elif what == "next":
-                answers = _with_comment(answers, form, view)
-                await self._server.desk.answer(
-                    lambda desk: desk.mark(asker, rubric, exercise.id, name, seen, answers)
-                )
-            else:
-                answers = _without(_with_comment(answers, form, view), what)
-                seen = await self._server.desk.answer(
-                    lambda desk: desk.keep_answers(asker, exercise.id, name, seen, answers)
-                )
+            view = await self._marks.view(asker, exercise, name)
+            sent = _with_comment(answers, form, view)
+            sent = sent if what == "next" else _without(sent, what)
+            seen = await self._marks.do(asker, exercise, rubric, name, seen, what, sent)
         except Refusal as refusal:
             if what == "draft":
                 return answered({"error": refusal.detail}, refusal.status_code)
@@ -207,34 +278,10 @@ class StaffPages:
         if what == "draft":
             return answered({"seen": seen})
         if what in ("next", "skip", "stop"):
-            self._claims.drop(asker.name, exercise.id, name)
             onward["after"] = name
-        if what == "next":
-            self._server.hub.tell(CLASS, CHANGED)
         if what == "stop":
             return RedirectResponse("/class", 303)
         return RedirectResponse(f"{where}?{urlencode(onward)}" if onward else where, 303)
-
-    async def _view(self, asker: Asker, exercise: Exercise, name: str) -> MarkView:
-        view = await self._server.summaries.books.answer(
-            lambda book: mark_view(book, asker, exercise.id, name)
-        )
-        if view is None:
-            raise Refusal(404, NO_STUDENT)
-        return view
-
-    def _exercise(self, name: str) -> Exercise:
-        for exercise in self._server.course.exercises:
-            if exercise.id == name:
-                return exercise
-        raise Refusal(404, "There is no such exercise.")
-
-    def _rubric(self, exercise: Exercise) -> Rubric:
-        """Read the rubric of an exercise; raises Refusal if there is none, or it has a mistake."""
-        try:
-            return read_rubric(rubric_of(self._server.course, exercise), exercise.points)
-        except UsageError as error:
-            raise Refusal(404, str(error)) from error
 
     def _page(self, template: str, status: int, /, **values: Any) -> Response:
         return HTMLResponse(self._writer.page(template, **values), status)
@@ -246,6 +293,14 @@ def _said(refusal: Refusal | None) -> str:
         return ""
     below = " Below is how it is now, with what you typed." if refusal.status_code == 409 else ""
     return f"{refusal.detail}{below}"
+
+
+def _number_of(form: Mapping[str, str]) -> int:
+    """Return the number of what a button takes back; raises Refusal."""
+    number = form.get("number", "")
+    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+        raise Refusal(422, "There is no such change.")
+    return int(number)
 
 
 def _points(how: str, text: str) -> dict[str, float]:
@@ -266,7 +321,7 @@ def _points(how: str, text: str) -> dict[str, float]:
     return {how: points}
 
 
-def _options_of(request: Request) -> dict[str, str]:
+def options_of(request: Request) -> dict[str, str]:
     """Return the options of the list of files: hidden names, marked files too, and the last file."""
     query = request.query_params
     return {key: query[key][:100] for key in ("anonymous", "again", "after") if key in query}
@@ -275,8 +330,8 @@ def _options_of(request: Request) -> dict[str, str]:
 def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
     """Return the items and comments of a form."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
-    comments = (form.get(f"comment-{number}", "") for number in range(_MOST_COMMENTS))
-    return Draft(keys, tuple(clean(text, _LONGEST_COMMENT) for text in comments if text))
+    comments = (form.get(f"comment-{number}", "") for number in range(MOST_COMMENTS))
+    return Draft(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
 
 
 def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Draft:
@@ -287,9 +342,9 @@ def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Dr
     lines = len(code_lines(view.source))
     if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
         raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
-    if len(answers.comments) >= _MOST_COMMENTS:
-        raise Refusal(422, f"{_MOST_COMMENTS} comments are the most.")
-    said = clean(text, _LONGEST_COMMENT)
+    if len(answers.comments) >= MOST_COMMENTS:
+        raise Refusal(422, f"{MOST_COMMENTS} comments are the most.")
+    said = clean(text, LONGEST_COMMENT)
     return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
 
 

@@ -72,8 +72,8 @@ class SubmissionAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
 class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The points and due time of an exercise now; `file` is the SHA-256 of the newest file, empty without one.
 
-    Times are ISO 8601 in UTC, or empty; with an extension, `until` is later than `due`. If another member of
-    the student's team handed the newest file in, `handed_in_by` is this member.
+    Times are ISO 8601 in UTC, or empty; with an extension, `until` is later than `due`, and `extended` has the
+    reason. If another member of the student's team handed the newest file in, `handed_in_by` is this member.
     """
 
     name: str
@@ -87,6 +87,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     most_attempts: int | None
     due: str
     until: str
+    extended: str
     open: bool
     file: str
     assignment: str = ""
@@ -306,6 +307,7 @@ class Views:
                 continue
             given, sources = self._gate.assignment(exercise.id), work.sources(exercise.id)
             tried = {f.source for f in attempts_at(handed_in(work, self.book.rules(), exercise.id))}
+            deadline = policy.deadline(student, exercise.id)
             due, until = _times(policy, student, exercise.id)
             newest = sources[-1][0] if sources else None
             exercises.append(
@@ -321,6 +323,7 @@ class Views:
                     most_attempts=policy.rules_of(exercise.id).max_attempts,
                     due=due,
                     until=until,
+                    extended=deadline.extension.reason if deadline and deadline.extension else "",
                     open=exercise.id in open_ones,
                     file=sources[-1][1] if sources else "",
                     assignment="" if given is None else given.id,

@@ -6,6 +6,7 @@ Needs only Python's own library, so a student's machine need not install a serve
 from __future__ import annotations
 
 import base64
+import datetime
 import http.client
 import json
 import os
@@ -16,7 +17,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from grader.errors import GraderError, SubmissionError
 from grader.files import write_whole
 from grader.results import Result
 from grader.text import clean
+
+T = TypeVar("T")
 
 # Shared with the client that sends grades to platforms.
 TIMEOUT_SECONDS = 60
@@ -36,6 +39,10 @@ AGAIN = (500, 502, 503, 504)
 
 class ServerError(GraderError):
     """The server cannot be reached, or refuses; nothing is lost."""
+
+
+class ChangedError(ServerError):
+    """Nothing was changed, because somebody else changed it since the state that was seen."""
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -137,7 +144,7 @@ def server_of_workflow(address: str) -> Server | None:
 
 def standing(server: Server) -> dict[str, Any]:
     """Return the student's own standing; raises ServerError."""
-    answer = _asked(server, "GET", "/api/standing")
+    answer = asked(server, "GET", "/api/standing")
     return msgspec.json.decode(answer, type=dict[str, Any])
 
 
@@ -161,7 +168,7 @@ def holder(server: Server) -> tuple[str, str]:
         if not (isinstance(cause, urllib.error.HTTPError) and cause.code == 403):
             raise
         # The token may be one of staff.
-        answer = _asked(server, "GET", "/api/staff/me")
+        answer = asked(server, "GET", "/api/staff/me")
         staff = msgspec.json.decode(answer, type=dict[str, Any])
         return f"{staff['name']}, {staff['role']}", str(staff["title"])
     return str(own["name"] or own["student"]), str(own["title"])
@@ -170,7 +177,7 @@ def holder(server: Server) -> tuple[str, str]:
 def points_of(server: Server, student: str, exercise: str) -> StaffPoints:
     """Return the points of a student, for staff; raises GraderError."""
     query = urllib.parse.urlencode({"student": student, "exercise": exercise})
-    return _staff_points(_asked(server, "GET", f"/api/staff/corrections?{query}"))
+    return decoded_as(asked(server, "GET", f"/api/staff/corrections?{query}"), StaffPoints)
 
 
 def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
@@ -182,14 +189,48 @@ def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
     Raises SubmissionError if the change is impossible, ServerError for anything else.
     """
     sent = {"student": seen.student, "exercise": seen.exercise, "seen": seen.seen, **change}
-    return _staff_points(
-        _asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
-    )
+    answer = asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
+    return decoded_as(answer, StaffPoints)
 
 
-def _staff_points(answer: bytes) -> StaffPoints:
+class StaffExtension(msgspec.Struct, frozen=True):
+    """An extension in the answer to staff."""
+
+    words: str
+
+
+class StaffExtensions(msgspec.Struct, frozen=True):
+    """The extensions of a student in the answer to staff; see docs/openapi.json."""
+
+    student: str
+    name: str
+    extensions: tuple[StaffExtension, ...]
+    seen: str
+
+
+def extensions_of(server: Server, student: str) -> StaffExtensions:
+    """Return the extensions of a student, for staff; raises GraderError."""
+    query = urllib.parse.urlencode({"student": student})
+    answer = asked(server, "GET", f"/api/staff/extensions?{query}")
+    return decoded_as(answer, StaffExtensions)
+
+
+def extend(
+    server: Server, seen: StaffExtensions, name: str, until: datetime.datetime, reason: str
+) -> StaffExtensions:
+    """Give a student more time, by the state that was `seen`; return the state afterwards.
+
+    `name` is an exercise, an assignment, or empty for all exercises. Raises GraderError.
+    """
+    sent = {"student": seen.student, "seen": seen.seen, "name": name, "reason": reason}
+    body = json.dumps({**sent, "until": until.isoformat()}).encode()
+    return decoded_as(asked(server, "POST", "/api/staff/extensions", body), StaffExtensions)
+
+
+def decoded_as(answer: bytes, kind: type[T]) -> T:
+    """Decode an answer as this struct; raises ServerError."""
     try:
-        return msgspec.json.decode(answer, type=StaffPoints)
+        return msgspec.json.decode(answer, type=kind)
     except msgspec.DecodeError as error:
         raise ServerError(f"The server's answer cannot be read: {error}.") from error
 
@@ -205,8 +246,8 @@ def hand_in(
         {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
     )
     key = secrets.token_hex(16)
-    answer = _asked(server, "POST", "/api/submissions", body.encode(), key, tell)
-    return _decoded(answer)
+    answer = asked(server, "POST", "/api/submissions", body.encode(), key, tell)
+    return decoded_as(answer, ServerAnswer)
 
 
 def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], None]) -> Result:
@@ -253,14 +294,7 @@ def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
     """Return the present state of a submission; raises ServerError."""
-    return _decoded(_asked(server, "GET", f"/api/submissions/{id_}"))
-
-
-def _decoded(answer: bytes) -> ServerAnswer:
-    try:
-        return msgspec.json.decode(answer, type=ServerAnswer)
-    except msgspec.DecodeError as error:
-        raise ServerError(f"The server's answer cannot be read: {error}.") from error
+    return decoded_as(asked(server, "GET", f"/api/submissions/{id_}"), ServerAnswer)
 
 
 def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -275,7 +309,7 @@ def _events(server: Server, id_: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, msgspec.json.decode(text.removeprefix("data: "), type=dict[str, Any])
 
 
-def _asked(
+def asked(
     server: Server,
     method: str,
     path: str,
@@ -337,6 +371,8 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     sentence = clean(sentence, 1000)
     if error.code in _OF_THE_FILES:
         return SubmissionError(sentence)
+    if error.code == 409:
+        return ChangedError(sentence)
     if error.code == 401:
         return ServerError(f"{sentence} `grade login {server.address}` accepts a new token.")
     wait = error.headers.get("Retry-After", "")

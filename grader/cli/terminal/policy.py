@@ -20,6 +20,7 @@ from grader.gradebook.corrections import (
     outdated,
     unknown_names,
 )
+from grader.gradebook.extending import extension_words
 from grader.gradebook.policy import (
     CountedAttempt,
     Deadline,
@@ -68,11 +69,12 @@ def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> I
     if rules.due and undated:
         yield Text()
         yield from hang(console, "Never due: ", ", ".join(undated))
-    if rules.override or rules.extension:
+    extensions = (*rules.extension, *policy.given)
+    if rules.override or extensions:
         yield Text()
     for override in rules.override:
         yield from hang(console, "  ", _override_words(override))
-    for extension in rules.extension:
+    for extension in extensions:
         yield from hang(console, "  ", _extension_words(extension, zone))
     if rules.keep:
         yield Text()
@@ -244,13 +246,10 @@ def _correction_line(correction: Correction, zone: datetime.tzinfo | None) -> Te
 
 
 @printed
-def show_corrections(
-    console: Console,
-    corrections: Sequence[Correction],
-    names: Mapping[str, str],
-    zone: datetime.tzinfo | None,
-) -> Iterator[Text]:
-    """Print every correction with its number, which is its position in the file."""
+def show_corrections(console: Console, book: Gradebook) -> Iterator[Text]:
+    """Print every correction with its number, which is its position in the file; then every extension."""
+    corrections, extensions = book.corrections(), book.extensions()
+    names, zone = book.names(), book.policy.zone
     for place, correction in enumerate(corrections, 1):
         who = called(correction.student, names) if correction.student else "all"
         prefix = Text.assemble((f"{place:>4}", "bold"), "  ")
@@ -258,6 +257,12 @@ def show_corrections(
         yield from hang(console, prefix, Text.assemble(head, _correction_line(correction, zone)))
     if not corrections:
         yield Text("No points were adjusted.")
+    for place, extension in enumerate(extensions, len(corrections) + 1):
+        prefix = Text.assemble((f"{place:>4}", "bold"), "  ")
+        words = f"{extension_words(extension, zone)}: {extension.reason}"
+        head = clean(f"{called(extension.student, names)}: more time {words}", _LONGEST)
+        by = f"  {extension.author}, {local(extension.time, zone)}"
+        yield from hang(console, prefix, Text.assemble(head, (clean(by, _LONGEST), "dim")))
 
 
 class Points(NamedTuple):
@@ -332,7 +337,9 @@ def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
     lists = {
         "Adjusted before, and judged differently since:": changed,
         "Adjusted before, for tests that are gone, so without effect:": gone,
-        "Corrections that change nothing:": list(unknown_names(corrections, ids, book.exercises)),
+        "Corrections that change nothing:": list(
+            unknown_names(corrections, ids, book.exercises, book.extensions())
+        ),
     }
     for heading, lines in lists.items():
         if lines:

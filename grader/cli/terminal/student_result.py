@@ -80,7 +80,7 @@ def _where(place: Place) -> str:
 def show_requests(
     console: Console,
     requests: Sequence[Request],
-    entry_of: Callable[[str], Entry | None],
+    points_of: Callable[[Request], str],
     zone: datetime.tzinfo | None,
     answered: int,
 ) -> Iterator[Text]:
@@ -92,7 +92,7 @@ def show_requests(
         yield Text(heads, "dim")
         for request in requests:
             student = f"{request.number:>4}  {clean(request.student, wide):{wide}}"
-            points = f"{request.exercise:{room}}  {_points(entry_of(request.student), request):>9}"
+            points = f"{request.exercise:{room}}  {points_of(request):>9}"
             yield Text(f"{student}  {points}  {_time(request.asked_at, zone)}")
             yield from hang(console, " " * 6, f"“{clean(request.message, _LONGEST_MESSAGE)}”")
             for answer in request.answers[-1:]:
@@ -121,13 +121,18 @@ def show_request(
         show_scorecard(console, entry, [request.exercise])
 
 
-def _points(entry: Entry | None, request: Request) -> str:
+def requested_points(entry: Entry | None, request: Request) -> str:
+    """Return the points of the exercise that a request is about, in words."""
     for exercise in entry.result.exercises if entry is not None else ():
         if exercise.name == request.exercise:
             is_open = exercise.status is Status.UNJUDGED
-            earned = "open" if is_open else number(exercise.score)
-            return f"{earned} / {number(exercise.max_score)}"
+            return points_words(None if is_open else exercise.score, exercise.max_score)
     return "-"
+
+
+def points_words(score: float | None, max_score: float) -> str:
+    """Return points as a list shows them; without a score they are open."""
+    return f"{'open' if score is None else number(score)} / {number(max_score)}"
 
 
 def _time(text: str, zone: datetime.tzinfo | None) -> str:

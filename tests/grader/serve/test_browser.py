@@ -175,6 +175,7 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
     staff = [
         *("/class", "/class/requests", "/class/platforms", "/exercise/greeting"),
         *("/class/students/eve", "/class/mark/greeting"),
+        *("/class/export?format=moodle", "/class/regrade"),
     ]
     pages = [("", "/"), ("eve", "/"), *(("staff", path) for path in staff)]
     for who, path in pages:

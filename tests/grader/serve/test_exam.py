@@ -34,7 +34,10 @@ from tests.grader.serve.conftest import (
 )
 from tests.grader.serve.test_browser import sign_in, sign_out
 from tests.grader.serve.test_exercise import open_editor, said
+from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_pages import SIZES, console
+from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_staff import page as student_page
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -138,6 +141,21 @@ def test_after_its_end_nothing_is_taken_but_in_extra_time(serving: Serving) -> N
     # A draft is kept, and is there when a connection is back.
     body = b'{"source": "# later", "revision": 0}'
     assert served.ask("PUT", "/api/exercises/greeting/draft", "bob", body).status == 200
+
+
+def test_more_time_that_staff_gives_while_it_runs_moves_its_end(serving: Serving) -> None:
+    served = exam(serving, NOW - DAY, NOW - HOUR)
+    assert by_page(served, "bob", marked(1)).status == 403
+    until = (NOW + DAY).strftime("%Y-%m-%dT%H:%M")
+    shown = extensions_seen(student_page(served, "bob"))
+    fields = {"seen": shown, "name": "greeting", "until": until, "reason": "the fire alarm"}
+    assert form(served, "/class/students/bob", "staff", do="extend", **fields).status == 303
+    assert by_page(served, "bob", marked(1)).status == 202
+    assert "the fire alarm" in served.ask("GET", "/", "bob").body.decode()
+    shown = extensions_seen(student_page(served, "bob"))
+    back = {"do": "take-extension-back", "seen": shown, "number": "0"}
+    assert form(served, "/class/students/bob", "staff", **back).status == 303
+    assert by_page(served, "bob", marked(2)).status == 403
 
 
 def test_outside_of_its_networks_it_is_not_written(serving: Serving) -> None:

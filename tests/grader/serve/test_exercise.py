@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -328,3 +329,19 @@ def test_the_rules_for_every_exercise_are_on_the_page_if_the_course_has_some() -
     assert heading == Paragraph(Kind.HEADING.value, ["What you write"])
     assert listed.kind == Kind.LIST.value
     assert listed.lines[0].startswith("`raise NotImplementedError` marks a part")
+
+
+def test_a_task_that_names_the_page_of_rules_links_to_it(serving: Callable[..., Served]) -> None:
+    """A browser cannot open the file."""
+    served = serving(policy='attempts = "newest"\n')
+    stub = served.course / "exercises" / "text" / "greeting.py"
+    task = "Greet.\n\nWhat holds for every exercise: docs/every-exercise.md.\n"
+    stub.write_text(f'"""{task}"""\n{stub.read_text(encoding="utf-8")}', encoding="utf-8")
+    rules = served.course / "docs" / "every-exercise.md"
+    rules.parent.mkdir()
+    rules.write_text("# Rules\n\n## What you write\n\n- No <loops>.\n", encoding="utf-8")
+    served.start()
+    text = served.ask("GET", "/exercise/greeting", "ada").body.decode()
+    assert 'What holds for every exercise: <a href="#rules">the rules below</a>.' in text
+    (inside,) = re.findall(r'<details>.*?<div id="rules">(.*?)</div>', text, re.DOTALL)
+    assert "<h3>What you write</h3>" in inside and "No &lt;loops&gt;." in inside

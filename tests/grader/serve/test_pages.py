@@ -5,6 +5,7 @@ What the policy of a page refuses is in the console of the browser, which must b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,14 @@ from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
 from grader.serve.sign_in.door import Door
+from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
 from tests.grader.exports.platforms import LtiServer
 from tests.grader.exports.platforms import serving as serving_platform
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, STUDENTS, Served, marked, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
+from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_passback import launched
 from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
@@ -49,6 +52,8 @@ student = "ada"
 by = "30 days"
 reason = "ill"
 """
+# An extension only gives more time: each one is longer.
+YEARS = itertools.count(2050)
 # What the page says in the end of a button that leads to no other page.
 ENDS = {
     "Run": ("public tests passed", "The run is below"),
@@ -70,12 +75,18 @@ BUTTONS = {
         "observer": ["Sign out"],
     },
     "/class/students/eve": {
-        "staff": ["Change", "Take back", "Release the points", "Sign out"],
+        "staff": [
+            *("Change", "Take back", "Release the points", "Give more time"),
+            *("Take the extension back", "Sign out"),
+        ],
         "observer": ["Sign out"],
     },
     "/class/mark/greeting": {
         "staff": ["Add the comment", "Remove", "Skip", "Save, next file", "Stop", "Sign out"]
     },
+    # The button that begins one is in test_regrading.py: here no suite has changed.
+    "/class/regrade": {"staff": ["Count what would be judged", "Sign out"]},
+    "/class/export": {"staff": ["Choose this format", "Export", "Sign out"]},
     "/class/requests": {
         "staff": ["Answer", "A further answer", "Sign out"],
         "observer": ["Sign out"],
@@ -159,7 +170,11 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
     def fill(own: WebElement) -> None:
         for field in own.find_elements(By.CSS_SELECTOR, _FIELDS):
             texts = {"file": str(file), "password": served.tokens["eve"]}
-            texts |= {"decimal": "-0.1", "numeric": "1"}
+            texts |= {
+                "decimal": "-0.1",
+                "numeric": "1",
+                "datetime-local": f"1231{next(YEARS)}\t1159PM",
+            }
             kind = field.get_attribute("inputmode") or field.get_attribute("type") or ""
             field.send_keys(texts.get(kind, "So?"))
 
@@ -192,6 +207,9 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
         crowded.judged("eve", crowded.hand_in("eve", held).json["id"])
         state = seen(student_page(crowded, "eve"))
         assert change(crowded, "eve", "staff", state, points="-0.2", reason="So.").status == 303
+        given = {"do": "extend", "name": "greeting", "until": f"204{SIZES.index(size)}-01-01T10:00"}
+        shown = extensions_seen(student_page(crowded, "eve"))
+        assert form(crowded, "/class/students/eve", "staff", seen=shown, reason="Ill.", **given)
     file = tmp_path / "greeting.py"
     file.write_bytes(marked(SIZES.index(size)))
     is_signed_in = False
@@ -235,17 +253,19 @@ def test_all_of_a_student_s_table_is_to_be_seen(
     )
     assert view.execute_script(hidden) == [0]
     rows = [row.text for row in view.find_elements(By.CSS_SELECTOR, ".standing tbody tr")]
-    assert sum("2036-12-31" in row and "(extended)" in row for row in rows) == 3, rows
+    assert sum("2036-12-31" in row and "(extended: ill)" in row for row in rows) == 3, rows
 
 
 def test_no_page_is_left_out() -> None:
+    kinds = (Api, Pages, StaffPages, Door, StaffApi)
     pages = {
         route.path
-        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages, Door)))  # type: ignore[arg-type]
+        for route in routes(*(kind.__new__(kind) for kind in kinds))  # type: ignore[arg-type]
         if isinstance(route, Route) and "GET" in (route.methods or ())
     }
     pages = {path.replace("{exercise}", "greeting") for path in pages}
     pages -= {"/exercise/greeting/file", "/release", "/assignment/{assignment}"}
+    pages -= {"/class/export/{id}"}
     pages = {path.replace("{student:path}", "eve") for path in pages}
     # Those of a sign-in elsewhere are opened in test_university_browser and test_launch_browser.
     elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university", "/lti/")

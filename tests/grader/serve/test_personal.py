@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from grader.cli import main
 from grader.errors import GraderError
 from grader.gradebook import Gradebook, outbox, platforms, pushed, queue, sessions
-from grader.gradebook.corrections import Correction
+from grader.gradebook.corrections import Correction, GivenExtension
 from grader.gradebook.facts import Draft
 from grader.gradebook.personal import beside, erase, kept_about
 from grader.gradebook.pushed import Pushed
@@ -85,6 +85,11 @@ def results(serving: Callable[..., Served]) -> Path:
                     time=NOW,
                 )
             )
+            book.extend(
+                GivenExtension(
+                    student=student, until=NOW, reason=f"ill: {student}", author="prof", time=NOW
+                )
+            )
         # As if one of her files was that of a team; test_teams has the teams themselves.
         book.tables.connection.execute(
             "INSERT INTO shared SELECT min(id), max(id) FROM attempts WHERE student = 'ada'"
@@ -147,7 +152,7 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
     assert files["drafts/greeting.py"] == b"# second of ada\n"
     assert b"# first of ada\n" in {data for name, data in files.items() if "-version-" in name}
     assert [made["reason"] for made in records["corrections"]] == ["told by ada"]
-    assert {each["reason"] for each in records["extensions"]} == {"operation", "storm"}
+    assert {each["reason"] for each in records["extensions"]} == {"operation", "storm", "ill: ada"}
     assert "greeting: line 1 of ada" in records["to_look_at"]
     assert records["tables"]["answers"][0]["text"] == "It is as it should be."
     # Verdicts say no more than she may read, and nothing is about bob.
@@ -181,6 +186,7 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
         ]
         assert book.entry_of("bob") == bob_before
         assert [each.students for each in book.policy.rules.extension] == [("bob",)]
+        assert [each.student for each in book.extensions()] == ["bob"]
         assert "ada" not in book.facts.totals
     assert b'"ada"' not in b"".join(of_bob.values()), "no other student's name is handed over"
     again = zipped(results, tmp_path, "bob")
@@ -201,6 +207,7 @@ def left_of_ada(results: Path) -> list[tuple[str, bytes]]:
         b"ada@example.org",
         b"Ada Test",
         b"told by ada",
+        b"ill: ada",
         b"operation",
         b'"ada"',
         b"4711",

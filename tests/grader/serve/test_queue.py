@@ -83,6 +83,18 @@ def test_a_regrade_waits_behind_students_until_one_of_them_waits_for_it(book: Gr
     assert queue.counts(book) == Counts(waiting=2, regrades=1, running=0)
 
 
+def test_a_regrade_of_what_a_student_handed_in_waits_behind_students_too(book: Gradebook) -> None:
+    old = handed(book, "ada", "glu")
+    ended(book, taken(book))
+    with book.transaction():
+        queue.queue_job(book, old, "glu", JobState.WAITING, 4.0, priority=1)
+        # It waits: asked for once more, it stays as it is.
+        queue.queue_job(book, old, "glu", JobState.WAITING, 5.0, priority=0)
+    new = handed(book, "bob", "glu")
+    assert [job.attempt for job in queue.in_order(book)] == [new, old]
+    assert queue.counts(book) == Counts(waiting=2, regrades=1, running=0)
+
+
 def test_what_ran_when_the_server_ended_waits_again_and_what_is_done_does_not(
     book: Gradebook,
 ) -> None:

@@ -23,6 +23,7 @@ from grader.serve.app import routes
 from grader.serve.pages import Pages
 from grader.serve.roles import Asker
 from grader.serve.sign_in.door import Door
+from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
 from grader.serve.views import Views
 from tests.grader.command import grade
@@ -71,6 +72,12 @@ MATRIX = (
     Asked("GET", "/api/staff/me", READ),
     Asked("GET", "/api/staff/corrections", READ),
     Asked("POST", "/api/staff/corrections", MARK),
+    Asked("GET", "/api/staff/extensions", READ),
+    Asked("POST", "/api/staff/extensions", MARK),
+    Asked("GET", "/api/staff/requests", READ),
+    Asked("POST", "/api/staff/requests", MARK),
+    Asked("GET", "/api/staff/marks/{exercise}", MARK),
+    Asked("POST", "/api/staff/marks/{exercise}", MARK),
     Asked("GET", "/healthz", EVERYONE),
     Asked("GET", "/metrics", READ),
     Asked("GET", "/", EVERYONE),
@@ -86,6 +93,11 @@ MATRIX = (
     Asked("POST", "/class/students/{student:path}", MARK, {"do": "undo", "number": "99"}),
     Asked("GET", "/class/mark/{exercise}", MARK),
     Asked("POST", "/class/mark/{exercise}", MARK, {"do": "skip"}),
+    Asked("GET", "/class/regrade", RUN),
+    Asked("POST", "/class/regrade", RUN, {"exercise": "nothing"}),
+    Asked("GET", "/class/export", MARK),
+    Asked("POST", "/class/export", MARK, {"format": "nothing"}),
+    Asked("GET", "/class/export/{id}", MARK),
     Asked("GET", "/class/platforms", RUN),
     Asked("POST", "/class/platforms", RUN, {"do": "off"}),
     Asked("GET", "/lti/keys", EVERYONE),
@@ -148,9 +160,10 @@ def until_it_begins(served: Served, path: str, who: str) -> Answer:
 
 
 def test_the_matrix_has_every_route() -> None:
+    kinds = (Api, Pages, StaffPages, Door, StaffApi)
     there = {
         (method, route.path)
-        for route in routes(*(kind.__new__(kind) for kind in (Api, Pages, StaffPages, Door)))  # type: ignore[arg-type]
+        for route in routes(*(kind.__new__(kind) for kind in kinds))  # type: ignore[arg-type]
         if isinstance(route, Route)
         for method in route.methods or ()
         if method != "HEAD"
@@ -178,6 +191,7 @@ def test_each_role_gets_what_it_may_and_nothing_else(classroom: Served, asked: A
         "/api/staff/queue",
         "/api/staff/submissions",
         "/api/staff/students",
+        "/api/staff/requests",
         "/class",
         "/class/requests",
     ],

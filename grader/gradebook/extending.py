@@ -1,0 +1,106 @@
+"""More time for a student: make the extension, for `grade adjust` and for the server.
+
+It is a table of the file of corrections, with author and time, and holds as an extension of the policy does.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from grader.errors import SubmissionError
+from grader.gradebook.book import Gradebook
+from grader.gradebook.corrections import GivenExtension
+from grader.gradebook.times import instant, local
+from grader.results import StudentInfo
+from grader.text import clean, listed, nearest
+
+_LONGEST = 1000
+_MOST_NAMES = 5
+
+
+def exercises_named(book: Gradebook, name: str) -> tuple[str, ...]:
+    """Return the exercises that a person names: one, all of an assignment, or with an empty name all.
+
+    Raises SubmissionError for another name.
+    """
+    if not name:
+        return book.exercises
+    if name in book.exercises:
+        return (name,)
+    parts = book.facts.assignments
+    if name in parts:
+        return tuple(each for each in book.exercises if each in parts[name].exercises)
+    advice = nearest(name, [*book.exercises, *parts])
+    raise SubmissionError(f"{name!r} is no exercise and no assignment here. {advice}")
+
+
+def new_extension(
+    book: Gradebook,
+    student: StudentInfo,
+    exercises: Sequence[str],
+    *,
+    until: datetime.datetime,
+    reason: str,
+    author: str,
+) -> GivenExtension:
+    """Return more time for a student, of those exercises that gain by it; it is not kept yet.
+
+    `until` is in the time zone of the class unless it has an offset.
+
+    Raises SubmissionError if it has no reason, or no exercise gains.
+    """
+    policy = book.policy
+    zone = policy.zone or datetime.UTC
+    if not reason.strip():
+        raise SubmissionError("Give a reason: the student reads it beside the due time.")
+    try:
+        end = instant(until.replace(microsecond=0), zone)
+    except OverflowError as error:
+        raise SubmissionError(f"The year {until.year} is out of range.") from error
+    due = {name: policy.deadline(student, name) for name in exercises}
+    dated = {name: deadline.until for name, deadline in due.items() if deadline is not None}
+    if not dated:
+        names = listed(list(exercises), _MOST_NAMES)
+        raise SubmissionError(f"There is nothing to extend: {names} is never due.")
+    gain = tuple(name for name, before in dated.items() if end > before)
+    if not gain:
+        latest = max(dated, key=lambda name: dated[name])
+        raise SubmissionError(
+            f"An extension only gives more time: {latest} is due at {local(dated[latest], zone)} already."
+        )
+    return GivenExtension(
+        student=student.id,
+        exercises=gain,
+        until=end.astimezone(zone),
+        reason=clean(" ".join(reason.split()), _LONGEST),
+        author=clean(" ".join(author.split()), _LONGEST),
+        time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
+    )
+
+
+def extensions_of(book: Gradebook, student: str) -> list[tuple[int, GivenExtension]]:
+    """Return the extensions that persons gave a student, each with its place from 0 in the file."""
+    return [(place, e) for place, e in enumerate(book.extensions()) if e.student == student]
+
+
+def state_of(book: Gradebook, student: StudentInfo) -> str:
+    """Return a digest of what a person decides by: the student's extensions, and when all exercises are due."""
+    policy = book.policy
+    due = (policy.deadline(student, name) for name in book.exercises)
+    state = (
+        # Not their places, which other students' extensions move.
+        [extension for _, extension in extensions_of(book, student.id)],
+        [None if deadline is None else (deadline.due, deadline.until) for deadline in due],
+    )
+    return hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:32]
+
+
+def extension_words(extension: GivenExtension, zone: datetime.tzinfo | None) -> str:
+    """Return an extension in a few words: until 2026-12-03 23:59 CET for glu, relu."""
+    return (
+        f"until {local(extension.until, zone)} for {', '.join(extension.exercises) or 'everything'}"
+    )

@@ -1,0 +1,120 @@
+"""Extensions on the server: what a student's page for staff and programs show of them, and what both send."""
+
+from __future__ import annotations
+
+import datetime
+
+import msgspec
+
+from grader.gradebook import Gradebook
+from grader.gradebook.extending import extension_words, extensions_of, state_of
+from grader.results import StudentInfo
+from grader.serve.http import Refusal
+from grader.serve.roles import Asker
+from grader.submissions.times import read_time
+
+_LONGEST_TIME = 40
+
+
+class ExtensionRow(msgspec.Struct, frozen=True):
+    """An extension that a person gave, in words; times are ISO 8601."""
+
+    words: str
+    exercises: tuple[str, ...]
+    until: str
+    reason: str
+    author: str
+    time: str
+
+
+class DueTime(msgspec.Struct, frozen=True):
+    """When an exercise is due for a student, in UTC; `until` is later than `due` by an extension."""
+
+    exercise: str
+    due: str
+    until: str
+    reason: str
+
+
+class ExtensionsState(msgspec.Struct, frozen=True):
+    """The due times and extensions of a student; `seen` is the digest of that state.
+
+    `choices` are the names for which more time can be given, each with its label; an empty name means all
+    exercises.
+    """
+
+    student: str
+    name: str
+    timezone: str
+    due: tuple[DueTime, ...]
+    extensions: tuple[ExtensionRow, ...]
+    choices: tuple[tuple[str, str], ...]
+    seen: str
+
+
+class ExtensionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """More time that was decided by the state `seen`, or with `take_back` the number of an extension, from 0.
+
+    `name` is an exercise, an assignment, or empty for all exercises. `until` without an offset is in the time
+    zone of the course.
+    """
+
+    student: str
+    seen: str
+    name: str = ""
+    until: datetime.datetime | None = None
+    reason: str = ""
+    take_back: int | None = None
+
+
+def extensions_state(book: Gradebook, asker: Asker, student: str) -> ExtensionsState | None:
+    """Return the extensions of a student; None if there is none, or staff does not reach the student."""
+    info = book.student(student)
+    return None if info is None or not asker.sees(info) else extensions_of_student(book, info)
+
+
+def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsState:
+    """Return the due times and extensions of a student."""
+    policy, due = book.policy, []
+    for name in book.exercises:
+        if (deadline := policy.deadline(student, name)) is not None:
+            reason = deadline.extension.reason if deadline.extension is not None else ""
+            due.append(DueTime(name, _iso(deadline.due), _iso(deadline.until), reason))
+    rows = tuple(
+        ExtensionRow(
+            extension_words(each, policy.zone),
+            each.exercises,
+            each.until.isoformat(),
+            each.reason,
+            each.author,
+            _iso(each.time),
+        )
+        for _, each in extensions_of(book, student.id)
+    )
+    names = {each.exercise for each in due}
+    parts = {} if book.facts.assignment else book.facts.assignments
+    choices = [
+        (id_, f"all of {part.title}") for id_, part in parts.items() if names & {*part.exercises}
+    ] or [("", "all exercises")]
+    choices += [(name, name) for name in book.exercises if name in names]
+    return ExtensionsState(
+        student.id,
+        student.name,
+        policy.rules.timezone,
+        tuple(due),
+        rows,
+        tuple(choices) if due else (),
+        state_of(book, student),
+    )
+
+
+def time_of(text: str) -> datetime.datetime:
+    """Return a time that a person typed; raises Refusal."""
+    try:
+        return read_time(text[:_LONGEST_TIME])
+    except ValueError as error:
+        raise Refusal(422, "Write a date and a time, such as 2026-12-03T23:59.") from error
+
+
+def _iso(time: datetime.datetime) -> str:
+    return time.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")

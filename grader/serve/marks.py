@@ -1,0 +1,210 @@
+"""Marking by a rubric on the server, for the page and for programs: who has which file, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from grader.course.manifest import Course, Exercise
+from grader.errors import UsageError
+from grader.gradebook.facts import Draft
+from grader.gradebook.marking import Rubric, RubricItem, read_rubric, rubric_of
+from grader.serve.claims import Claimed, Claims
+from grader.serve.http import NO_STUDENT, Refusal
+from grader.serve.roles import Asker
+from grader.serve.server import OpenServer
+from grader.serve.staff import ListedFile, MarkView, files_to_mark, mark_view
+from grader.serve.threads import CHANGED, CLASS
+from grader.text import clean
+
+MOST_COMMENTS, LONGEST_COMMENT = 100, 1000
+# What leaves a file, which is free for others then.
+_LEAVING = ("next", "skip", "stop")
+
+
+class Marks:
+    """The files that are marked on a server, each with one person at a time."""
+
+    def __init__(self, server: OpenServer) -> None:
+        self._server, self.claims = server, Claims()
+
+    async def files(
+        self, asker: Asker, exercise: Exercise, options: Mapping[str, str]
+    ) -> list[ListedFile]:
+        """Return the files of an exercise that a person reaches, in the order of the list."""
+        return await self._server.summaries.books.answer(
+            lambda book: files_to_mark(book, asker, exercise.id, anonymous="anonymous" in options)
+        )
+
+    def next(
+        self, asker: Asker, exercise: str, files: Sequence[ListedFile], options: Mapping[str, str]
+    ) -> str:
+        """Claim the file to show, empty if none is left: one's own, else the next one that nobody has."""
+        after, again = options.get("after", ""), "again" in options
+        own = self.claims.own(asker.name, exercise)
+        at = next((place for place, file in enumerate(files, 1) if file.name == after), 0)
+        # Again from the beginning for those that were skipped; through all marked ones once.
+        in_turn = files[at:] if again else [*files[at:], *files[:at]]
+        in_turn = sorted(in_turn, key=lambda file: file.name != own)
+        open_ones = [
+            Claimed(exercise, f.name) for f in in_turn if f.waiting or again or f.name == own
+        ]
+        claimed = self.claims.take(asker.name, open_ones)
+        return "" if claimed is None else claimed.name
+
+    def others(self, asker: Asker, exercise: Exercise) -> list[str]:
+        """Return the other people who have a file of an exercise."""
+        return [who for who in self.claims.holders(exercise.id) if who != asker.name]
+
+    async def view(self, asker: Asker, exercise: Exercise, name: str) -> MarkView:
+        """Return a file as it is marked; raises Refusal if there is none that the person reaches."""
+        view = await self._server.summaries.books.answer(
+            lambda book: mark_view(book, asker, exercise.id, name)
+        )
+        if view is None:
+            raise Refusal(404, NO_STUDENT)
+        return view
+
+    async def do(
+        self,
+        asker: Asker,
+        exercise: Exercise,
+        rubric: Rubric,
+        name: str,
+        seen: str,
+        what: str,
+        answers: Draft,
+    ) -> str:
+        """Keep the answers about a file, with `next` as its mark, and leave it if `what` says so.
+
+        Returns the state afterwards. Raises Refusal if somebody else has the file, or changed something since
+        the state that was `seen`.
+        """
+        other = self.claims.renew(asker.name, exercise.id, name)
+        if other and what in ("skip", "stop"):
+            pass  # It is with somebody else: what it has is that person's.
+        elif other:
+            sentence = (
+                f"{other} works on this file now, since you had it for a while without an answer."
+            )
+            raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
+        elif what == "next":
+            await self._server.desk.answer(
+                lambda desk: desk.mark(asker, rubric, exercise.id, name, seen, answers)
+            )
+        else:
+            seen = await self._server.desk.answer(
+                lambda desk: desk.keep_answers(asker, exercise.id, name, seen, answers)
+            )
+        if what in _LEAVING:
+            self.claims.drop(asker.name, exercise.id, name)
+        if what == "next":
+            self._server.hub.tell(CLASS, CHANGED)
+        return seen
+
+
+def exercise_of(course: Course, name: str) -> Exercise:
+    """Return an exercise of the course; raises Refusal if there is none."""
+    for exercise in course.exercises:
+        if exercise.id == name:
+            return exercise
+    raise Refusal(404, "There is no such exercise.")
+
+
+def rubric_for(course: Course, exercise: Exercise) -> Rubric:
+    """Read the rubric of an exercise; raises Refusal if there is none, or it is not in order."""
+    try:
+        return read_rubric(rubric_of(course, exercise), exercise.points)
+    except UsageError as error:
+        raise Refusal(404, str(error)) from error
+
+
+# --- the same for programs --------------------------------------------------------------------------
+
+
+class MarkMade(msgspec.Struct, frozen=True):
+    """A mark that a file has."""
+
+    points: float
+    reason: str
+    author: str
+    time: str
+
+
+class FileForMarking(msgspec.Struct, frozen=True, kw_only=True):
+    """A file to mark, with the answers so far; `seen` is the digest of that state.
+
+    `file` is its name on the server. `student` and `name` are empty for somebody who marks without names.
+    """
+
+    file: str
+    student: str
+    name: str
+    score: float
+    max_score: float
+    source: str
+    keys: tuple[str, ...]
+    comments: tuple[str, ...]
+    marks: tuple[MarkMade, ...]
+    seen: str
+
+
+class Marking(msgspec.Struct, frozen=True, kw_only=True):
+    """The rubric of an exercise, how many of its files wait, and the one that this person has now.
+
+    `others` are people who have a file; without a file, all that are left are with them.
+    """
+
+    items: tuple[RubricItem, ...]
+    waiting: int
+    files: int
+    others: tuple[str, ...]
+    file: FileForMarking | None
+
+
+class MarkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answers about a file, by the state that was `seen`.
+
+    `draft` keeps them, `next` makes them the mark and leaves the file, `skip` and `stop` keep and leave it.
+    """
+
+    file: str
+    seen: str
+    do: Literal["draft", "next", "skip", "stop"]
+    keys: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+
+
+class MarkSaved(msgspec.Struct, frozen=True):
+    """The state of a file after its answers were kept."""
+
+    seen: str
+
+
+def file_for_marking(view: MarkView, *, anonymous: bool) -> FileForMarking:
+    """Return a file as programs read it."""
+    return FileForMarking(
+        file=view.name,
+        student="" if anonymous else view.student.id,
+        name="" if anonymous else view.student.name,
+        score=view.result.score,
+        max_score=view.result.max_score,
+        source=view.source.decode("utf-8", "replace"),
+        keys=view.answers.keys,
+        comments=view.answers.comments,
+        marks=tuple(
+            MarkMade(m.add or 0.0, m.reason, m.author, m.time.isoformat()) for m in view.marks
+        ),
+        seen=view.seen,
+    )
+
+
+def answers_in(sent: MarkRequest, rubric: Rubric) -> Draft:
+    """Return the answers that a program sent, of items that the rubric has; raises Refusal."""
+    if len(sent.comments) > MOST_COMMENTS:
+        raise Refusal(422, f"{MOST_COMMENTS} comments are the most.")
+    keys = tuple(item.key for item in rubric.item if item.key in sent.keys)
+    cleaned = (clean(" ".join(text.split()), LONGEST_COMMENT) for text in sent.comments)
+    return Draft(keys, tuple(filter(None, cleaned)))

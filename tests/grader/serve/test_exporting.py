@@ -1,0 +1,206 @@
+"""Exports in the page: as `grade export`, of the students that a person reaches, and only for that person."""
+
+from __future__ import annotations
+
+import io
+import re
+import stat
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from grader.cli import main
+from grader.serve.exporting import KEPT_SECONDS, Exports, Made
+from grader.serve.roles import Asker
+from tests.grader.serve.conftest import SOLUTION, Answer, Served, marked
+
+PAGE = "/class/export"
+CANVAS = """\
+Student,ID,SIS User ID,SIS Login ID,Section,Greeting (7)
+Points Possible,,,,,2.5
+"Test, Ada",1,,ada@example.org,A,
+"Nobody, Else",2,,else@example.org,A,
+"""
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with an answer of ada in section A, and of bob in section B."""
+    server = Served(tmp_path_factory.mktemp("graded")).start()
+    for number, who in enumerate(("ada", "bob")):
+        files = {"greeting.py": marked(number)}
+        server.judged(who, server.hand_in(who, files).json["id"])
+    yield server
+    server.stop()
+
+
+def exported(
+    served: Served, who: str, fields: Mapping[str, str], template: tuple[str, str] | None = None
+) -> Answer:
+    """Send the form, as a browser does."""
+    parts = [f'name="{name}"\r\n\r\n{text}' for name, text in fields.items()]
+    if template is not None:
+        name, text = template
+        parts.append(f'name="template"; filename="{name}"\r\nContent-Type: text/csv\r\n\r\n{text}')
+    body = "".join(f"--b0\r\nContent-Disposition: form-data; {part}\r\n" for part in parts)
+    headers = {
+        "Origin": f"http://127.0.0.1:{served.port}",
+        "Content-Type": "multipart/form-data; boundary=b0",
+    }
+    return served.ask("POST", PAGE, who, f"{body}--b0--\r\n".encode(), headers)
+
+
+def link(answer: Answer) -> str:
+    """The address of the file."""
+    assert answer.status == 200, answer
+    found = re.search(rf'href="({PAGE}/\w+)"', answer.body.decode())
+    assert found is not None, answer
+    return found[1]
+
+
+def fetched(served: Served, who: str, fields: Mapping[str, str]) -> bytes:
+    answer = served.ask("GET", link(exported(served, who, fields)), who)
+    assert answer.status == 200, answer
+    return answer.body
+
+
+def test_the_file_is_that_of_grade_export(graded: Served) -> None:
+    fields = {"format": "csv", "out_of": "20"}
+    made = exported(graded, "staff", fields)
+    file = graded.ask("GET", link(made), "staff")
+    command = ["export", str(graded.results), "--format", "csv", "--out-of", "20"]
+    assert file.body.decode().splitlines() == CliRunner().invoke(main, command).output.splitlines()
+    assert re.search(r'attachment; filename="csv-\d{4}-\d\d-\d\d\.csv"', str(file.headers))
+    assert file.headers["Cache-Control"] == "no-store"
+    # Who and when are in the log, and no name.
+    logged = [line for line in graded.log.read_text().splitlines() if '"said": "exported"' in line]
+    assert '"format": "csv", "role": "instructor"' in logged[-1] and "prof" not in logged[-1]
+
+
+def test_a_format_with_a_file_for_each_student_is_a_zip(graded: Served) -> None:
+    with zipfile.ZipFile(io.BytesIO(fetched(graded, "staff", {"format": "gradescope"}))) as zipped:
+        assert zipped.namelist() == ["ada.json", "bob.json", "eve.json"]
+    pages = fetched(graded, "staff", {"format": "feedback_zip", "layout": "plain"})
+    with zipfile.ZipFile(io.BytesIO(pages)) as zipped:
+        assert any("ada" in name.casefold() for name in zipped.namelist())
+
+
+def test_a_template_is_filled_in_and_what_is_left_out_is_said(graded: Served) -> None:
+    made = exported(
+        graded, "staff", {"format": "canvas", "column": "Greeting (7)"}, ("noten ü.csv", CANVAS)
+    )
+    told = made.body.decode()
+    assert "Read this first:" in told
+    rows = graded.ask("GET", link(made), "staff").body.decode()
+    assert re.search(r'"Test, Ada",1,.*2\.5', rows)
+    # The same form with a column that is not there is shown again, with what was typed.
+    wrong = exported(graded, "staff", {"format": "canvas", "column": "Nix"}, ("n.csv", CANVAS))
+    told = wrong.body.decode()
+    assert wrong.status == 422 and 'role="alert"' in told and 'value="Nix"' in told
+    assert str(graded.results) not in told and "Usage:" not in told
+    unreadable = exported(graded, "staff", {"format": "moodle"}, ("n.csv", "\x00\x01"))
+    assert unreadable.status == 422 and "template-n.csv" in unreadable.body.decode()
+
+
+def test_an_assistant_gets_the_own_section_and_nobody_else(graded: Served) -> None:
+    for fields in ({"format": "csv"}, {"format": "mailmerge"}, {"format": "jsonl"}):
+        own = fetched(graded, "assistant", fields).decode()
+        assert "ada@example.org" in own or "ada," in own, fields
+        assert not re.findall(r"\b(?:bob|eve)\b", own, re.IGNORECASE), fields
+        assert re.findall(r"\b(?:bob|eve)\b", fetched(graded, "staff", fields).decode())
+    without = fetched(graded, "assistant", {"format": "csv", "anonymous": "1"}).decode()
+    assert without.count("anon-") == 1 and "ada" not in without
+    with zipfile.ZipFile(
+        io.BytesIO(fetched(graded, "assistant", {"format": "feedback"}))
+    ) as zipped:
+        assert zipped.namelist() == ["ada.md"]
+    # Options of the command line are not taken from the form.
+    odd = {"format": "csv", "section": "B", "output": "/tmp/x", "column": "--help"}
+    assert "bob" not in fetched(graded, "assistant", odd).decode()
+
+
+def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Served) -> None:
+    first = link(exported(graded, "staff", {"format": "csv"}))
+    for who, status in (("assistant", 404), ("owner", 404), ("observer", 403), ("ada", 403)):
+        assert graded.ask("GET", first, who).status == status, who
+    second = link(exported(graded, "staff", {"format": "jsonl"}))
+    assert graded.ask("GET", first, "staff").status == 404
+    assert graded.ask("GET", second, "staff").status == 200
+    folders = list(graded.results.glob(".export-*"))
+    assert folders and all(stat.S_IMODE(each.stat().st_mode) == 0o700 for each in folders)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"format": "nothing"}, 422, "no such format"),
+        ({"format": "annotations"}, 422, "no such format"),
+        ({}, 422, "no such format"),
+        ({"format": "csv", "out_of": "many"}, 422, "many"),
+        ({"format": "csv", "out_of": "0"}, 422, "--out-of"),
+        ({"format": "moodle", "disclose": "all"}, 422, "disclose is one of"),
+        ({"format": "csv", "assignment": "week9"}, 422, "week9"),
+        ({"format": "moodle", "column": "x" * 400}, 413, "longer than"),
+        ({"format": "csv", "out_of": "1" * 3_000_000}, 413, "larger than"),
+    ],
+    ids=range(9),
+)
+def test_what_cannot_be_exported_is_said(
+    graded: Served, fields: Mapping[str, str], status: int, said: str
+) -> None:
+    answer = exported(graded, "staff", fields)
+    assert (answer.status, said in answer.body.decode()) == (status, True), answer
+
+
+def test_the_page_has_the_options_of_a_format(graded: Served) -> None:
+    csv = graded.ask("GET", PAGE, "staff").body.decode()
+    assert 'name="out_of"' in csv and 'name="template"' not in csv
+    canvas = graded.ask("GET", f"{PAGE}?format=canvas", "assistant").body.decode()
+    assert 'name="template"' in canvas and "Only the students of section" in canvas
+    assert graded.ask("GET", f"{PAGE}?format=nothing", "staff").status == 404
+    assert f'href="{PAGE}"' in graded.ask("GET", "/class", "assistant").body.decode()
+    assert f'href="{PAGE}"' not in graded.ask("GET", "/class", "observer").body.decode()
+
+
+def test_students_hand_in_while_something_is_exported(graded: Served) -> None:
+    """Two at once, of which one waits; a hand-in waits for none of them."""
+    with ThreadPoolExecutor() as pool:
+        made = [pool.submit(exported, graded, who, {"format": "csv"}) for who in ("staff", "owner")]
+        handed = graded.hand_in("eve", {"greeting.py": SOLUTION})
+        assert handed.status == 202
+        assert [each.result().status for each in made] == [200, 200]
+    graded.judged("eve", handed.json["id"])
+
+
+# --- what stays -------------------------------------------------------------------------------------
+
+
+def test_files_are_gone_after_a_while_at_the_end_and_after_a_kill(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving().start()
+    link(exported(served, "staff", {"format": "csv"}))
+    assert len(list(served.results.glob(".export-*"))) == 1
+    served.kill()
+    assert len(list(served.results.glob(".export-*"))) == 1
+    served.start()
+    assert list(served.results.glob(".export-*")) == []
+    link(exported(served, "staff", {"format": "csv"}))
+    assert served.stop() == 0
+    assert list(served.results.glob(".export-*")) == []
+
+
+def test_a_file_that_nobody_fetched_is_forgotten(tmp_path: Path) -> None:
+    now = 0.0
+    exports = Exports(tmp_path, clock=lambda: now)
+    folder = tmp_path / ".export-1"
+    folder.mkdir()
+    asker = Asker(role=None, name="prof")  # type: ignore[arg-type]
+    exports._made["prof"] = Made("id", folder / "x.csv", "x.csv", (), now)
+    assert exports.of(asker, "id") is not None and exports.of(asker, "other") is None
+    now = KEPT_SECONDS + 1
+    assert exports.of(asker, "id") is None and not folder.exists()

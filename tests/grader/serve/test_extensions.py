@@ -1,0 +1,345 @@
+"""Staff gives a student more time in the page: when it holds, who may, and what happens between two people."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from grader.cli import main
+from grader.course.manifest import load_course
+from grader.gradebook import Gradebook
+from grader.gradebook.corrections_file import corrections_text, read_file
+from grader.gradebook.extending import state_of
+from grader.gradebook.queue import Role
+from grader.results import StudentInfo
+from grader.serve.desk import Desk
+from grader.serve.roles import Asker
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
+from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
+from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_staff import HOSTILE, address, page, score, work
+
+__all__ = ["work"]
+
+# Due long ago, so that what is handed in now does not count.
+POLICY = """\
+timezone = "Europe/Berlin"
+[late]
+closes = "1 day"
+[[due]]
+at = 2026-01-12T12:00:00
+"""
+ASSIGNMENTS = """\
+timezone = "Europe/Berlin"
+[[assignment]]
+id = "week1"
+title = "Week 1"
+chapters = ["text"]
+due = 2026-01-12T12:00:00
+[[assignment]]
+id = "week2"
+title = "Week 2"
+exercises = ["running_mean"]
+due = 2026-01-19T12:00:00
+"""
+LATER = "2066-12-03T23:59"
+API = "/api/staff/extensions"
+
+
+@pytest.fixture
+def late(serving: Callable[..., Served]) -> Served:
+    """A server to which ada handed in two files, both too late."""
+    served = serving(policy=POLICY).start()
+    for number in (1, 2):
+        files = {"greeting.py": marked(number)}
+        served.judged("ada", served.hand_in("ada", files).json["id"])
+    return served
+
+
+def seen(text: str) -> str:
+    """The state of the extensions that a page shows."""
+    found = re.search(r'id="extensions".*?name="seen" value="(\w+)"', text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def give(served: Served, student: str, who: str, state: str, **fields: str) -> Answer:
+    given = {"do": "extend", "seen": state, "name": "greeting", "until": LATER, "reason": "ill"}
+    return form(served, address(student), who, **{**given, **fields})
+
+
+def kept(served: Served) -> list[tuple[str, tuple[str, ...], str, str]]:
+    """The extensions in the file: student, exercises, reason and author."""
+    read = read_file(corrections_text(served.results), Path("corrections"))
+    return [(e.student, e.exercises, e.reason, e.author) for e in read.extension]
+
+
+def due(served: Served, who: str) -> dict[str, tuple[str, str]]:
+    """Until when each exercise is due in the student's own standing, and why later."""
+    exercises = served.ask("GET", "/api/standing", who).json["exercises"]
+    return {each["name"]: (each["until"], each["extended"]) for each in exercises}
+
+
+def test_more_time_counts_at_once_and_the_student_reads_until_when_and_why(late: Served) -> None:
+    assert score(late, "ada") == 0
+    shown = page(late, "ada", "assistant")
+    assert "Nobody gave this student more time here" in shown and "Until (Europe/Berlin)" in shown
+    answer = give(late, "ada", "assistant", seen(shown))
+    assert (answer.status, answer.headers["Location"]) == (303, "/class/students/ada#extensions")
+    assert kept(late) == [("ada", ("greeting",), "ill", "assistant")]
+    assert score(late, "ada") == 2.5
+    times = due(late, "ada")
+    assert times["greeting"] == ("2066-12-03T22:59:00Z", "ill")
+    assert times["word_count"][1] == "" and due(late, "bob")["greeting"][1] == ""
+    home = late.ask("GET", "/", "ada").body.decode()
+    assert "(extended: <bdi>ill</bdi>)" in home
+    shown = page(late, "ada", "observer")
+    assert "until 2066-12-03 23:59 CET for greeting" in shown and "by <bdi>assistant</bdi>" in shown
+    assert "Give more time" not in shown and "take-extension-back" not in shown
+    # It is there after a start, and in what other programs read.
+    assert late.stop() == 0
+    late.start()
+    assert score(late, "ada") == 2.5
+    done = CliRunner().invoke(main, ["export", str(late.results), "--format", "csv"])
+    assert re.search(r"^ada,.*2\.5", done.output, re.MULTILINE), done.output
+    back = give(late, "ada", "owner", seen(page(late, "ada")), do="take-extension-back", number="0")
+    assert back.status == 303 and kept(late) == [] and score(late, "ada") == 0
+
+
+def test_all_exercises_are_extended_and_the_latest_extension_holds(late: Served) -> None:
+    assert give(late, "ada", "staff", seen(page(late, "ada")), name="").status == 303
+    (made,) = kept(late)
+    assert set(made[1]) == set(due(late, "ada")) and len(made[1]) > 1
+    shorter = give(late, "ada", "staff", seen(page(late, "ada")), until="2060-01-01T00:00")
+    told = shorter.body.decode()
+    assert shorter.status == 422 and "An extension only gives more time" in told
+    assert 'value="2060-01-01T00:00"' in told and 'value="ill"' in told
+    longer = give(late, "ada", "staff", seen(page(late, "ada")), until="2070-01-01T00:00")
+    assert longer.status == 303
+    assert due(late, "ada")["greeting"][0].startswith("2069-12-31T23:00")
+    assert due(late, "ada")["word_count"][0].startswith("2066-12-03")
+
+
+def test_in_a_whole_course_all_exercises_of_an_assignment_are_extended(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving(policy="")
+    served.course = served.folder / "course"
+    shutil.copytree(PLAIN, served.course)
+    (served.course / "exercises" / "assignments.toml").write_text(ASSIGNMENTS, encoding="utf-8")
+    served.start()
+    shown = page(served, "ada")
+    assert '<option value="week1">all of Week 1</option>' in shown
+    assert "all exercises" not in shown
+    assert give(served, "ada", "staff", seen(shown), name="week1").status == 303
+    assert kept(served) == [("ada", ("word_count", "greeting"), "ill", "prof")]
+    times = due(served, "ada")
+    assert times["greeting"] == times["word_count"] == ("2066-12-03T22:59:00Z", "ill")
+    assert times["running_mean"] == ("2026-01-19T11:00:00Z", "")
+
+
+def test_a_file_that_was_replaced_before_it_was_judged_is_judged_when_it_counts(
+    serving: Callable[..., Served],
+) -> None:
+    """Newer files after the first ones would not count; the first was never judged."""
+    served = serving(policy='timezone = "UTC"\n[[due]]\nat = 2066-01-01T00:00:00\n').start()
+    served.pause()
+    for number in (1, 2):
+        served.hand_in("ada", {"greeting.py": marked(number)})
+    served.stop()
+    limit = 'max_attempts = 1\ntimezone = "UTC"\n[[due]]\nat = 2066-01-01T00:00:00\n'
+    (served.course / "exercises" / "policy.toml").write_text(limit, encoding="utf-8")
+    served.start()
+    served.resume()
+    assert give(served, "ada", "staff", seen(page(served, "ada"))).status == 303
+    first = served.ask("GET", "/api/standing", "ada").json["submissions"][-1]["id"]
+    assert served.judged("ada", first)["result"]["score"] == 2.5
+    assert score(served, "ada") == 2.5
+
+
+def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(late: Served) -> None:
+    both = seen(page(late, "ada"))
+    assert give(late, "ada", "owner", both, reason="the first").status == 303
+    second = give(late, "ada", "staff", both, until="2067-01-01T10:00", reason="the second")
+    told = second.body.decode()
+    assert second.status == 409 and "somebody else changed an extension" in told
+    assert "the first" in told and 'value="the second"' in told
+    assert 'value="2067-01-01T10:00"' in told
+    assert [reason for *_, reason, _ in kept(late)] == ["the first"]
+    back = {"do": "take-extension-back", "number": "0"}
+    assert give(late, "ada", "staff", both, **back).status == 409
+    # Another student's is no change in between.
+    mine = seen(told)
+    assert give(late, "bob", "staff", seen(page(late, "bob"))).status == 303
+    assert give(late, "ada", "staff", mine, **back).status == 303
+    assert [student for student, *_ in kept(late)] == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"reason": " "}, 422, "Give a reason"),
+        ({"until": ""}, 422, "Write a date and a time"),
+        ({"until": "2066-12-03"}, 422, "Write a date and a time"),
+        ({"until": "0001-01-01T00:00"}, 422, "out of range"),
+        ({"name": "nothing"}, 422, "no exercise and no assignment"),
+        ({"seen": ""}, 409, "Nothing was changed"),
+        ({"do": "take-extension-back", "number": "7"}, 422, "no such extension"),
+        ({"do": "take-extension-back", "number": "-1"}, 422, "no such change"),
+    ],
+    ids=range(8),
+)
+def test_what_is_not_possible_is_said_and_changes_nothing(
+    dated: Served, fields: dict[str, str], status: int, said: str
+) -> None:
+    answer = give(dated, "eve", "staff", seen(page(dated, "eve")), **fields)
+    assert (answer.status, said in answer.body.decode()) == (status, True), answer
+    assert kept(dated) == []
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server for tests that change nothing."""
+    served = Served(tmp_path_factory.mktemp("dated"), policy=POLICY).start()
+    yield served
+    served.stop()
+
+
+def test_another_section_s_student_is_a_404_like_one_who_is_not_there(dated: Served) -> None:
+    state = seen(page(dated, "bob"))
+    for student in ("bob", "nobody"):
+        answer = give(dated, student, "assistant", state)
+        assert answer.status == 404 and b"There is no such student." in answer.body
+        assert dated.ask("GET", f"{API}?student={student}", "assistant").status == 404
+        sent = json.dumps(
+            {"student": student, "seen": state, "until": f"{LATER}:00", "reason": "x"}
+        )
+        assert dated.ask("POST", API, "assistant", sent.encode()).status == 404
+    assert kept(dated) == []
+
+
+def test_where_nothing_is_due_nothing_can_be_extended(served: Served) -> None:
+    shown = page(served, "eve")
+    assert "Nothing is due here." in shown and "Give more time" not in shown
+    state = served.ask("GET", f"{API}?student=eve", "staff").json
+    assert (state["due"], state["choices"]) == ([], [])
+    answer = give(served, "eve", "staff", state["seen"])
+    assert answer.status == 422 and "never due" in answer.body.decode()
+
+
+def test_reasons_are_text(late: Served) -> None:
+    assert give(late, "ada", "staff", seen(page(late, "ada")), reason=HOSTILE).status == 303
+    refused = give(late, "ada", "staff", "", reason=HOSTILE).body.decode()
+    home = late.ask("GET", "/", "ada").body.decode()
+    for text in (refused, page(late, "ada"), home):
+        assert "<script>alert" not in text and "\x1b" not in text and '" onfocus="' not in text
+        assert "{{ 7 * 7 }}" in text
+
+
+def test_a_mistake_in_the_file_does_not_keep_a_student_from_handing_in(late: Served) -> None:
+    file = late.results / "corrections.toml"
+    file.write_text("[[extension]]\nstudent = 3\n", encoding="utf-8")
+    assert late.hand_in("bob", {"greeting.py": SOLUTION}).status == 202
+    file.write_text("", encoding="utf-8")
+
+
+# --- the same for programs ------------------------------------------------------------------------
+
+
+def test_programs_give_more_time_by_the_state_that_they_saw(late: Served) -> None:
+    def sent(who: str = "assistant", **fields: object) -> Answer:
+        body = {"student": "ada", "until": f"{LATER}:00", "reason": "x", **fields}
+        return late.ask("POST", API, who, json.dumps(body).encode())
+
+    state = late.ask("GET", f"{API}?student=ada", "observer").json
+    assert state["name"] == "Ada Test" and ["", "all exercises"] in state["choices"]
+    assert {each["until"] for each in state["due"]} == {"2026-01-12T11:00:00Z"}
+    made = sent(seen=state["seen"], name="greeting")
+    assert made.status == 200
+    (extension,) = made.json["extensions"]
+    assert extension["until"] == "2066-12-03T23:59:00+01:00"
+    assert (extension["exercises"], extension["author"]) == (["greeting"], "assistant")
+    # As where the answer was lost.
+    again = sent(seen=state["seen"], name="greeting")
+    assert again.status == 409 and len(kept(late)) == 1
+    now = made.json["seen"]
+    for fields, status in (
+        ({"seen": now, "until": None}, 422),
+        ({"seen": now, "take_back": 0}, 422),
+        ({"seen": now, "until": None, "take_back": -1}, 422),
+        ({"seen": now, "until": None, "take_back": 7}, 422),
+        ({"seen": now, "until": "soon"}, 400),
+        ({"seen": now, "author": "me"}, 400),
+        ({"seen": now, "reason": ""}, 422),
+    ):
+        assert sent(**fields).status == status, fields
+    assert sent(who="observer", seen=now).status == 403
+    back = sent(seen=now, until=None, take_back=0)
+    assert back.status == 200 and back.json["extensions"] == [] and kept(late) == []
+
+
+def test_grade_adjust_gives_more_time_on_a_running_server(late: Served, work: Path) -> None:
+    here = f"http://127.0.0.1:{late.port}"
+
+    def adjust(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["adjust", "--server", here, *arguments])
+
+    done = CliRunner().invoke(main, ["login", here], input=f"{late.tokens['assistant']}\n")
+    assert done.exit_code == 0
+    done = adjust("ada", "text/greeting.py", "--until", LATER, "--reason", "ill")
+    assert done.exit_code == 0, done.output
+    assert "Ada Test" in done.output
+    assert "more time until 2066-12-03 23:59 CET for greeting" in " ".join(done.output.split())
+    assert kept(late) == [("ada", ("greeting",), "ill", "assistant")]
+    for arguments, code, said in (
+        (("bob", "greeting", "--until", LATER, "--reason", "x"), 3, "no such student"),
+        (("ada", "greeting", "--until", LATER, "--reason", "x"), 2, "only gives more time"),
+        (("ada", "greeting", "--until", "soon", "--reason", "x"), 2, "--until"),
+        (("ada", "greeting", "--until", LATER), 2, "--reason"),
+    ):
+        refused = adjust(*arguments)
+        assert refused.exit_code == code, (arguments, refused.output)
+        assert said in " ".join(refused.output.split()), (arguments, refused.output)
+    assert len(kept(late)) == 1
+
+
+# --- killed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_killed_at_any_statement_a_confirmed_extension_is_there(
+    memory_path: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(PLAIN, tmp_path / "course")
+    (tmp_path / "course" / "exercises" / "policy.toml").write_text(POLICY, encoding="utf-8")
+    course, results = load_course(tmp_path / "course"), memory_path / "results"
+    prof = Asker(Role.INSTRUCTOR, name="prof")
+    reasons = [f"reason {number}" for number in range(2)]
+
+    def act(desk: Desk, book: Gradebook, say: Callable[[str], object]) -> None:
+        for number, reason in enumerate(reasons):
+            until = datetime.datetime(2066 + number, 1, 1)
+            state = state_of(book, StudentInfo(id="ada"))
+            desk.extend(prof, "ada", "greeting", state, until=until, reason=reason)
+            say("+")
+
+    confirmed_before = set()
+    for said in said_before_deaths(course, results, act, with_a_verdict):
+        confirmed = len(said)
+        confirmed_before.add(confirmed)
+        with a_desk(course, results) as (desk, book):
+            desk.open()
+            there = [made.reason for made in book.extensions()]
+            assert there in (reasons[:confirmed], reasons[: confirmed + 1])
+            written = (results / "results" / "ada.json").read_text(encoding="utf-8")
+            assert (reasons[len(there) - 1] in written) is bool(there)
+    assert confirmed_before == set(range(len(reasons)))
