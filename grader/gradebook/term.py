@@ -62,33 +62,39 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class GradedAssignment(msgspec.Struct, frozen=True):
-    """An assignment with the students and scores of its gradebook, by student id."""
+    """An assignment with the students and scores of its gradebook, by student id.
+
+    `later` are the ids of assignments in the same gradebook that are not due yet: a note names them.
+    """
 
     assignment: CourseAssignment
     folder: Path
     students: dict[str, StudentInfo]
     scores: dict[str, Score]
     notes: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
 
 
 class TermPart(msgspec.Struct, frozen=True):
     """One assignment in a student's total: the exact `percent` that counts, its `weight`, and why.
 
-    `share` is its contribution to the total, in per cent; the shares of all parts add up to the total.
+    `share` is its contribution to the total, in per cent; the shares of all parts add up to the total. It is
+    None while the total is open.
     """
 
     assignment: str
     score: Score | None
     percent: float | None
     weight: float
-    share: float = 0.0
+    share: float | None = None
     why: str = ""
 
     @property
     def words(self) -> str:
         """The part in words for students: `week1 18 / 30 = 60 %, weight 1: 20`."""
         earned = f"{self.assignment} {self.score.words}" if self.score else self.assignment
-        counts = f"weight {number(self.weight)}: {number(self.share)}"
+        counts = f"weight {number(self.weight)}"
+        counts += "" if self.share is None else f": {number(self.share)}"
         is_counted = self.weight and self.percent is not None
         return ", ".join(filter(None, (earned, self.why, counts if is_counted else "")))
 
@@ -149,8 +155,11 @@ def read_graded(
         ]
         if without := [e.id for e in course.exercises if course.assignment_of(e) is None]:
             notes.append(f"No assignment has {listed(without)}: the total does not include them.")
-    first = graded[0]
-    return [msgspec.structs.replace(first, notes=(*first.notes, *notes)), *graded[1:]]
+    first, later = graded[0], tuple(a.id for a in given if a not in due)
+    return [
+        msgspec.structs.replace(first, notes=(*first.notes, *notes), later=later),
+        *graded[1:],
+    ]
 
 
 def _assignment_of(book: Gradebook, course: Course) -> CourseAssignment:
@@ -260,8 +269,12 @@ def add_up(graded: Sequence[GradedAssignment], course: Course) -> Term:
     people = _People(ordered, course.term)
     rows = tuple(_row(person, ordered, people, course.term) for person in people.ids)
     notes = [note for gradebook in ordered for note in gradebook.notes]
-    if lacking := [a.id for a in course.assignments if a.id not in of_ids]:
-        notes.append(f"No gradebook of {listed(lacking)} was named: the total does not include it.")
+    named = {*of_ids, *(id_ for gradebook in graded for id_ in gradebook.later)}
+    if lacking := [a.id for a in course.assignments if a.id not in named]:
+        them = "it" if len(lacking) == 1 else "them"
+        notes.append(
+            f"No gradebook of {listed(lacking)} was named: the total does not include {them}."
+        )
     notes += people.notes()
     notes += [
         f"[[term.excused]] names {excused.student!r}, who is not in any of these gradebooks."

@@ -128,10 +128,10 @@ def test_shares_add_up_to_the_total(semester: Semester) -> None:
     semester.rule(assignments=ASSIGNMENTS.replace("weight = 2", "weight = 1"))
     row = graded(semester, zoe=(10.0, 2.5, 7.5), kim=(1.0, 0.5, 2.5))
     assert row["zoe"].total == 100
-    assert sorted(part.share for part in row["zoe"].parts) == [33.33, 33.33, 33.34]
+    assert sorted(part.share or 0 for part in row["zoe"].parts) == [33.33, 33.33, 33.34]
     # 10, 20 and 33.33 of 3: 21.11.
     assert row["kim"].total == 21.11
-    assert sum(round(100 * part.share) for part in row["kim"].parts) == 2111
+    assert sum(round(100 * (part.share or 0)) for part in row["kim"].parts) == 2111
 
 
 def test_totals_are_of_the_exact_points(semester: Semester) -> None:
@@ -411,6 +411,8 @@ def test_a_gradebook_of_the_whole_course_has_every_assignment_that_is_due(
     (week1,) = read_graded(folder, semester.course, of_october(13))
     assert week1.scores["zoe"].words == "6 / 10 = 60 %"
     assert "week2 is due at 2026-10-19 23:59:59 CEST: the total does not include it." in week1.notes
+    # A gradebook has it, although it does not count yet.
+    assert not [note for note in add_up([week1], semester.course).notes if "was named" in note]
     with pytest.raises(SubmissionError, match="has no assignment that is due yet"):
         read_graded(folder, semester.course, of_october(12))
 
@@ -436,6 +438,14 @@ def test_who_has_an_extension_is_open_until_its_end(semester: Semester) -> None:
         .rows[1]
         .words
     )
+
+
+def test_while_a_total_is_open_its_parts_have_a_weight_and_no_share(semester: Semester) -> None:
+    policy = '[[extension]]\nstudent = "zoe"\nby = "30 days"\nexercises = ["word_count"]\n'
+    folder = course_gradebook(semester, policy)
+    whole = add_up(read_graded(folder, semester.course, of_october(20)), semester.course)
+    zoe = {row.student.id: row for row in whole.rows}["zoe"]
+    assert "week2 5.75 / 7.5 = 76.67 % with 2 of extra credit, weight 1. Total: open" in zoe.words
 
 
 def test_a_students_term_so_far(semester: Semester) -> None:
