@@ -363,6 +363,25 @@ class Policy(msgspec.Struct, frozen=True):
         late = self.rules.late if set_.late is None else set_.late
         return Deadline(due, until + days * _DAY, extension, late, days)
 
+    def cost(self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]) -> str:
+        """Say how late the newest of these files is and its cost, judged or not; empty if it costs nothing.
+
+        The policy has the late days that the student used: see `with_late_days`.
+        """
+        newest = self.weighed(student, exercise, files)[-1] if files else None
+        if newest is None or newest.deadline is None or newest.late is None:
+            return ""
+        deadline, days = newest.deadline, newest.deadline.late_days
+        used = f"{counted(days, 'late day')} used, {self.late_days_left} left" if days else ""
+        if newest.is_closed:
+            return f"{span_words(newest.late)} late: too late to count"
+        if newest.lost:
+            lost = f"{number(newest.lost)} % of the points are lost"
+            return ", ".join(filter(None, (f"{span_words(newest.late)} late: {lost}", used)))
+        time = submitted(newest.file.submitted_at)
+        assert time is not None, "the lateness is known"
+        return f"late: {used}" if used and time > deadline.until - days * _DAY else ""
+
     def rules_of(self, exercise: str) -> Rules:
         """Return the rules with the overrides for an exercise; for due times see `due`."""
         if not (tables := self.overrides(exercise)):

@@ -14,6 +14,7 @@ from grader.exports.texts import one_line
 from grader.exports.verdicts import unjudged
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.outbox import Event, Kind
+from grader.judge.scoring import sum_of
 from grader.results import Entry, StudentInfo
 from grader.serve.views import Views
 from grader.text import listed, number, utc
@@ -44,13 +45,14 @@ def text_about(
     submissions = _submissions(views, student, about[Kind.VERDICTS])
     changed = _exercises(book, entry, about)
     blocks = _verdicts(submissions, title)
+    if counting := _counting(entry, submissions):
+        blocks.append("\n".join(("What counts now:", *counting, "")))
     if any(changed.values()):
         blocks.append("\n".join(_from_staff(entry, changed, is_first=not blocks)))
     if not blocks:
         return None
     if not unjudged(entry.result):
-        points = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
-        blocks.append(f"Your points for all exercises now: {points}.\n")
+        blocks.append(_sum(entry, course))
     return Text(f"{one_line(title)}: {_told(submissions, changed)}", "\n".join(blocks))
 
 
@@ -78,6 +80,30 @@ def _verdicts(submissions: Sequence[Entry], title: str) -> list[str]:
         were = "submission was" if earlier == 1 else "submissions were"
         blocks.append(f"Before that, {earlier} {were} judged; your page has the verdicts.\n")
     return blocks
+
+
+def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
+    """Return a line for each of these exercises whose points have a reason that its verdict does not say.
+
+    A verdict has the judge's points: the cost of lateness, for example, is only in what counts.
+    """
+    judged = {e.name for submission in submissions for e in submission.result.exercises}
+    return [
+        f"  {one_line(e.title)}: {number(e.score)} of {number(e.max_score)} points. "
+        + one_line(" ".join(e.mark.reasons))
+        for e in entry.result.exercises
+        if e.name in judged and e.mark is not None and e.mark.reasons
+    ]
+
+
+def _sum(entry: Entry, course: Course) -> str:
+    """Return the line with the points of all exercises; in a term without practice."""
+    exercises, where = entry.result.exercises, "for all exercises"
+    if course.assignment is None and course.assignments:
+        given = {name for assignment in course.assignments for name in assignment.exercises}
+        exercises, where = tuple(e for e in exercises if e.name in given), "in all assignments"
+    score, max_score = sum_of(exercises)
+    return f"Your points {where} now: {number(score)} of {number(max_score)} points.\n"
 
 
 def _exercises(

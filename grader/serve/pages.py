@@ -46,6 +46,7 @@ from grader.serve.views import (
     OwnStanding,
     Views,
     with_exercises,
+    with_points_of,
 )
 from grader.student.blocks import FIRST_FINDINGS, summarized
 from grader.submissions import safe_name
@@ -119,6 +120,10 @@ class Pages:
             raise Refusal(503, "The course has no exercise that is judged here.")
         waiting = {exercise.name for exercise in standing.exercises if exercise.open}
         shown = with_exercises(entry, [e for e in entry.result.exercises if e.name not in waiting])
+        if gate.is_term:
+            # Practice counts for nothing, and is in no sum.
+            given = [e for e in shown.result.exercises if gate.assignment(e.name) is not None]
+            shown = with_points_of(shown, given)
         return self._page(
             "home.html",
             entry=shown,
@@ -378,12 +383,12 @@ class Group(NamedTuple):
 
 
 def _groups(standing: OwnStanding) -> list[Group]:
-    """The exercises that a student has by assignment: the open ones, the next one due first, then past ones."""
+    """A student's exercises by assignment: open ones, the next one due first, then past ones, then practice."""
     open_ones = [given for given in standing.assignments if given.state == "open"]
     open_ones.sort(key=lambda given: (not given.until, given.until))
     past = [given for given in standing.assignments if given.state == "past"]
     groups = []
-    for given in (*open_ones, None, *reversed(past)):
+    for given in (*open_ones, *reversed(past), None):
         id_ = "" if given is None else given.id
         exercises = [each for each in standing.exercises if each.assignment == id_]
         is_judged = all(

@@ -412,8 +412,9 @@ class Views:
         return self._name(mate), sources[-1][0].submitted_at
 
     def about(self, student: StudentInfo, exercises: Iterable[str]) -> dict[str, str]:
-        """Say of each exercise to which assignment it belongs, until when, and for whom a file counts."""
-        said = {}
+        """Say of each exercise its assignment, until when, for whom a file counts, and the cost of lateness."""
+        said, work, rules = {}, self.book.work(student), self.book.rules()
+        policy = with_late_days(work, rules).policy
         for exercise in exercises:
             if (given := self.assignment(student, exercise)) is None:
                 continue
@@ -423,6 +424,7 @@ class Views:
             words.append(EXTRA_CREDIT if exercise in self._course.extra_credit else "")
             words.append(f"also for {listed(given.mates)}" if given.mates else "")
             words.append("for you alone: you are in no team" * (given.teams and not given.mates))
+            words.append(policy.cost(student, exercise, handed_in(work, rules, exercise)))
             said[exercise] = ", ".join(filter(None, words))
         return said
 
@@ -548,10 +550,14 @@ def _times(policy: Policy, student: StudentInfo, exercise: str) -> tuple[str, st
 
 def with_exercises(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
     """Return an entry with only these exercises, and the points of these."""
+    result = msgspec.structs.replace(entry.result, exercises=tuple(exercises))
+    return with_points_of(msgspec.structs.replace(entry, result=result), exercises)
+
+
+def with_points_of(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
+    """Return an entry with all its exercises, and the points of these."""
     score, max_score = sum_of(exercises)
-    result = msgspec.structs.replace(
-        entry.result, exercises=tuple(exercises), score=score, max_score=max_score
-    )
+    result = msgspec.structs.replace(entry.result, score=score, max_score=max_score)
     return msgspec.structs.replace(entry, result=result)
 
 

@@ -7,6 +7,7 @@ as plain text. Texts of a student or an author are never markup: in Markdown the
 from __future__ import annotations
 
 import html
+import math
 import re
 import shutil
 import tempfile
@@ -89,7 +90,9 @@ def _heading(entry: Entry, assignment: str) -> str:
     name = one_line(assignment) or result.course.name
     if missing := unjudged(result):
         return f"{name}: not judged as a whole ({', '.join(missing)})"
-    return f"{name}: {number(result.score)} of {number(result.max_score)} points"
+    extra = math.fsum(e.score for e in result.exercises if e.extra_credit)
+    with_extra = f", with {number(extra)} of extra credit" if extra else ""
+    return f"{name}: {number(result.score)} of {number(result.max_score)} points{with_extra}"
 
 
 def _facts(entry: Entry) -> Iterator[str]:

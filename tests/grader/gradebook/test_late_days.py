@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 
+import msgspec
 import pytest
 
 from grader.course.assignments import CourseAssignment, Exam
@@ -211,3 +212,29 @@ def test_two_overrides_for_one_exercise_are_refused() -> None:
     twice = '[[override]]\nexercises = ["relu"]\nmax_attempts = 4\n' * 2
     with pytest.raises(PolicyError, match=r"has two overrides, \[\[override\]\] 1 and"):
         check_names(policy(twice), "policy.toml", CHAPTERS.keys(), CHAPTERS.values())
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"),
+    [
+        (-1, ""),
+        (1, "late: 1 late day used, 2 left"),
+        (72, "late: 3 late days used, 0 left"),
+        (73, "1 hour late: 10 % of the points are lost, 3 late days used, 0 left"),
+        (2000, "83 days 8 hours late: too late to count"),
+    ],
+)
+def test_a_student_who_hands_in_late_reads_the_cost_before_the_verdict(
+    hours: float, said: str
+) -> None:
+    rules = policy(RULES.replace("per_day = 10", 'per_day = 10\ncloses = "30 days"'))
+    files = [msgspec.structs.replace(at("relu", hours), judged=None)]
+    counted = rules.with_late_days(ANN, {"relu": files})
+    assert counted.cost(ANN, "relu", files) == said
+
+
+def test_a_file_in_time_is_told_nothing_of_the_late_day_of_another() -> None:
+    files = {"relu": [at("relu", 20)], "glu": [at("glu", -1)]}
+    counted = policy().with_late_days(ANN, files)
+    assert counted.cost(ANN, "relu", files["relu"]) == "late: 1 late day used, 2 left"
+    assert counted.cost(ANN, "glu", files["glu"]) == counted.cost(ANN, "glu", []) == ""

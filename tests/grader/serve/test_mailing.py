@@ -36,6 +36,7 @@ from tests.grader.serve.conftest import (
     sql,
 )
 from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_term import HOUR, NOW, assignment, term_course
 
 pytestmark = QUIET
 WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").read_bytes()
@@ -87,6 +88,23 @@ def arrived(served: Served, mailbox: Mailbox, count: int) -> None:
         lambda: sql(served, "SELECT count(*) FROM outbox WHERE state = 'sending'") == [(0,)],
         lambda: served.said,
     )
+
+
+def test_in_a_term_a_mail_says_what_lateness_costs_and_leaves_practice_out_of_the_sum(
+    serving: Callable[..., Served], mailbox: Mailbox
+) -> None:
+    served = serving()
+    policy = "[late]\nper_day = 20\n"
+    week1 = assignment("week1", ["greeting"], due=NOW - 30 * HOUR)
+    served.course = term_course(served.folder / "course", week1, policy=policy)
+    mailing_server(served, mailbox)
+    served.judged("ada", served.hand_in("ada", FILES).json["id"])
+    arrived(served, mailbox, 1)
+    text = " ".join(text_of(mailbox.messages[0]).split())
+    assert "A greeting [of a kind]: 2.5 of 2.5 points (passed)" in text
+    assert "What counts now: A greeting [of a kind]: 1.5 of 2.5 points. Handed in 1 day" in text
+    assert "40 % of the points are lost." in text
+    assert "Your points in all assignments now: 1.5 of 2.5 points." in text
 
 
 def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(

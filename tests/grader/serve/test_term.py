@@ -116,6 +116,9 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
     assert asked.status == 422
     home = served.ask("GET", "/", "ada")
     assert b"Week2" in home.body and b"opens 20" in home.body
+    # word_count is practice: it is last, and not in the sum.
+    assert b"<strong>0</strong> of 2.5</span> points" in home.body
+    assert home.body.index(b"Week1 <span") < home.body.index(b"Practice <span")
     standing = served.ask("GET", "/api/standing", "ada")
     assert [e["name"] for e in standing.json["exercises"]] == ["word_count", "greeting"]
     assert standing.json["max_score"] == 12.5
@@ -282,7 +285,10 @@ def under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server = Served(tmp_path_factory.mktemp("term"))
     server.course = term_course(server.folder / "course", *TERM, policy=LATE)
     server.start()
-    server.judged("ada", server.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+    taken = server.hand_in("ada", {"greeting.py": SOLUTION}).json
+    assert taken["about"]["greeting"].endswith(", late: 1 late day used, 4 left")
+    assert "more time in the exam Midterm: ada until 20" in server.said
+    server.judged("ada", taken["id"])
     server.judged("ada", by_page(server, "ada", {"word_count.py": COUNTING}).json["id"])
     yield server
     server.stop()
