@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import click
 from grader.cli import options as shared
 from grader.cli.batch import assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
+from grader.course.manifest import Course
 from grader.errors import SubmissionError, not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, platforms, queue, sessions
@@ -23,7 +24,7 @@ from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
 from grader.gradebook.queue import STAFF, Role
-from grader.gradebook.times import moment
+from grader.gradebook.times import local, moment
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
@@ -189,7 +190,8 @@ def serve(
     students = () if roster_file is None else read_roster(roster_file).students
     refuse_other_roster(memory.students, students, str(results))
     beside = policy_of(course, memory.facts.named_policy)
-    policy = Policy(memory.facts.policy if beside is None else beside)
+    chapters = {exercise.id: exercise.chapter for exercise in course.exercises}
+    policy = Policy(memory.facts.policy if beside is None else beside, chapters)
     people = [*students, *memory.students]
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
@@ -198,6 +200,8 @@ def serve(
     if alone and any(given.teams for given in course.assignments):
         names = clean(listed(alone, _MOST_NAMES), 1000)
         note = f"In no team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
+        click.echo(note, err=True)
+    for note in _extra_time(course, policy, students):
         click.echo(note, err=True)
     github = university = None
     here = "" if address is None else checked_address(address)
@@ -244,6 +248,25 @@ def serve(
             click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
     serve_until_signal(settings, host, port, ready)
+
+
+def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
+    """Yield a note for each exam with the students whom the policy gives more time.
+
+    An extension without `exercises` is also one of every exam, which is easily overlooked.
+    """
+    for given in course.assignments:
+        if given.exam is None:
+            continue
+        ends = [(s, policy.deadline(s, name)) for s in students for name in given.exercises[:1]]
+        more = [
+            f"{student.id} until {local(end.until, policy.zone)}"
+            for student, end in ends
+            if end is not None and end.until > end.due
+        ]
+        if more:
+            names = clean(listed(more, _MOST_NAMES), 1000)
+            yield f"By the policy, more time in the exam {given.title}: {names}."
 
 
 def _has_platform(results: Path) -> bool:
