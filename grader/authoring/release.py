@@ -360,7 +360,7 @@ def _page(course: Course) -> str:
     """Return a link to the rules for every exercise, if the course has a page of them."""
     if not (course.root / EVERY_EXERCISE).is_file():
         return ""
-    return f"What holds for every exercise is one page: [{EVERY_EXERCISE}]({EVERY_EXERCISE}).\n"
+    return f"The rules for all exercises are on one page: [{EVERY_EXERCISE}]({EVERY_EXERCISE}).\n"
 
 
 def _cell(text: str) -> str:
