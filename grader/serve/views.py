@@ -22,6 +22,7 @@ from grader.exports.report.overview import ExerciseView, Figures, figures
 from grader.exports.report.tally import Row, Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, drafts, queue
+from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import Policy, attempts_at
 from grader.gradebook.queue import JobState, Role
@@ -412,8 +413,15 @@ class Views:
         return self._name(mate), sources[-1][0].submitted_at
 
     def about(self, student: StudentInfo, exercises: Iterable[str]) -> dict[str, str]:
-        """Say of each exercise its assignment, until when, for whom a file counts, and the cost of lateness."""
-        said, work, rules = {}, self.book.work(student), self.book.rules()
+        """Say of each exercise its assignment, until when, for whom a file counts, and the cost of lateness.
+
+        Nothing while there is a mistake in the file of corrections: a hand-in is answered all the same.
+        """
+        try:
+            rules = self.book.rules()
+        except CorrectionsError:
+            return {}
+        said, work = {}, self.book.work(student)
         policy = with_late_days(work, rules).policy
         for exercise in exercises:
             if (given := self.assignment(student, exercise)) is None:

@@ -164,6 +164,16 @@ def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
 
 
 @pytest.mark.thorough
+def test_in_a_term_a_mistake_in_the_file_of_corrections_keeps_nobody_from_handing_in(
+    serving: Serving,
+) -> None:
+    served = term(serving, *WEEKS)
+    file = served.results / "corrections.toml"
+    file.write_text("[[extension]]\nstudent = 3\n", encoding="utf-8")
+    taken = served.hand_in("ada", {"greeting.py": SOLUTION})
+    assert taken.status == 202 and "about" not in taken.json
+
+
 def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
     serving: Serving, work: Path
 ) -> None:
