@@ -32,6 +32,9 @@ from grader.student.server import points_of as points_of_server
 from grader.text import clean, number
 
 _LONGEST = 1000
+_WITHOUT_EFFECT = (
+    "It changes nothing now: points stay from 0 to the most of the exercise, and --points is final."
+)
 # Options that are for a gradebook in a folder.
 _NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed")
 
@@ -147,6 +150,8 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     who = called(after.student, {after.student: after.name} if after.name else {})
     click.echo(f"{who} {after.exercise}")
     click.echo(f"{stays}{number(after.score)} of {number(after.max_score)} points")
+    if options["add"] and before.score == after.score:
+        click.echo(_WITHOUT_EFFECT)
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -288,4 +293,6 @@ def _show_change(
     stays = "as before, " if was == now else f"{'open' if was.is_open else number(was.score)} to "
     counts = f"{number(now.score)} of {number(now.worth)}"
     click.echo(f"{stays}{'not judged, and so open' if now.is_open else counts} points")
+    if correction.add and was == now and not now.is_open:
+        click.echo(_WITHOUT_EFFECT)
     return 0

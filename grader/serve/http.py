@@ -26,7 +26,7 @@ _MOST_FIELDS = 500
 NO_SUBMISSION = "There is no such submission of yours."
 # Also for requests and students that exist but that an assistant has no access to.
 NO_REQUEST = "There is no such request."
-NO_STUDENT = "There is no such student."
+NO_STUDENT = "There is no such student. Assistants see only students of their sections."
 
 
 class Refusal(HTTPException):

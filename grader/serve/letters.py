@@ -127,7 +127,7 @@ def _from_staff(entry: Entry, changed: dict[Kind, list[str]], *, is_first: bool)
     if answered := changed[Kind.ANSWERS]:
         yield f"Your regrade request was answered: {listed([names[n] for n in answered])}."
     if points := changed[Kind.CHANGES]:
-        yield f"A person looked at your points: {listed([names[n] for n in points])}."
+        yield f"A person changed or marked these: {listed([names[n] for n in points])}."
     for exercise in entry.result.exercises:
         if exercise.name in {*answered, *points}:
             yield ""

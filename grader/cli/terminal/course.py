@@ -224,7 +224,7 @@ def show_explanation(console: Console, workspace: Workspace, exercise: Exercise)
         "What is checked": titles,
         "Not allowed": dict.fromkeys(rule.sentence for rule in exercise.forbidden),
         "Better done before": [course.exercise(name).title for name in exercise.prerequisites],
-        "To read on": exercise.reading,
+        "Further reading": exercise.reading,
     }
     for title, rows in paragraphs.items():
         if rows:

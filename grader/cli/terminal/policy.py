@@ -156,14 +156,22 @@ def show_explanation(
     if work.has_versions and not work.is_dated:
         text = "An attempt has no timestamp: the attempt found last is the newest."
         yield from hang(console, "", text, "yellow")
-    chosen = choices(work, rules)
+    chosen, skipped = choices(work, rules), 0
     for result in entry.result.exercises:
         if not exercises or result.name in exercises:
             files = handed_in(work, rules, result.name)
+            is_practice = not files and policy.deadline(student, result.name) is None
+            is_changed = result.mark and (result.mark.reasons or result.mark.comment)
+            if is_practice and not exercises and policy.rules.due and not is_changed:
+                skipped += 1
+                continue
             choice = chosen.get(result.name)
             counting = choice.attempt.number if choice is not None else 0
             yield Text()
             yield from _exercise_lines(console, book, policy, student, result, files, counting)
+    if skipped:
+        yield Text()
+        yield Text(f"Never due, and nothing was handed in: {counted(skipped, 'more exercise')}.")
     if budget := policy.rules.late_days:
         yield Text()
         yield Text.assemble("Late days left: ", (f"{policy.late_days_left} of {budget}", "bold"))

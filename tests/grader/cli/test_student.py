@@ -146,7 +146,7 @@ def test_explain_says_where_to_read_on(grade: Grade, clone: Path) -> None:
     reading = 'teaches = "Count with a dictionary."\nreading = ["The tutorial [of a kind]"]'
     manifest.write_text(text.replace('teaches = "Count with a dictionary."', reading), "utf-8")
     assert grade("explain", "word_count", cwd=clone).stdout.endswith(
-        "To read on\n  - The tutorial [of a kind]\n"
+        "Further reading\n  - The tutorial [of a kind]\n"
     )
 
 

@@ -388,10 +388,10 @@ def of_october(day: int) -> datetime.datetime:
     return datetime.datetime(2026, 10, day, 12, tzinfo=datetime.UTC)
 
 
-def course_gradebook(semester: Semester, policy: str = "") -> Path:
+def course_gradebook(semester: Semester, policy: str = "", assignments: str = "") -> Path:
     """The gradebook of a whole course in which zoe has 6, 2 and 3.75 points, and kim handed in nothing."""
     (semester.folder / "course/exercises/policy.toml").write_text(policy, encoding="utf-8")
-    course, folder = semester.rule(assignments=DUE), semester.folder / "whole"
+    course, folder = semester.rule(assignments=assignments or DUE), semester.folder / "whole"
     blank = builders.result(
         *(builders.exercise(name=name, worth=worth, score=0.0) for name, worth in WORTH.items())
     )
@@ -438,6 +438,20 @@ def test_who_has_an_extension_is_open_until_its_end(semester: Semester) -> None:
         .rows[1]
         .words
     )
+
+
+def test_practice_without_a_file_is_counted_where_a_student_is_explained(
+    semester: Semester,
+) -> None:
+    assignments = DUE.replace(', "running_mean"', "").replace('extra_credit = ["greeting"]\n', "")
+    folder = course_gradebook(semester, assignments=assignments)
+    kim, zoe = (
+        CliRunner().invoke(main, ["policy", str(folder), "--explain", student]).output
+        for student in ("kim", "zoe")
+    )
+    assert "Never due, and nothing was handed in: 1 more exercise." in kim
+    assert "word_count  0 / 10" in kim and "running_mean" not in kim
+    assert "running_mean  3.75 / 7.5" in zoe and "Never due" not in zoe
 
 
 def test_while_a_total_is_open_its_parts_have_a_weight_and_no_share(semester: Semester) -> None:

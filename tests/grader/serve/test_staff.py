@@ -332,6 +332,11 @@ def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: P
     taught.stop()
     folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
     assert folder.exit_code == 0 and len(kept(taught)) == 2
+    more = ("ada", "greeting", "--add", "2", "--reason", "shown")
+    again = [CliRunner().invoke(main, ["adjust", str(taught.results), *more]) for _ in range(2)]
+    lines = [each.output.splitlines()[1:] for each in again]
+    assert lines[0] == ["0.5 to 2.5 of 2.5 points"]
+    assert lines[1][0] == "as before, 2.5 of 2.5 points" and "points stay from 0 to" in lines[1][1]
 
 
 @pytest.mark.thorough
