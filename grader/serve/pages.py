@@ -394,7 +394,9 @@ def _groups(standing: OwnStanding) -> list[Group]:
         is_judged = all(
             each.status != Status.UNJUDGED.value and not each.open for each in exercises
         )
-        state = "open" if given in open_ones else "closed"
+        # After an exam nothing is taken; a late file still is.
+        past_state = "closed" if given is not None and given.exam else "past due"
+        state = "open" if given in open_ones else past_state
         if given in past:
             state += ", graded" if is_judged else ", not all judged yet"
         if exercises:
