@@ -30,7 +30,7 @@ from grader.gradebook.review import (
 )
 from grader.gradebook.standing import ClassRules, handed_in, needed
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
-from grader.gradebook.work import Attempt, Verdict, Work
+from grader.gradebook.work import SERVER, Attempt, Verdict, Work
 from grader.grading import environment_of, settle, unjudged, version_of, with_note
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
@@ -193,7 +193,10 @@ class Asking:
             ids = {attempt.id for attempt in needed(work, self._book.rules(), exercise.id)}
             ids.update(wanted[exercise.id])
             with_file = [attempt for attempt, _ in work.sources(exercise.id) if attempt.id in ids]
-            pairs += [(attempt, exercise) for attempt in with_file or [work.attempts[-1]]]
+            newest = work.attempts[-1]
+            # On a server nobody hands in every exercise at once: one without a file is not missing there.
+            instead = [] if newest.origin == SERVER else [newest]
+            pairs += [(attempt, exercise) for attempt in with_file or instead]
         # A file just read knows more about a missing source.
         files_of = {
             id_: {**self._book.files_of(id_), **read.get(id_, {})}

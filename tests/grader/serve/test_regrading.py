@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.grader.serve.conftest import Served, marked
+from click.testing import CliRunner
+
+from grader.cli import main
+from grader.gradebook import Gradebook
+from grader.results import Status
+from tests.grader.serve.conftest import SOLUTION, Served, marked
 from tests.grader.serve.test_requests import form
 
 PAGE = "/class/regrade"
@@ -45,6 +50,28 @@ def test_a_regrade_is_counted_before_it_is_begun_and_progress_is_in_the_queue(
         mine = served.ask("GET", "/api/standing", who).json["submissions"][0]["id"]
         served.judged(who, mine)
     assert "Nothing would be judged" in text(served, "")
+
+
+def test_after_a_regrade_in_the_folder_an_exercise_without_a_file_is_still_to_do(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving().start()
+    served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+
+    def statuses() -> dict[str, Status]:
+        with Gradebook.open(served.results) as book:
+            entry = book.entry_of("ada")
+        assert entry is not None
+        return {exercise.name: exercise.status for exercise in entry.result.exercises}
+
+    served.stop()
+    before = statuses()
+    assert before["greeting"] is Status.PASSED
+    assert before["word_count"] is Status.NOT_ATTEMPTED
+    arguments = ["regrade", str(served.results), "--course", str(served.course)]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert statuses() == before
 
 
 def test_only_instructors_regrade_and_only_what_is_there(served: Served) -> None:
