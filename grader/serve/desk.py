@@ -197,7 +197,10 @@ class Desk:
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
-                self._share(attempt, msgspec.structs.replace(found, student=mate), shared, now)
+                # With an extension of the student's own, the exam has ended for others of the team.
+                over = self._after_exam(mate, [each.exercise.id for each in shared], now)
+                if theirs := [each for each in shared if each.exercise.id not in over]:
+                    self._share(attempt, msgspec.structs.replace(found, student=mate), theirs, now)
         # Only in memory, once all of it is on the disk.
         self._found |= waiting
         if len(waiting) < len(questions):

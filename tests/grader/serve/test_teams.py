@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.gradebook import Gradebook, queue
+from grader.gradebook.extending import state_of
 from grader.gradebook.intake import Questions
 from grader.gradebook.personal import erase, kept_about
 from grader.gradebook.queue import Role
@@ -27,7 +29,8 @@ from tests.grader.serve.conftest import SOLUTION, Served, in_json, marked
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term, term_course
 
 TEAMS = {"ada": "red", "bob": "red", "eve": ""}
-PROJECT = assignment("project", ["greeting"], due=NOW + DAY, more="teams = true")
+TEAM = "teams = true"
+PROJECT = assignment("project", ["greeting"], due=NOW + DAY, more=TEAM)
 ALONE = assignment("week1", ["word_count"])
 STAFF = Asker(Role.INSTRUCTOR, name="prof")
 
@@ -204,6 +207,24 @@ def test_a_regrade_asks_once_about_a_file_of_a_team(class_of: ClassOf) -> None:
         assert sum(there.desk.regrade(name, exercises) for name in ("ada", "bob")) == 2
         assert len(there.judge()) == 1
         assert there.status("ada") == there.status("bob") == "passed"
+
+
+def test_an_exam_that_has_ended_for_a_member_takes_nothing_for_this_member(tmp_path: Path) -> None:
+    hour = datetime.timedelta(hours=1)
+    more = "teams = true\nexam = {}"
+    exam = assignment("midterm", ["greeting"], NOW - 2 * hour, NOW - hour, more)
+    folder = term_course(tmp_path / "course", exam, assignment("lab", ["word_count"], more=TEAM))
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), TEAMS)
+        seen = state_of(book, there.students["ada"])
+        until = NOW + hour
+        there.desk.extend(STAFF, "ada", "greeting", seen, until=until, reason="extra time")
+        there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
+        there.judge()
+        assert [there.attempts("ada", name) for name in ("greeting", "word_count")] == [1, 1]
+        assert [there.attempts("bob", name) for name in ("greeting", "word_count")] == [0, 1]
+        with pytest.raises(Refusal, match="The exam ended"):
+            there.hand_in("bob", greeting=marked(2))
 
 
 @pytest.mark.parametrize("who", ["ada", "bob"])
