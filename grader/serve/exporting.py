@@ -215,6 +215,8 @@ def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
         text = given.get(option, "").strip()
         if len(text) > _LONGEST_OPTION:
             raise Refusal(413, f"{option} is longer than {_LONGEST_OPTION} characters.")
+        if "\0" in text:
+            raise Refusal(422, f"{option} has a character that no file can have.")
         _, values = OPTIONS.get(option, ("", None))
         flag = f"--{option.replace('_', '-')}"
         if values == ():

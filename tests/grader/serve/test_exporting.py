@@ -138,6 +138,7 @@ def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Serv
     ("fields", "status", "said"),
     [
         ({"format": "nothing"}, 422, "no such format"),
+        ({"format": "canvas", "column": "a\0b"}, 422, "a character that no file can have"),
         ({"format": "annotations"}, 422, "no such format"),
         ({}, 422, "no such format"),
         ({"format": "csv", "out_of": "many"}, 422, "many"),
@@ -147,7 +148,7 @@ def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Serv
         ({"format": "moodle", "column": "x" * 400}, 413, "longer than"),
         ({"format": "csv", "out_of": "1" * 3_000_000}, 413, "larger than"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_what_cannot_be_exported_is_said(
     graded: Served, fields: Mapping[str, str], status: int, said: str
