@@ -166,6 +166,15 @@ class Gradebook:
         return frozenset(name for part in late for name in part.exercises)
 
     @property
+    def of_teams(self) -> frozenset[str]:
+        """The exercises that one member hands in for a team."""
+        facts = self.facts
+        if facts.teams:
+            return frozenset(self.exercises)
+        parts = (part for part in facts.assignments.values() if part.teams)
+        return frozenset(name for part in parts for name in part.exercises)
+
+    @property
     def title(self) -> str:
         """The title of the course, and of the assignment."""
         title = self.facts.title
@@ -216,6 +225,7 @@ class Gradebook:
                     part.title,
                     part.exercises,
                     "" if part.opens is None else utc(part.opens_at),
+                    part.teams,
                 )
                 for part in course.assignments
             }

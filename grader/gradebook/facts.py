@@ -21,6 +21,7 @@ class AssignmentPart(msgspec.Struct, frozen=True):
     title: str
     exercises: tuple[str, ...]
     opens: str = ""
+    teams: bool = False
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -503,9 +503,11 @@ class Desk:
     def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:
         student = student_of(self._book, name)
         info = self._reached(asker, "" if student is None else student.id, NO_STUDENT)
-        file = marking.answer_of(self._book, info, exercise)
+        file = marking.shared_answer_of(self._book, info, exercise)
         if file is None:
             raise Refusal(404, "There is no file to mark any more: the stub counts now.")
+        for member in file.students:
+            self._reached(asker, member, NO_STUDENT)
         return file
 
     def _refuse_marked(self, file: marking.FileToMark, seen: str) -> None:

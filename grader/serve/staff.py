@@ -259,7 +259,8 @@ def mark_view(book: Gradebook, asker: Asker, exercise: str, name: str) -> MarkVi
     student = student_of(book, name)
     if student is None or not asker.sees(student):
         return None
-    if (file := marking.answer_of(book, student, exercise)) is None:
+    file, reach = marking.shared_answer_of(book, student, exercise), asker.reach(book.students())
+    if file is None or (reach is not None and not reach.issuperset(file.students)):
         return None
     return MarkView(
         name,
