@@ -116,7 +116,9 @@ class Exports:
         if name not in formats():
             raise Refusal(422, "There is no such format.")
         if asker.reach(()) is not None and not asker.sections:
-            raise Refusal(403, "Your token has no section, so there is nobody to export.")
+            raise Refusal(
+                403, "No student is in a section of your token: there is nobody to export."
+            )
         self._forget()
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._results))
         try:

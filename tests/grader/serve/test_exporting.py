@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
+from grader.gradebook import queue
+from grader.gradebook.queue import Role
 from grader.serve.exporting import KEPT_SECONDS, Exports, Made
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import SOLUTION, Answer, Served, marked
@@ -121,6 +123,18 @@ def test_an_assistant_gets_the_own_section_and_nobody_else(graded: Served) -> No
     # Options of the command line are not taken from the form.
     odd = {"format": "csv", "section": "B", "output": "/tmp/x", "column": "--help"}
     assert "bob" not in fetched(graded, "assistant", odd).decode()
+
+
+def test_a_section_that_has_no_students_names_no_others_to_an_assistant(graded: Served) -> None:
+    with queue.changing_tokens(graded.results) as book:
+        both, none = (
+            queue.make_token(book, Role.ASSISTANT, name, 0.0, sections)
+            for name, sections in (("kim", ["B", "Z"]), ("lee", ["Z"]))
+        )
+    assert "bob" in fetched(graded, both, {"format": "csv"}).decode()
+    assert "ada" not in fetched(graded, both, {"format": "csv"}).decode()
+    refused = exported(graded, none, {"format": "csv"})
+    assert refused.status == 403 and "nobody to export" in refused.body.decode()
 
 
 def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Served) -> None:
