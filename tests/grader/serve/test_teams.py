@@ -133,6 +133,11 @@ def test_the_pages_say_with_whom_and_by_whom(class_of: ClassOf) -> None:
         assert view is not None
         rows = {part.result.name: part.attempts for part in view.exercises}
         assert [row.by for row in rows["greeting"]] == ["ada"]
+        there.book.keep_student(msgspec.structs.replace(there.students["bob"], ids=SECTION))
+        some = student_view(there.book, Asker(Role.ASSISTANT, name="kim", sections=("A",)), "bob")
+        assert some is not None
+        by_others = [row.by for part in some.exercises for row in part.attempts]
+        assert by_others == ["a member in another section"]
 
 
 def test_limits_are_those_of_the_team(class_of: ClassOf) -> None:
