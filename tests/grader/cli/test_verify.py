@@ -319,7 +319,7 @@ def test_proof_mutants_and_words_are_done_in_turn(grade: Grade, clone: Path) -> 
     # Each of them is to hold.
     assert done.returncode == 1
     alone = grade("verify", "greeting", "--mutants", "1", "--told", cwd=clone)
-    assert len(alone.stdout.splitlines()) == 2
+    assert "mutants" in alone.stdout and "proved" not in alone.stdout
     assert alone.returncode == 0
 
 
