@@ -232,6 +232,8 @@ def test_an_exam_that_has_ended_for_a_member_takes_nothing_for_this_member(tmp_p
         there.judge()
         assert [there.attempts("ada", name) for name in ("greeting", "word_count")] == [1, 1]
         assert [there.attempts("bob", name) for name in ("greeting", "word_count")] == [0, 1]
+        about = there.views.about(there.students["ada"], ["greeting", "word_count"])
+        assert ["also for Bob" in text for text in about.values()] == [False, True]
         with pytest.raises(Refusal, match="The exam ended"):
             there.hand_in("bob", greeting=marked(2))
 
