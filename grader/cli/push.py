@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import sys
 from pathlib import Path
@@ -101,6 +102,7 @@ def push(
     with open_book(results, assignment) as book:
         options = Options(
             title=book.work_title,
+            not_open=book.not_open(datetime.datetime.now(datetime.UTC)),
             out_of=out_of,
             disclose=shared.disclosure(disclose),
             comments=not no_comments,

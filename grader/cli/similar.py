@@ -96,7 +96,7 @@ def similar(
             stubs,
             threshold=least,
             most_pairs=most,
-            teams=book.facts.teams,
+            of_teams=book.of_teams,
         )
         if corpus:
             graded = {name: stub for name, stub in stubs.items() if name in book.exercises}

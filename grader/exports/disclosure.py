@@ -53,9 +53,18 @@ class DisclosedEntries:
         return (disclosed(entry, self._disclose) for entry in self._entries)
 
 
-def disclosed(entry: Entry, disclose: Disclosure | None = None) -> Entry:
-    """Return the entry as its student may read it, at the given level or the course's own."""
-    return replace(entry, result=disclosed_result(entry.result, disclose))
+def disclosed(
+    entry: Entry, disclose: Disclosure | None = None, not_open: Collection[str] = ()
+) -> Entry:
+    """Return the entry as its student may read it, at the given level or the course's own.
+
+    Exercises that are `not_open` yet are left out, and the points stay those of all.
+    """
+    result = disclosed_result(entry.result, disclose)
+    if not_open:
+        opened = tuple(each for each in result.exercises if each.name not in not_open)
+        result = replace(result, exercises=opened)
+    return replace(entry, result=result)
 
 
 def disclosed_result(result: Result, disclose: Disclosure | None = None) -> Result:

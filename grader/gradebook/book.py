@@ -9,6 +9,7 @@ table has this.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
 from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_again
+from grader.gradebook.times import submitted
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of
 from grader.results import Entry, Environment, ExerciseResult, Result, Status, StudentInfo, to_json
@@ -156,6 +158,22 @@ class Gradebook:
         names, part = self.facts.exercises, self._part
         return names if part is None else tuple(n for n in names if n in part.exercises)
 
+    def not_open(self, now: datetime.datetime) -> frozenset[str]:
+        """Return the exercises whose assignment opens later, in the gradebook of a whole course."""
+        facts = self.facts
+        parts = () if facts.assignment else facts.assignments.values()
+        late = [part for part in parts if (at := submitted(part.opens)) is not None and at > now]
+        return frozenset(name for part in late for name in part.exercises)
+
+    @property
+    def of_teams(self) -> frozenset[str]:
+        """The exercises that one member hands in for a team."""
+        facts = self.facts
+        if facts.teams:
+            return frozenset(self.exercises)
+        parts = (part for part in facts.assignments.values() if part.teams)
+        return frozenset(name for part in parts for name in part.exercises)
+
     @property
     def title(self) -> str:
         """The title of the course, and of the assignment."""
@@ -203,7 +221,13 @@ class Gradebook:
             stubs={e.id: code_digest(course.stub(e).source) for e in course.exercises},
             extra_credit=tuple(sorted(course.extra_credit)),
             assignments={
-                part.id: AssignmentPart(part.title, part.exercises) for part in course.assignments
+                part.id: AssignmentPart(
+                    part.title,
+                    part.exercises,
+                    "" if part.opens is None else utc(part.opens_at),
+                    part.teams,
+                )
+                for part in course.assignments
             }
             or before.assignments,
             blank=before.blank if blank is None else blank,

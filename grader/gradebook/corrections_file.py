@@ -124,8 +124,10 @@ def _flaws(extension: GivenExtension) -> Iterator[str]:
     if not extension.reason.strip():
         yield f"needs `reason`, which the student reads. Write {_EXAMPLES['reason']}."
     try:
-        extension.until.astimezone(datetime.UTC)
+        is_last = extension.until.astimezone(datetime.UTC).year == datetime.MAXYEAR
     except OverflowError:
+        is_last = True
+    if is_last:
         yield f"has the year {extension.until.year} in `until`, which is out of range."
 
 

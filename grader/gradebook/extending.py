@@ -59,8 +59,12 @@ def new_extension(
         raise SubmissionError("Give a reason: the student reads it beside the due time.")
     try:
         end = instant(until.replace(microsecond=0), zone)
-    except OverflowError as error:
-        raise SubmissionError(f"The year {until.year} is out of range.") from error
+        is_last = end.year == datetime.MAXYEAR
+    except OverflowError:
+        is_last = True
+    if is_last:
+        # In another time zone, it may not exist.
+        raise SubmissionError(f"The year {until.year} is out of range.")
     due = {name: policy.deadline(student, name) for name in exercises}
     dated = {name: deadline.until for name, deadline in due.items() if deadline is not None}
     if not dated:

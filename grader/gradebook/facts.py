@@ -16,10 +16,12 @@ from grader.results import CourseInfo, Result
 
 
 class AssignmentPart(msgspec.Struct, frozen=True):
-    """An assignment in the gradebook of a whole course."""
+    """An assignment in the gradebook of a whole course; `opens` is ISO 8601 in UTC, empty if always open."""
 
     title: str
     exercises: tuple[str, ...]
+    opens: str = ""
+    teams: bool = False
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -105,7 +105,7 @@ def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
 
 def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     """Yield the files that count for an exercise, sorted by student id, without untouched stubs."""
-    shared = book.facts.teams
+    shared = exercise in book.of_teams
     teams: dict[tuple[str, str], FileToMark] = {}
     for student in book.students():
         if (answer := answer_of(book, student, exercise)) is None:
@@ -120,6 +120,19 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
             students = (*first.students, *answer.students)
             teams[team, answer.digest] = msgspec.structs.replace(first, students=students)
     yield from teams.values()
+
+
+def shared_answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
+    """Return the file of `answers` that is this student's, also for members of the team with the same file."""
+    own = answer_of(book, student, exercise)
+    team = student.ids.get("team", "") if exercise in book.of_teams else ""
+    if own is None or not team:
+        return own
+    members = [each for each in book.students() if each.ids.get("team", "") == team]
+    found = [answer_of(book, member, exercise) for member in members]
+    same = [answer for answer in found if answer is not None and answer.digest == own.digest]
+    students = tuple(answer.students[0] for answer in same)
+    return msgspec.structs.replace(same[0], students=students)
 
 
 def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:

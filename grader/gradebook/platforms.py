@@ -225,8 +225,10 @@ def refuse_unsafe(address: str, what: str) -> None:
 def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") -> None:
     """Keep the link of a valid launch, and the student behind the platform's `user`.
 
-    Without a `student`, as for staff, only the link is kept. Unsafe addresses are dropped. So are addresses on
-    this machine if the platform runs elsewhere, so that it cannot make the server call local services.
+    Without a `student`, as for staff, only the link is kept. If a known link opens another assignment now, its
+    pass-back is turned off, since its column has the points of the former one. Unsafe addresses are dropped. So
+    are addresses on this machine if the platform runs elsewhere, so that it cannot make the server call local
+    services.
     """
     known = [p for p in platforms(book) if (p.issuer, p.client_id) == (link.issuer, link.client_id)]
     is_here = any(urllib.parse.urlsplit(each.token).hostname in _HERE for each in known)
@@ -237,6 +239,9 @@ def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") 
         memberships=_safe(link.memberships, is_here),
     )
     platform = link.issuer, link.client_id
+    before = next((each for each in links(book) if each.key == link.key), link)
+    if before.assignment != link.assignment:
+        turn_off(book, link.key)
     book.tables.connection.execute(
         "INSERT OR REPLACE INTO platform_links VALUES (?, ?, ?, ?, ?, ?)",
         (*link.key, _encoded(link)),

@@ -197,7 +197,10 @@ class Desk:
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
-                self._share(attempt, msgspec.structs.replace(found, student=mate), shared, now)
+                # With an extension of the student's own, the exam has ended for others of the team.
+                over = self._after_exam(mate, [each.exercise.id for each in shared], now)
+                if theirs := [each for each in shared if each.exercise.id not in over]:
+                    self._share(attempt, msgspec.structs.replace(found, student=mate), theirs, now)
         # Only in memory, once all of it is on the disk.
         self._found |= waiting
         if len(waiting) < len(questions):
@@ -500,9 +503,11 @@ class Desk:
     def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:
         student = student_of(self._book, name)
         info = self._reached(asker, "" if student is None else student.id, NO_STUDENT)
-        file = marking.answer_of(self._book, info, exercise)
+        file = marking.shared_answer_of(self._book, info, exercise)
         if file is None:
             raise Refusal(404, "There is no file to mark any more: the stub counts now.")
+        for member in file.students:
+            self._reached(asker, member, NO_STUDENT)
         return file
 
     def _refuse_marked(self, file: marking.FileToMark, seen: str) -> None:

@@ -116,7 +116,9 @@ class Exports:
         if name not in formats():
             raise Refusal(422, "There is no such format.")
         if asker.reach(()) is not None and not asker.sections:
-            raise Refusal(403, "Your token has no section, so there is nobody to export.")
+            raise Refusal(
+                403, "No student is in a section of your token: there is nobody to export."
+            )
         self._forget()
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._results))
         try:
@@ -215,6 +217,8 @@ def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
         text = given.get(option, "").strip()
         if len(text) > _LONGEST_OPTION:
             raise Refusal(413, f"{option} is longer than {_LONGEST_OPTION} characters.")
+        if "\0" in text:
+            raise Refusal(422, f"{option} has a character that no file can have.")
         _, values = OPTIONS.get(option, ("", None))
         flag = f"--{option.replace('_', '-')}"
         if values == ():

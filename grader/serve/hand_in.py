@@ -84,10 +84,11 @@ class HandInReader:
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
         # Found among all exercises, so that a file that comes too early is told from one with a wrong name.
+        # Not those without a file of their own: an archive that cannot be read is the problem of each of them.
         refused = {
             name: why
             for name, file in handed.items()
-            if (why := self._gate.why_closed(name)) and file.path is not None
+            if (why := self._gate.why_closed(name)) and file.source is not None
         }
         handed = {name: file for name, file in handed.items() if self._gate.exists(name)}
         questions = tuple(

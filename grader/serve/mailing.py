@@ -13,6 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from email.message import EmailMessage
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,14 +181,15 @@ class Mailing:
             for student, events in due:
                 if self._closing:
                     break
-                letter = self._letter(book, student, events)
-                if letter is None:
+                composed = self._composed(book, student, events)
+                if composed is None:
                     continue
+                letter, message = composed
                 if connection is None:
                     connection = stack.enter_context(post.opened(self._server))
                 outbox.begin(book, events, letter.id, letter.to)
                 try:
-                    connection.send(written(letter, self._server.file))
+                    connection.send(message)
                 except NotTaken as error:
                     not_now = 0 if error.for_good else not_now + 1
                     self._not_taken(book, letter, events, error)
@@ -208,9 +210,9 @@ class Mailing:
         if sent:
             log.info("mailed", extra={"sent": sent})
 
-    def _letter(
+    def _composed(
         self, book: Gradebook, student: StudentInfo, events: Sequence[Event]
-    ) -> Letter | None:
+    ) -> tuple[Letter, EmailMessage] | None:
         """Compose a student's mail; None if there is nothing to tell, or no address."""
         assert self._server is not None
         if not is_address(student.email):
@@ -219,6 +221,16 @@ class Mailing:
             return None
         try:
             told = text_about(book, self._course, student, events)
+            if told is None:
+                outbox.pass_over(book, events)
+                return None
+            parts = sorted(
+                f"{event.kind.value} {event.about} {event.noticed_at}" for event in events
+            )
+            id_ = events[0].mail or outbox.mail_id(book, student.id, *parts)
+            text = f"{told.text}\n{closing(self._server.file, self._address)}"
+            letter = Letter(id_, student.email, told.subject, text)
+            return letter, written(letter, self._server.file)
         except (GraderError, sqlite3.Error):
             raise
         except Exception:
@@ -226,13 +238,6 @@ class Mailing:
             log.exception("a mail cannot be composed")
             outbox.refused(book, events, student.email, _FAULT)
             return None
-        if told is None:
-            outbox.pass_over(book, events)
-            return None
-        parts = sorted(f"{event.kind.value} {event.about} {event.noticed_at}" for event in events)
-        id_ = events[0].mail or outbox.mail_id(book, student.id, *parts)
-        text = f"{told.text}\n{closing(self._server.file, self._address)}"
-        return Letter(id_, student.email, told.subject, text)
 
     def _not_taken(
         self, book: Gradebook, letter: Letter, events: Sequence[Event], error: NotTaken

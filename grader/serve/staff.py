@@ -17,11 +17,14 @@ from grader.serve.extensions import ExtensionsState, extensions_of_student
 from grader.serve.roles import Asker
 from grader.text import number
 
+# To an assistant, a student of another section does not exist.
+_ELSEWHERE = "a member in another section"
+
 
 class AttemptRow(msgspec.Struct, frozen=True):
     """A file for an exercise: its time, the judge's points, and a note on why it counts less or not.
 
-    If another member of the team handed it in, it was `by` this student.
+    If another member of the team handed it in, it was `by` this student, whom an assistant may not reach.
     """
 
     number: int
@@ -71,7 +74,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
             ExercisePart(
                 result,
                 sources.get(result.name, b""),
-                tuple(_attempts(book, work, result.name)),
+                tuple(_attempts(book, asker, work, result.name)),
                 tuple(rows),
                 state_of(book, student, result.name),
             )
@@ -79,7 +82,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     return StudentView(entry, tuple(parts), extensions_of_student(book, info))
 
 
-def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
+def _attempts(book: Gradebook, asker: Asker, work: Work, exercise: str) -> list[AttemptRow]:
     """Return the files for an exercise, newest first."""
     rules = with_late_days(work, book.rules())
     if not (files := handed_in(work, rules, exercise)):
@@ -89,7 +92,12 @@ def _attempts(book: Gradebook, work: Work, exercise: str) -> list[AttemptRow]:
     }
     choice = choices(work, rules).get(exercise)
     counting = choice.attempt.number if choice is not None else 0
-    by_mates = queue.handed_in_by(book, work.student.id)
+    by_mates = {
+        attempt: mate
+        if (info := book.student(mate)) is not None and asker.sees(info)
+        else _ELSEWHERE
+        for attempt, mate in queue.handed_in_by(book, work.student.id).items()
+    }
     by = {attempt.number: by_mates.get(attempt.id, "") for attempt in work.attempts}
     return [
         AttemptRow(
@@ -259,7 +267,8 @@ def mark_view(book: Gradebook, asker: Asker, exercise: str, name: str) -> MarkVi
     student = student_of(book, name)
     if student is None or not asker.sees(student):
         return None
-    if (file := marking.answer_of(book, student, exercise)) is None:
+    file, reach = marking.shared_answer_of(book, student, exercise), asker.reach(book.students())
+    if file is None or (reach is not None and not reach.issuperset(file.students)):
         return None
     return MarkView(
         name,

@@ -30,6 +30,7 @@ from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.staff import ListedFile, MarkView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
+from grader.submissions.roster import is_in_group
 from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
 
@@ -154,8 +155,16 @@ class StaffPages:
             return await self._export_page(asker, request.query_params.get("format", "csv"))
         form, files = await upload_of(request, exporting.MOST_TEMPLATE_BYTES)
         name, template = form.get("format", ""), files.get("template")
+        # `grade export` refuses a section without students, and names those that there are.
+        students = await self._server.views.answer(lambda views: views.book.students())
+        there = [
+            section
+            for section in asker.sections
+            if any(is_in_group(student, "section", section) for student in students)
+        ]
+        reached = asker._replace(sections=tuple(there))
         try:
-            made = await self._server.exports.make(asker, name, form, template)
+            made = await self._server.exports.make(reached, name, form, template)
         except Refusal as refusal:
             if refusal.status_code not in _TOLD_IN_PAGE:
                 raise

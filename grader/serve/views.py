@@ -430,11 +430,24 @@ class Views:
             extended = " (extended)" if given.until != given.due else ""
             words = [given.title, f"due {until}{extended}" if until else ""]
             words.append(EXTRA_CREDIT if exercise in self._course.extra_credit else "")
-            words.append(f"also for {listed(given.mates)}" if given.mates else "")
+            mates = self._counts_for(student, given, exercise)
+            words.append(f"also for {listed(mates)}" if mates else "")
             words.append("for you alone: you are in no team" * (given.teams and not given.mates))
             words.append(policy.cost(student, exercise, handed_in(work, rules, exercise)))
             said[exercise] = ", ".join(filter(None, words))
         return said
+
+    def _counts_for(
+        self, student: StudentInfo, given: AssignmentStanding, exercise: str
+    ) -> list[str]:
+        """The names of the others in a team for whom a file counts: not those whose exam has ended."""
+        mates = self._teams.mates(student.id) if given.teams else []
+        ends = [self.book.policy.deadline(mate, exercise) if given.exam else None for mate in mates]
+        return [
+            mate.name or mate.id
+            for mate, end in zip(mates, ends, strict=True)
+            if end is None or end.until.timestamp() >= time.time()
+        ]
 
     def _name(self, student: str) -> str:
         """The name of a student, empty for nobody."""

@@ -7,6 +7,7 @@ text and address. So a second run sends only changed feedback.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -73,6 +74,7 @@ def planned(
     sent.
     """
     plan, before = ClassPlan(), outbox.mailed(book, work)
+    not_open = book.not_open(datetime.datetime.now(datetime.UTC))
     for entry in book.entries():
         student = entry.student
         if students and student.id not in students:
@@ -85,7 +87,7 @@ def planned(
             plan.without.append(student.id)
         else:
             title = book.work_title
-            text = plain_feedback(disclosed(entry, disclose), title)
+            text = plain_feedback(disclosed(entry, disclose, not_open), title)
             id_ = outbox.mail_id(book, "feedback", student.id, student.email, work, title, text)
             if before.get(student.id) == Feedback(id_, State.SENT):
                 plan.settled += 1

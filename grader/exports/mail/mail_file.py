@@ -34,8 +34,9 @@ _EXAMPLES = {
     "gather": 'gather = "1 minute"',
     "most_per_hour": "most_per_hour = 10",
 }
-# Only ASCII, since not every mail server takes more.
-_ADDRESS = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]+@\w+([.-]+\w+)*", re.ASCII)
+# Only ASCII, since not every mail server takes more. No dots in a row, which no header can have.
+_ATOM, _LABEL = r"[\w!#$%&'*+/=?^`{|}~-]+", r"\w+(-+\w+)*"
+_ADDRESS = re.compile(rf"{_ATOM}(\.{_ATOM})*@{_LABEL}(\.{_LABEL})*", re.ASCII)
 _LONGEST_ADDRESS = 254
 _DAY_SECONDS = 86_400.0
 

@@ -115,10 +115,12 @@ class Platform(Protocol):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a push: points are scaled to `out_of`, and comments limited by `disclose`.
 
-    Without `absent`, students who handed in nothing are skipped.
+    Without `absent`, students who handed in nothing are skipped. Comments leave out exercises that are
+    `not_open`.
     """
 
     title: str = ""
+    not_open: frozenset[str] = frozenset()
     out_of: float | None = None
     disclose: Disclosure | None = None
     comments: bool = True
@@ -211,7 +213,7 @@ def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:
             "has held points, because of odd code in a file: `grade show` shows it, and `grade adjust "
             "--release` makes them final."
         )
-    own = disclosed(entry, options.disclose)
+    own = disclosed(entry, options.disclose, options.not_open)
     return Mine(
         student=entry.student.id,
         points=points or 0.0,

@@ -6,6 +6,7 @@ staff. Rounds send nothing about students who handed in nothing: only `grade pus
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -135,7 +136,12 @@ def _planned(
     """Compare, and put the differences into the round."""
     sent = {each.student for each in before.values()}
     # Points are scaled to the column.
-    options = Options(title=book.work_title, out_of=column.worth, absent=False)
+    options = Options(
+        title=book.work_title,
+        not_open=book.not_open(datetime.datetime.now(datetime.UTC)),
+        out_of=column.worth,
+        absent=False,
+    )
     course = 0.0
 
     def entries() -> Iterator[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from grader.gradebook.similarity.comparison import Comparison, SourceFile
 from grader.gradebook.similarity.evidence import (
@@ -46,7 +46,7 @@ def find_similar(
     *,
     threshold: float | None = None,
     most_pairs: int = MOST_PAIRS,
-    teams: bool = False,
+    of_teams: Collection[str] = (),
 ) -> Similarity:
     """Find the alike pairs among the counted attempts of a class.
 
@@ -57,11 +57,11 @@ def find_similar(
         threshold: the similarity, 0 to 1, from which a pair is reported; by default, each exercise has its
             own, learned from the class.
         most_pairs: the number of most alike pairs to keep for each exercise.
-        teams: whether members of a team have the same files, so that one member represents all.
+        of_teams: the exercises of which members of a team have the same file, so that one represents all.
     """
     readers = {exercise: Reader(stub) for exercise, stub in stubs.items()}
     files: dict[str, list[SourceFile]] = {exercise: [] for exercise in stubs}
-    for exercise, student, source in answers(entries, sources, stubs, teams=teams):
+    for exercise, student, source in answers(entries, sources, stubs, of_teams=of_teams):
         reader = readers.setdefault(exercise, Reader(b""))
         file = SourceFile(student, source_digest(source), reader.read(source))
         files.setdefault(exercise, []).append(file)
@@ -89,23 +89,22 @@ def answers(
     sources: Callable[[Entry], Mapping[str, bytes]],
     stubs: Mapping[str, bytes],
     *,
-    teams: bool = False,
+    of_teams: Collection[str] = (),
 ) -> Iterator[tuple[str, str, bytes]]:
     """Yield the exercise, the student and the source of each file that differs from the stub.
 
-    With `teams`, one member represents a team, whose members have the same files.
+    Of the exercises `of_teams`, one member represents a team, whose members have the same file.
     """
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for entry in entries:
-        team = entry.student.ids.get("team", "") if teams else ""
-        if team in seen:
-            continue
-        if team:
-            seen.add(team)
+        team = entry.student.ids.get("team", "")
         untouched = {e.name for e in entry.result.exercises if not e.attempted}
         for exercise, source in sources(entry).items():
-            if exercise not in untouched and source != stubs.get(exercise):
-                yield exercise, entry.student.id, source
+            if exercise in untouched or source == stubs.get(exercise) or (team, exercise) in seen:
+                continue
+            if team and exercise in of_teams:
+                seen.add((team, exercise))
+            yield exercise, entry.student.id, source
 
 
 class _Exercise:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import Result
 
 from grader.gradebook import Gradebook, outbox
+from grader.gradebook.facts import AssignmentPart
 from grader.results import Disclosure, Status, StudentInfo
 from tests.grader.builders import checked, exercise, result
 from tests.grader.command import invoke
@@ -74,6 +75,20 @@ def test_each_student_gets_the_own_feedback_once_without_a_hidden_value(mails: M
     again = mails("--yes")
     assert again.exit_code == 0 and "0 mails to send, 3 have theirs already" in again.stdout
     assert mails.got() == []
+
+
+def test_an_assignment_that_has_not_opened_is_in_no_mail(mails: Mails) -> None:
+    parts = {"week1": AssignmentPart("Week 1", ("task",), "2999-01-01T00:00:00Z")}
+    with Gradebook.open_to_write(mails.school.results) as book:
+        book.change(assignments=parts)
+    mails("--yes")
+    before = [text_of(each) for each in mails.mailbox.messages]
+    assert len(mails.got()) == FEW and not any("points (" in text for text in before)
+    with Gradebook.open_to_write(mails.school.results) as book:
+        book.change(assignments={})
+    mails("--yes")
+    assert all("points (" in text_of(each) for each in mails.mailbox.messages)
+    assert len(mails.got()) == FEW
 
 
 def test_a_second_run_sends_what_changed(mails: Mails) -> None:

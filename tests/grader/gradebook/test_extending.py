@@ -153,6 +153,10 @@ WRONG = {
     TABLE.replace("+01:00", "") + WHO + 'reason = "ill"\n': ["line 3: `until`", "+02:00"],
     TABLE.replace("2026-12-03T23:59:00+01:00", "9999-12-31T23:59:00-12:00")
     + f'{WHO}reason = "ill"\n': ["year 9999", "out of range"],
+    TABLE.replace("2026-12-03T23:59:00+01:00", "9999-12-31T23:59:00Z") + f'{WHO}reason = "ill"\n': [
+        "year 9999",
+        "out of range",
+    ],
     TABLE + WHO + 'reason = "ill"\nsection = "B"\n': ["there is no key `section`"],
     TABLE + WHO + 'reason = "ill"\nexercises = "task"\n': ["line 7: `exercises`"],
 }

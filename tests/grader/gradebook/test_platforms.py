@@ -99,6 +99,19 @@ def test_a_launch_tells_the_link_and_the_student_behind_a_user(book: Gradebook) 
     assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {"u1": "bob"}
 
 
+def test_a_link_that_opens_another_assignment_now_gets_no_points_until_it_is_turned_on_again(
+    book: Gradebook,
+) -> None:
+    platforms.add_platform(book, CANVAS)
+    week1 = msgspec.structs.replace(LINK, assignment="week1")
+    platforms.keep_launch(book, week1)
+    platforms.turn_on(book, week1.key, TurnedOn("prof", "2026-11-30T00:00:00Z"))
+    platforms.keep_launch(book, week1, "u1", "ada")
+    assert [*platforms.turned_on(book)] == [week1.key]
+    platforms.keep_launch(book, msgspec.structs.replace(LINK, assignment="week2"))
+    assert not platforms.turned_on(book)
+
+
 def test_with_a_platform_goes_all_that_its_launches_told(book: Gradebook) -> None:
     other = msgspec.structs.replace(CANVAS, client_id="8")
     for platform in (CANVAS, other):

@@ -35,9 +35,9 @@ from grader.gradebook.similarity.findings import (
     write_similar,
 )
 from grader.gradebook.similarity.fingerprints import Reader
-from grader.gradebook.similarity.survey import circles, find_similar, grouped
+from grader.gradebook.similarity.survey import answers, circles, find_similar, grouped
 from grader.submissions.source import parse
-from tests.grader.builders import entry
+from tests.grader.builders import checked, entry, exercise
 
 ROOT = Path(__file__).resolve().parents[3]
 COURSE = load_course(ROOT)
@@ -286,6 +286,17 @@ def test_an_exercise_that_nobody_handed_in_is_told_so() -> None:
     (survey,) = found.exercises
     assert (survey.exercise, survey.files, survey.short, survey.alike) == ("glu", 0, 0, 0)
     assert found.pairs == ()
+
+
+def test_of_an_exercise_of_teams_one_member_represents_the_team() -> None:
+    class_ = [
+        entry(exercise(checked(), name=name), student=who, ids={"team": "red"} if team else {})
+        for who, team, name in (("ada", 1, "glu"), ("bob", 1, "glu"), ("eve", 0, "glu"))
+    ]
+    files = {"glu": SOLUTION.encode(), "relu": SOLUTION.encode()}
+    found = [(n, who) for n, who, _ in answers(class_, lambda _: files, {}, of_teams=["glu"])]
+    assert [who for name, who in found if name == "glu"] == ["ada", "eve"]
+    assert [who for name, who in found if name == "relu"] == ["ada", "bob", "eve"]
 
 
 def test_a_single_file_is_compared_with_none() -> None:

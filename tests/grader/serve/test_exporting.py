@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
+from grader.gradebook import queue
+from grader.gradebook.queue import Role
 from grader.serve.exporting import KEPT_SECONDS, Exports, Made
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import SOLUTION, Answer, Served, marked
@@ -123,6 +125,18 @@ def test_an_assistant_gets_the_own_section_and_nobody_else(graded: Served) -> No
     assert "bob" not in fetched(graded, "assistant", odd).decode()
 
 
+def test_a_section_that_has_no_students_names_no_others_to_an_assistant(graded: Served) -> None:
+    with queue.changing_tokens(graded.results) as book:
+        both, none = (
+            queue.make_token(book, Role.ASSISTANT, name, 0.0, sections)
+            for name, sections in (("kim", ["B", "Z"]), ("lee", ["Z"]))
+        )
+    assert "bob" in fetched(graded, both, {"format": "csv"}).decode()
+    assert "ada" not in fetched(graded, both, {"format": "csv"}).decode()
+    refused = exported(graded, none, {"format": "csv"})
+    assert refused.status == 403 and "nobody to export" in refused.body.decode()
+
+
 def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Served) -> None:
     first = link(exported(graded, "staff", {"format": "csv"}))
     for who, status in (("assistant", 404), ("owner", 404), ("observer", 403), ("ada", 403)):
@@ -138,6 +152,7 @@ def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Serv
     ("fields", "status", "said"),
     [
         ({"format": "nothing"}, 422, "no such format"),
+        ({"format": "canvas", "column": "a\0b"}, 422, "a character that no file can have"),
         ({"format": "annotations"}, 422, "no such format"),
         ({}, 422, "no such format"),
         ({"format": "csv", "out_of": "many"}, 422, "many"),
@@ -147,7 +162,7 @@ def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Serv
         ({"format": "moodle", "column": "x" * 400}, 413, "longer than"),
         ({"format": "csv", "out_of": "1" * 3_000_000}, 413, "larger than"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_what_cannot_be_exported_is_said(
     graded: Served, fields: Mapping[str, str], status: int, said: str

@@ -190,12 +190,13 @@ def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(late: 
         ({"until": ""}, 422, "Write a date and a time"),
         ({"until": "2066-12-03"}, 422, "Write a date and a time"),
         ({"until": "0001-01-01T00:00"}, 422, "out of range"),
+        ({"until": "9999-12-31T23:59:59Z"}, 422, "out of range"),
         ({"name": "nothing"}, 422, "no exercise and no assignment"),
         ({"seen": ""}, 409, "Nothing was changed"),
         ({"do": "take-extension-back", "number": "7"}, 422, "no such extension"),
         ({"do": "take-extension-back", "number": "-1"}, 422, "no such change"),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_what_is_not_possible_is_said_and_changes_nothing(
     dated: Served, fields: dict[str, str], status: int, said: str

@@ -382,6 +382,23 @@ def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: 
     assert (platform.grades[ADA], platform.writes, done.arrived) == (1.0, {BOB: 1}, 1)
 
 
+def test_a_comment_leaves_out_what_has_not_opened(school: School) -> None:
+    school.grade(scores(1))
+    blank = result(
+        *(exercise(name=n, worth=10.0, status=Status.NOT_ATTEMPTED) for n in ("task", "secret"))
+    )
+    for opens, is_told in (("2999-01-01T00:00:00Z", False), ("2001-01-01T00:00:00Z", True)):
+        parts = {"week1": AssignmentPart("Week 1", ("secret",), opens)}
+        with Gradebook.open_to_write(school.results) as book:
+            book.change(exercises=("task", "secret"), blank=blank, assignments=parts)
+        platform = LtiServer(1)
+        with serving_platform(platform):
+            LtiPushing(school, platform)
+            assert passed_back(school.results, platform.registered, platform.link).arrived == 1
+        (comment,) = platform.comments[ADA]
+        assert "of 20 points" in comment and ("(to do)" in comment) is is_told, comment
+
+
 def test_the_link_of_an_assignment_gets_the_points_of_its_exercises(school: School) -> None:
     school.grade(scores(2))
     empty = Status.NOT_ATTEMPTED

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.gradebook import Gradebook, queue
+from grader.gradebook.extending import state_of
+from grader.gradebook.facts import Draft
 from grader.gradebook.intake import Questions
+from grader.gradebook.marking import read_rubric, rubric_of
 from grader.gradebook.personal import erase, kept_about
 from grader.gradebook.queue import Role
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
@@ -20,14 +25,16 @@ from grader.serve.desk import Desk
 from grader.serve.hand_in import HandInReader
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
-from grader.serve.staff import student_view
+from grader.serve.staff import files_to_mark, mark_view, student_view
 from grader.serve.views import Views
 from tests.grader.builders import checked, exercise
 from tests.grader.serve.conftest import SOLUTION, Served, in_json, marked
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term, term_course
 
 TEAMS = {"ada": "red", "bob": "red", "eve": ""}
-PROJECT = assignment("project", ["greeting"], due=NOW + DAY, more="teams = true")
+TEAM = "teams = true"
+PROJECT = assignment("project", ["greeting"], due=NOW + DAY, more=TEAM)
+SECTION = {"team": "red", "section": "A"}
 ALONE = assignment("week1", ["word_count"])
 STAFF = Asker(Role.INSTRUCTOR, name="prof")
 
@@ -126,6 +133,11 @@ def test_the_pages_say_with_whom_and_by_whom(class_of: ClassOf) -> None:
         assert view is not None
         rows = {part.result.name: part.attempts for part in view.exercises}
         assert [row.by for row in rows["greeting"]] == ["ada"]
+        there.book.keep_student(msgspec.structs.replace(there.students["bob"], ids=SECTION))
+        some = student_view(there.book, Asker(Role.ASSISTANT, name="kim", sections=("A",)), "bob")
+        assert some is not None
+        by_others = [row.by for part in some.exercises for row in part.attempts]
+        assert by_others == ["a member in another section"]
 
 
 def test_limits_are_those_of_the_team(class_of: ClassOf) -> None:
@@ -204,6 +216,52 @@ def test_a_regrade_asks_once_about_a_file_of_a_team(class_of: ClassOf) -> None:
         assert sum(there.desk.regrade(name, exercises) for name in ("ada", "bob")) == 2
         assert len(there.judge()) == 1
         assert there.status("ada") == there.status("bob") == "passed"
+
+
+def test_an_exam_that_has_ended_for_a_member_takes_nothing_for_this_member(tmp_path: Path) -> None:
+    hour = datetime.timedelta(hours=1)
+    more = "teams = true\nexam = {}"
+    exam = assignment("midterm", ["greeting"], NOW - 2 * hour, NOW - hour, more)
+    folder = term_course(tmp_path / "course", exam, assignment("lab", ["word_count"], more=TEAM))
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), TEAMS)
+        seen = state_of(book, there.students["ada"])
+        until = NOW + hour
+        there.desk.extend(STAFF, "ada", "greeting", seen, until=until, reason="extra time")
+        there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
+        there.judge()
+        assert [there.attempts("ada", name) for name in ("greeting", "word_count")] == [1, 1]
+        assert [there.attempts("bob", name) for name in ("greeting", "word_count")] == [0, 1]
+        about = there.views.about(there.students["ada"], ["greeting", "word_count"])
+        assert ["also for Bob" in text for text in about.values()] == [False, True]
+        with pytest.raises(Refusal, match="The exam ended"):
+            there.hand_in("bob", greeting=marked(2))
+
+
+def test_a_file_of_a_team_is_marked_once_for_all_members(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
+        there.hand_in("bob", word_count=COUNTING)
+        there.judge()
+        # Of an equal file that each handed in alone, the members are not one entry.
+        assert len(files_to_mark(there.book, STAFF, "word_count", anonymous=False)) == 2
+        (file,) = files_to_mark(there.book, STAFF, "greeting", anonymous=False)
+        view = mark_view(there.book, STAFF, "greeting", file.name)
+        assert view is not None and file.waiting
+        rubric = read_rubric(rubric_of(there.course, there.course.exercise("greeting")), 2.5)
+        keys = tuple(item.key for item in rubric.item)
+        # An assistant who reaches only one of the members reads and changes nothing.
+        there.book.keep_student(msgspec.structs.replace(there.students["ada"], ids=SECTION))
+        some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
+        assert mark_view(there.book, some, "greeting", file.name) is None
+        sent = rubric, "greeting", file.name, view.seen, Draft(keys)
+        with pytest.raises(Refusal, match="no such student"):
+            there.desk.mark(some, *sent)
+        there.desk.mark(STAFF, *sent)
+        assert [made.student for made in there.book.corrections()] == ["ada", "bob"]
+        assert not any(
+            each.waiting for each in files_to_mark(there.book, STAFF, "greeting", anonymous=False)
+        )
 
 
 @pytest.mark.parametrize("who", ["ada", "bob"])

@@ -112,6 +112,12 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
     # What is misnamed is told of what is open, and of nothing else.
     wrong = served.hand_in("ada", {"x.py": b"x = 1\n"})
     assert wrong.status == 422 and "greeting.py" in wrong.json["error"]
+    # A damaged archive beside work is the problem of what is open, and gives no other names away.
+    torn = {"x.zip": b"PK\x03\x04 torn"}
+    broken = served.hand_in("ada", torn)
+    assert broken.status == 422 and "x.zip is cut off" in broken.json["error"]
+    beside = served.hand_in("ada", {"greeting.txt": SOLUTION, **torn})
+    assert beside.status == 202 and "running_mean" not in beside.json["problems"]
     asked = form(served, "/requests", "ada", exercise="running_mean", message="Why?")
     assert asked.status == 422
     home = served.ask("GET", "/", "ada")
@@ -131,6 +137,8 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
         home,
         standing,
         wrong,
+        broken,
+        beside,
         served.ask("GET", "/exercise/greeting", "ada"),
         served.ask("GET", "/release", "ada"),
         *(
