@@ -92,6 +92,10 @@ def by_page(served: Served, who: str, files: dict[str, bytes]) -> Answer:
 
 def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving: Serving) -> None:
     served = term(serving, *WEEKS)
+    # word_count is practice: it is last, and not in the sum.
+    begun = served.ask("GET", "/", "ada").body
+    assert b"<strong>0</strong> of 2.5</span> points" in begun
+    assert begun.index(b"Week1 <span") < begun.index(b"Practice <span")
     practice = json.dumps({"source": MEAN.decode()}).encode()
     for method, path, body in (
         ("GET", "/exercise/running_mean", None),
@@ -122,9 +126,6 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
     assert asked.status == 422
     home = served.ask("GET", "/", "ada")
     assert b"Week2" in home.body and b"opens 20" in home.body
-    # word_count is practice: it is last, and not in the sum.
-    assert b"<strong>0</strong> of 2.5</span> points" in home.body
-    assert home.body.index(b"Week1 <span") < home.body.index(b"Practice <span")
     standing = served.ask("GET", "/api/standing", "ada")
     assert [e["name"] for e in standing.json["exercises"]] == ["word_count", "greeting"]
     assert standing.json["max_score"] == 12.5
