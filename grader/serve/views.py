@@ -575,6 +575,23 @@ def with_exercises(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
     return with_points_of(msgspec.structs.replace(entry, result=result), exercises)
 
 
+def counting_so_far(book: Gradebook) -> frozenset[str]:
+    """Return the exercises that are in the sums of a term: of assignments that have opened, without practice.
+
+    Without such assignments, all are.
+    """
+    facts = book.facts
+    parts = () if facts.assignment else facts.assignments.values()
+    given = {name for part in parts for name in part.exercises}
+    opened = given - book.not_open(datetime.datetime.now(datetime.UTC))
+    return frozenset(opened or book.exercises)
+
+
+def with_sum_of(entry: Entry, names: Collection[str]) -> Entry:
+    """Return an entry with all its exercises, and the points of those with these names."""
+    return with_points_of(entry, [e for e in entry.result.exercises if e.name in names])
+
+
 def with_points_of(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
     """Return an entry with all its exercises, and the points of these."""
     score, max_score = sum_of(exercises)
@@ -704,13 +721,15 @@ class _Summaries:
 def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
     """Return the summary of the students that the asker may see, as they are in the gradebook now."""
     tally, counts, facts = Tally(), book.attempt_counts(), book.facts
+    in_sum = counting_so_far(book)
     # In the gradebook of one assignment, the whole is the part.
     given = {} if facts.assignment else facts.assignments
     parts = {id_: Tally() for id_ in given}
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))
     rows = []
-    for entry in book.entries() if reach is None else filter(None, of_some):
+    for whole in book.entries() if reach is None else filter(None, of_some):
+        entry = with_sum_of(whole, in_sum)
         row = tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
         own = {id_: _in_part(row, entry, part.exercises) for id_, part in given.items()}
         for id_, part_row in own.items():

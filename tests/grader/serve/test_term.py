@@ -352,6 +352,10 @@ def test_staff_reads_the_whole_term_or_one_assignment(under_way: Served) -> None
         "midterm": 10,
         "week3": 0,
     }
+    # The sum is that of the assignments that have opened.
+    assert (rows["ada"]["score"], rows["ada"]["max_score"]) == (12.5, 12.5)
+    own = under_way.ask("GET", "/class/students/ada", "staff").body.decode()
+    assert "<strong>12.5</strong> of 12.5" in own
     assert of_ada["week3"]["absent"] and rows["eve"]["assignments"]["week1"]["absent"]
     part = under_way.ask("GET", "/class?assignment=week1", "staff").body.decode()
     assert "<h1>Plain Python and NumPy: Week1</h1>" in part
