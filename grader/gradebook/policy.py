@@ -544,6 +544,23 @@ def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
     return words
 
 
+def late_words(late: Late) -> str:
+    """Describe the cost of lateness: `10 % lost for each day begun; grace of 15 minutes`."""
+    words = []
+    if late.per_day is not None:
+        most = f", at most {number(late.at_most)} %" if late.at_most < 100 else ""
+        words.append(f"{number(late.per_day)} % lost for each day begun{most}")
+    for step in late.steps:
+        after = f"more than {span_words(step.after)} late" if step.after else "late"
+        words.append(f"{number(step.lose)} % lost when {after}")
+    words = words or ["lateness costs nothing"]
+    if late.grace:
+        words.append(f"grace of {span_words(late.grace)}")
+    if late.closes is not None:
+        words.append(f"closed when more than {span_words(max(late.closes, late.grace))} late")
+    return "; ".join(words)
+
+
 def _lateness_words(chosen: Weighed, zone: datetime.tzinfo | None) -> list[str]:
     """Yield a sentence on the lateness of the file that counts, unless it came before the due time."""
     time, deadline = submitted(chosen.file.submitted_at), chosen.deadline
@@ -551,6 +568,8 @@ def _lateness_words(chosen: Weighed, zone: datetime.tzinfo | None) -> list[str]:
     if deadline is None or time is None or time <= deadline.due or not chosen.file.judged:
         return []
     due = due_words(deadline, zone)
+    if not chosen.late and time > (before := deadline.until - deadline.late_days * _DAY):
+        return [f"Handed in {span_words(time - before)} late ({due}): nothing is lost."]
     if not chosen.late:
         return [f"Handed in on time ({due})."]
     late = f"Handed in {span_words(chosen.late)} late ({due})"

@@ -24,7 +24,7 @@ from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, drafts, queue
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
-from grader.gradebook.policy import Policy, attempts_at
+from grader.gradebook.policy import Policy, attempts_at, late_words
 from grader.gradebook.queue import JobState, Role
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import handed_in, result_of, with_late_days
@@ -101,7 +101,7 @@ class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     Times are those of an exercise; `seconds_left` are until the end, None if there is none or it has passed.
     In an assignment for `teams`, `mates` are the others in the student's team. `counts` says how it counts in
-    the term.
+    the term, and `late` what lateness costs.
     """
 
     id: str
@@ -117,6 +117,7 @@ class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     max_score: float
     counts: str = ""
+    late: str = ""
 
 
 class TermStanding(msgspec.Struct, frozen=True):
@@ -388,6 +389,7 @@ class Views:
         score, max_score = sum_of([results[n] for n in given.exercises if n in results])
         state = "past" if left is not None and left < 0 else "open"
         mates = self._teams.mates(student.id) if given.teams else []
+        deadline = policy.deadline(student, names[0])
         return AssignmentStanding(
             id=given.id,
             title=given.title,
@@ -402,6 +404,7 @@ class Views:
             score=score,
             max_score=max_score,
             counts=counts,
+            late="" if deadline is None or given.exam else late_words(deadline.rules),
         )
 
     def by_mate(self, student: StudentInfo, exercise: str) -> tuple[str, str]:

@@ -26,11 +26,11 @@ from grader.gradebook.policy import (
     Deadline,
     Extension,
     HandedIn,
-    Late,
     Override,
     Policy,
     Weighed,
     due_words,
+    late_words,
 )
 from grader.gradebook.policy_file import odd_times
 from grader.gradebook.standing import choices, handed_in, with_late_days
@@ -61,7 +61,7 @@ def show_policy(console: Console, policy: Policy, exercises: Sequence[str]) -> I
         yield Text()
         yield from hang(console, head, ", ".join(names) or "no exercise of this class")
         late = rules.late if due.late is None else due.late
-        words = _late_words(late)
+        words = late_words(late)
         if rules.late_days and due.late_days is not None:
             words += f"; at most {counted(due.late_days, 'late day')}"
         yield from hang(console, "  ", words, "dim")
@@ -108,23 +108,6 @@ def _override_words(override: Override) -> str:
         words.append(f"{span_words(override.cool_down)} between submissions")
     names = ", ".join((*override.exercises, *override.chapters))
     return clean(f"{names}: {'; '.join(words)}", _LONGEST)
-
-
-def _late_words(late: Late) -> str:
-    """Describe the cost of lateness: `10 % lost for each day begun; grace of 15 minutes`."""
-    words = []
-    if late.per_day is not None:
-        most = f", at most {number(late.at_most)} %" if late.at_most < 100 else ""
-        words.append(f"{number(late.per_day)} % lost for each day begun{most}")
-    for step in late.steps:
-        after = f"more than {span_words(step.after)} late" if step.after else "late"
-        words.append(f"{number(step.lose)} % lost when {after}")
-    words = words or ["lateness costs nothing"]
-    if late.grace:
-        words.append(f"grace of {span_words(late.grace)}")
-    if late.closes is not None:
-        words.append(f"closed when more than {span_words(max(late.closes, late.grace))} late")
-    return "; ".join(words)
 
 
 def _extension_words(extension: Extension, zone: datetime.tzinfo | None) -> str:

@@ -115,7 +115,8 @@ def test_the_student_reads_how_many_were_used() -> None:
     after = policy().with_late_days(ANN, {"relu": files})
     (reason,) = after.counted(ANN, "relu", 10, files).reasons
     assert reason == (
-        "Handed in on time (due 2026-10-01 12:00 UTC; 2 late days used, until 2026-10-03 12:00 UTC)."
+        "Handed in 1 day 6 hours late (due 2026-10-01 12:00 UTC; 2 late days used, "
+        "until 2026-10-03 12:00 UTC): nothing is lost."
     )
 
 

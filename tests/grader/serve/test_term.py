@@ -319,6 +319,7 @@ def test_a_student_reads_what_is_open_due_and_graded_and_what_counts(under_way: 
     places = [home.index(each) for each in order]
     assert places == sorted(places)
     assert "past due, graded" in home and "Late days left: 4 of 5." in home
+    assert "If late: 10 % lost for each day begun." in home
     # An hour late is a late day, which costs nothing.
     assert "week1 2.5 / 2.5 = 100 %, weight 2: 100" in home
     assert (
