@@ -192,6 +192,6 @@ def test_the_plot_is_shown_beside_the_findings(
         ".then(r => done([r.passes.length, r.violations.map(v => v.id + ': ' + v.nodes[0].html)]))"
     )
     assert found[0] > 10 and found[1] == [], found
-    assert console(browser) == []
+    assert console(browser, plotting) == []
     until(browser, lambda v: v.find_element(By.ID, "plot").is_enabled())
     browser.get("about:blank")

@@ -31,13 +31,13 @@ STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8"
 
 @pytest.fixture
 def view(browser: Chrome, served: Served) -> Iterator[Chrome]:
-    """The browser at a desk, signed out; afterwards its console is empty."""
+    """The browser at a desk, signed out; afterwards its console has nothing of this server."""
     light(browser)
     resize(browser, DESK)
     sign_out(browser, served)
     console(browser)
     yield browser
-    heard = console(browser)
+    heard = console(browser, served)
     browser.get("about:blank")
     console(browser)
     assert heard == []

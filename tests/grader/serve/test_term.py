@@ -398,5 +398,5 @@ def test_the_pages_of_a_term_are_in_order_in_the_browser(
         if who == "ada":
             left = browser.find_element(By.CSS_SELECTOR, "[data-seconds]")
             until(browser, lambda _, left=left: re.fullmatch(r"0\d:\d\d:\d\d left", left.text))  # type: ignore[misc]
-        assert console(browser) == [], path
+        assert console(browser, under_way) == [], path
     browser.get("about:blank")
