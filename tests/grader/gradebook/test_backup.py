@@ -29,6 +29,7 @@ from grader.gradebook.backup import (
     restore,
 )
 from grader.gradebook.corrections import Correction
+from grader.gradebook.corrections_file import CORRECTIONS_FILE
 from grader.gradebook.tables import FILE, FORMAT_VERSION, Tables
 from grader.results import StudentInfo
 
@@ -111,6 +112,27 @@ def test_it_is_of_one_moment_while_others_write(
         assert len(written) == pages, "no write makes it begin anew"
         assert len(book.students()) == 2 + pages
     assert ids(made.path) == ["ann", "bob"]
+
+
+def test_a_backup_and_a_restored_gradebook_are_synced(
+    graded: School, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, list[str]]] = []
+
+    def sync(folder: Path) -> None:
+        synced.append((folder.name, sorted(path.name for path in folder.iterdir())))
+
+    monkeypatch.setattr(backup, "sync_folder", sync)
+    made = make_backup(graded.results, tmp_path / "backups", NOW)
+    (draft, files), (folder, backups) = synced
+    # Its files before it has its name, and the name after that.
+    assert draft.endswith(".part") and {FILE, CORRECTIONS_FILE} <= {*files}
+    assert (folder, backups) == ("backups", [made.path.name])
+    synced.clear()
+    restore(made.path, tmp_path / "new", NOW)
+    # The gradebook, then its corrections.
+    first, last = (files for _, files in synced)
+    assert FILE in first and CORRECTIONS_FILE not in first and CORRECTIONS_FILE in last
 
 
 def test_a_correction_that_is_not_in_order_is_backed_up(graded: School, tmp_path: Path) -> None:
@@ -304,6 +326,22 @@ def test_a_damaged_gradebook_is_kept_as_it_is(graded: School, tmp_path: Path) ->
     assert done.before is not None
     assert (done.before / FILE).read_bytes() == b"of a broken disk" * 1000
     assert scores(graded.results) == {"ann": 9, "bob": 8}
+
+
+def test_corrections_of_a_damaged_gradebook_are_kept_and_those_of_the_backup_hold(
+    graded: School, tmp_path: Path
+) -> None:
+    corrections = graded.results / CORRECTIONS_FILE
+    told = corrections.read_bytes()
+    corrections.unlink()
+    made = make_backup(graded.results, tmp_path / "backups", NOW)
+    corrections.write_bytes(told)
+    (graded.results / FILE).write_bytes(b"of a broken disk" * 1000)
+    done = restore(made.path, graded.results, NOW)
+    assert done.before is not None
+    assert (done.before / CORRECTIONS_FILE).read_bytes() == told
+    # There were none in the backup.
+    assert not corrections.exists()
 
 
 def test_a_single_file_is_restored_and_corrections_stay(graded: School, tmp_path: Path) -> None:

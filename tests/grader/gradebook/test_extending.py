@@ -117,6 +117,21 @@ def test_what_gives_no_more_time_is_refused(late: School) -> None:
         assert "task is never due" in refused()
 
 
+def test_only_exercises_that_gain_are_extended_and_a_new_due_time_is_another_state(
+    late: School,
+) -> None:
+    ann = StudentInfo(id="ann")
+    with Gradebook.open_to_write(late.results) as book:
+        before = state_of(book, ann)
+        due = '[[due]]\nat = {}T12:00:00Z\nexercises = ["{}"]\n'
+        book.set_policy(
+            read_policy(due.format("2026-12-02", "task") + due.format("2026-12-09", "later")).rules
+        )
+        assert state_of(book, ann) != before
+        made = new_extension(book, ann, ["task", "later"], until=UNTIL, reason="ill", author="kim")
+    assert made.exercises == ("task",)
+
+
 def test_an_assignment_names_its_exercises(late: School) -> None:
     with Gradebook.open_to_write(late.results) as book:
         book.change(assignments={"week1": AssignmentPart("Week 1", ("task",))})

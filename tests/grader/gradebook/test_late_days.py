@@ -17,7 +17,7 @@ from grader.gradebook.policy_file import (
     policy_text,
     read_policy,
 )
-from grader.gradebook.standing import ClassRules, choices, with_late_days
+from grader.gradebook.standing import ClassRules, choices, needed, with_late_days
 from grader.gradebook.work import Attempt, Work
 from grader.results import CourseInfo, StudentInfo
 
@@ -103,6 +103,14 @@ def test_a_due_time_may_limit_them() -> None:
     assert used(none, lora=24, moe=24) == ({2: 1}, 2)
 
 
+def test_a_later_file_of_a_due_time_adds_to_the_days_of_an_earlier_one() -> None:
+    assert used(relu=(24, 72)) == ({0: 3}, 0)
+
+
+def test_a_file_beyond_the_attempts_that_may_count_uses_none() -> None:
+    assert used("max_attempts = 1\n" + RULES, relu=(1, 30)) == ({0: 1}, 2)
+
+
 @pytest.mark.parametrize(("hours", "points"), [(24, 10), (72, 10), (73, 9), (120, 8)])
 def test_beyond_the_budget_lateness_costs_what_it_did(hours: float, points: float) -> None:
     files = [at("relu", hours)]
@@ -139,6 +147,35 @@ def test_a_standing_counts_them() -> None:
         "lora": True,
         "moe": True,
     }
+
+
+def test_a_file_that_late_days_keep_open_is_judged() -> None:
+    closes = policy(RULES.replace("per_day = 10", 'closes = "1 hours"'))
+    attempts = tuple(
+        Attempt(number, "ann", number, submitted_at=at("relu", hours).submitted_at)
+        for number, hours in ((1, -1), (2, 20))
+    )
+    work = Work(ANN, attempts, {"relu": {1: "1", 2: "2"}}, {})
+    rules = ClassRules(
+        course=CourseInfo("", "", ""), exercises=("relu",), policy=closes, has_policy=True
+    )
+    assert [attempt.id for attempt in needed(work, rules, "relu")] == [2]
+
+
+def test_an_override_says_which_attempts_count_and_are_judged() -> None:
+    def counts(rule: str) -> list[tuple[int, set[int]]]:
+        rules = policy(f'[[override]]\nexercises = ["relu"]\n{rule}\n')
+        files = [at("relu", 0, 1), msgspec.structs.replace(at("relu", 1, 2), judged=3.0)]
+        return [
+            (
+                rules.counted(ANN, name, 10, files).attempt,
+                rules.needed(ANN, name, 10, files),
+            )
+            for name in ("relu", "lora")
+        ]
+
+    assert counts('attempts = "best"') == [(1, {1, 2}), (2, {2})]
+    assert counts("max_attempts = 1") == [(1, {1}), (2, {2})]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +220,8 @@ def test_each_exercise_has_the_rules_of_its_assignment() -> None:
     assert relu is not None and (relu.due, relu.rules.per_day) == (FIRST, 20)
     # No assignment has it: the course's own due time holds.
     assert lora is not None and lora.due == FIRST + datetime.timedelta(weeks=1)
+    # The extension is the test's own.
+    assert lora.until == lora.due
     moe = merged.deadline(ANN, "moe")
     assert moe is not None and moe.until - moe.due == datetime.timedelta(minutes=30)
     # Late days cannot move the end of an exam.
@@ -199,6 +238,34 @@ def test_lateness_of_an_assignment_without_a_due_time_of_its_own() -> None:
         deadline = merged.deadline(ANN, exercise)
         assert due is not None and due.late_days == days
         assert deadline is not None and deadline.rules.per_day == per_day
+
+
+def test_an_assignment_replaces_the_tables_that_name_its_exercises() -> None:
+    both = 'exercises = ["relu", "lora"]\n'
+    course = policy(
+        f"[[due]]\nat = 2026-10-08T12:00:00Z\n{both}[[override]]\nmax_attempts = 4\n{both}"
+    ).rules
+    week = of("week", "relu", due=FIRST, policy={"max_attempts": 2})
+    merged = Policy(policy_of_assignments([week], CHAPTERS, course), CHAPTERS)
+    dues = [merged.due(name) for name in ("relu", "lora")]
+    assert [due.at for due in dues if due] == [FIRST, FIRST + datetime.timedelta(weeks=1)]
+    assert [merged.rules_of(name).max_attempts for name in ("relu", "lora")] == [2, 4]
+
+
+def test_an_assignment_without_a_due_time_keeps_the_rules_of_the_course_s() -> None:
+    course = policy(
+        RULES.replace(
+            'chapters = ["one"]', 'chapters = ["one"]\nlate_days = 2\nlate = {per_day = 30}'
+        )
+    ).rules
+    for own, per_day, days in (
+        ({"late": {"per_day": 50}}, 50, 2),
+        ({"late_days": 1}, 30, 1),
+    ):
+        week = of("week", "relu", policy=own)
+        due = Policy(policy_of_assignments([week], CHAPTERS, course), CHAPTERS).due("relu")
+        assert due is not None and due.late is not None
+        assert (due.late.per_day, due.late_days) == (per_day, days)
 
 
 def test_a_budget_is_refused_where_an_assignment_is_graded_alone() -> None:

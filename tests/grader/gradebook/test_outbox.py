@@ -216,6 +216,7 @@ def test_feedback_is_kept_by_work_and_apart_from_a_servers_mail(
 ) -> None:
     with outbox.mailing(here.school.results) as book:
         outbox.keep_mailed(book, "ada", "week1", Feedback("m1", State.SENDING), "a@b.org", NOW)
+        assert outbox.waiting(book) == {} and outbox.counts(book) == Counts(0, 0, ())
         outbox.keep_mailed(book, "ada", "week1", Feedback("m1", State.SENT), "a@b.org", NOW)
         assert outbox.mailed(book, "week1") == {"ada": Feedback("m1", State.SENT)}
         assert outbox.mailed(book, "week2") == {}

@@ -152,6 +152,10 @@ def test_a_report_tells_it_and_names_backups_that_are_older(kept: School, tmp_pa
     make_backup(
         kept.results, kept.results.with_name("backups"), datetime.datetime.now(datetime.UTC)
     )
+    # That of another class is not this policy's.
+    with Gradebook.open_to_write(tmp_path / "other"):
+        pass
+    make_backup(tmp_path / "other", kept.results.with_name("backups"), LAST)
     status, said = grade("report", kept.results, "-o", tmp_path / "report")
     assert status == 0
     assert "--expired" in said
