@@ -1,0 +1,64 @@
+"""The desk without a server: extensions that are taken back, and a retry after the end of an exam."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.gradebook import Gradebook
+from grader.gradebook.extending import state_of
+from grader.gradebook.intake import Questions
+from grader.gradebook.queue import Role
+from grader.judge.assignment import GradingOptions
+from grader.serve.hand_in import HandInReader
+from grader.serve.http import Refusal
+from grader.serve.roles import Asker
+from tests.grader.serve.conftest import SOLUTION, in_json, marked
+from tests.grader.serve.test_teams import STAFF, Class
+from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term_course
+
+
+def test_a_file_that_counts_again_without_an_extension_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer one, which came too late without it, had replaced it."""
+    due = NOW - 2 * DAY
+    week = assignment("week1", ["greeting"], due=due)
+    folder = term_course(tmp_path / "course", week, policy='[late]\ncloses = "1 hour"\n')
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": "", "bob": ""})
+        ada = there.students["ada"]
+        for student in ("bob", "ada"):
+            state = state_of(book, there.students[student])
+            there.desk.extend(STAFF, student, "", state, until=NOW, reason="ill")
+        for number, at in ((1, due - DAY), (2, due + DAY)):
+            monkeypatch.setattr(there.desk, "_clock", at.timestamp)
+            there.hand_in("ada", greeting=marked(number))
+        # Neither an assistant of another section nor a number of another student's.
+        state = state_of(book, ada)
+        for asker, number in ((Asker(Role.ASSISTANT, name="kim", sections=("B",)), 0), (STAFF, 1)):
+            with pytest.raises(Refusal):
+                there.desk.take_extension_back(asker, "ada", state, number)
+        assert [each.student for each in book.extensions()] == ["bob", "ada"]
+        there.desk.take_extension_back(STAFF, "ada", state, 0)
+        assert [each.student for each in book.extensions()] == ["bob"]
+        there.judge()
+        assert there.status("ada") == "passed"
+
+
+def test_a_retry_after_the_end_of_an_exam_is_told_that_its_file_was_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exam = assignment("midterm", ["greeting"], NOW - DAY, NOW, "exam = {}")
+    folder = term_course(tmp_path / "course", exam, assignment("lab", ["word_count"]))
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        ada = there.students["ada"]
+        reader = HandInReader(there.course, Questions(there.course, GradingOptions()))
+        read = reader.read(ada, in_json({"greeting.py": SOLUTION, "word_count.py": COUNTING}))
+        for at in (NOW - DAY / 2, NOW + DAY):
+            monkeypatch.setattr(there.desk, "_clock", at.timestamp)
+            assert there.desk.accept(ada, read, "key").refused == {}
+        assert [*there.desk.accept(ada, read, "another").refused] == ["greeting"]
