@@ -1,0 +1,39 @@
+"""The texts of mails, without a server: of hidden tests no more than the student's page has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.course.manifest import load_course
+from grader.gradebook import Gradebook
+from grader.gradebook.outbox import Event, Kind
+from grader.judge.assignment import Judgment
+from grader.results import Outcome, Visibility
+from grader.serve.letters import text_about
+from tests.grader.builders import checked, exercise
+from tests.grader.serve.conftest import SOLUTION
+from tests.grader.serve.test_teams import Class
+from tests.grader.serve.test_term import assignment, term_course
+
+
+@pytest.mark.parametrize("kind", [Kind.VERDICTS, Kind.CHANGES])
+def test_a_letter_has_no_value_of_a_hidden_test(tmp_path: Path, kind: Kind) -> None:
+    folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]))
+    hidden = checked(
+        "test_secret", Outcome.FAILED, visibility=Visibility.HIDDEN, message="It is 8251."
+    )
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        handed = there.hand_in("ada", greeting=SOLUTION)
+        taken = there.desk.take()
+        assert taken is not None
+        there.desk.finish(taken, Judgment(exercise(checked(), hidden, name="greeting"), ()))
+        entry = book.entry_of("ada")
+        assert entry is not None and "8251" in str(entry.result)
+        about = handed.id if kind is Kind.VERDICTS else "greeting"
+        event = Event("ada", kind, about, 0.0)
+        letter = text_about(book, there.course, there.students["ada"], [event])
+    assert letter is not None and "test" in letter.text
+    assert "8251" not in letter.text
