@@ -253,6 +253,7 @@ def test_a_file_of_a_team_is_marked_once_for_all_members(class_of: ClassOf) -> N
         # An assistant who reaches only one of the members reads and changes nothing.
         there.book.keep_student(msgspec.structs.replace(there.students["ada"], ids=SECTION))
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
+        assert files_to_mark(there.book, some, "greeting", anonymous=False) == []
         assert mark_view(there.book, some, "greeting", file.name) is None
         sent = rubric, "greeting", file.name, view.seen, Draft(keys)
         with pytest.raises(Refusal, match="no such student"):
