@@ -1,9 +1,10 @@
-"""The desk without a server: extensions that are taken back, and a retry after the end of an exam."""
+"""The desk without a server: extensions taken back, a retry after an exam, and an assistant's students."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.course.manifest import load_course
@@ -11,6 +12,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.extending import state_of
 from grader.gradebook.intake import Questions
 from grader.gradebook.queue import Role
+from grader.gradebook.review import stub_after_work
 from grader.judge.assignment import GradingOptions
 from grader.serve.hand_in import HandInReader
 from grader.serve.http import Refusal
@@ -62,3 +64,16 @@ def test_a_retry_after_the_end_of_an_exam_is_told_that_its_file_was_taken(
             monkeypatch.setattr(there.desk, "_clock", at.timestamp)
             assert there.desk.accept(ada, read, "key").refused == {}
         assert [*there.desk.accept(ada, read, "another").refused] == ["greeting"]
+
+
+def test_an_assistant_looks_at_students_in_reach_and_at_no_others(tmp_path: Path) -> None:
+    folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]))
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": "", "bob": ""})
+        book.keep_student(msgspec.structs.replace(there.students["ada"], ids={"section": "A"}))
+        for student in ("ada", "bob"):
+            greeting = there.course.exercise("greeting")
+            book.look_at(student, "greeting", [stub_after_work(student, greeting)])
+        some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
+        seen = [[each.student for each in there.views.attention(asker)] for asker in (STAFF, some)]
+    assert seen == [["ada", "bob"], ["ada"]]
