@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from grader.exports.push.passback import passed_back
+from grader.exports.push.passback import known, passed_back
 from grader.gradebook import Gradebook, platforms
 from grader.gradebook.facts import AssignmentPart
 from grader.gradebook.platforms import TurnedOn, changing_platforms, turn_off, turn_on
@@ -417,6 +417,12 @@ def test_the_link_of_an_assignment_gets_the_points_of_its_exercises(school: Scho
         LtiPushing(school, platform)
         link = msgspec.structs.replace(platform.link, assignment="week1")
         assert passed_back(school.results, platform.registered, link).arrived == 2
+        # A column that is made is that of the assignment, and not the other's.
+        alone = msgspec.structs.replace(link, lineitem="")
+        assert passed_back(school.results, platform.registered, alone).arrived == 2
+        with Gradebook.open(school.results) as book:
+            other = msgspec.structs.replace(alone, assignment="week2")
+            assert [len(known(book, each)) for each in (alone, other)] == [2, 0]
     platform = LtiServer(2)
     with serving_platform(platform):
         LtiPushing(school, platform)
