@@ -28,7 +28,7 @@ from grader.gradebook.review import (
     passed_over,
     stub_after_work,
 )
-from grader.gradebook.standing import ClassRules, handed_in, needed
+from grader.gradebook.standing import ClassRules, handed_in, needed, with_late_days
 from grader.gradebook.verdict_key import VerdictKey, verdict_key
 from grader.gradebook.work import SERVER, Attempt, Verdict, Work
 from grader.grading import environment_of, settle, unjudged, version_of, with_note
@@ -189,8 +189,10 @@ class Asking:
     ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
         """Return the files of wanted attempts and of attempts that may count; if there is none, the newest."""
         pairs: list[tuple[Attempt, Exercise]] = []
+        # Once for all exercises, which share the late days.
+        rules = with_late_days(work, self._book.rules())
         for exercise in self._exercises:
-            ids = {attempt.id for attempt in needed(work, self._book.rules(), exercise.id)}
+            ids = {attempt.id for attempt in needed(work, rules, exercise.id)}
             ids.update(wanted[exercise.id])
             with_file = [attempt for attempt, _ in work.sources(exercise.id) if attempt.id in ids]
             newest = work.attempts[-1]

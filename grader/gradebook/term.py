@@ -20,6 +20,7 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.policy import Policy
 from grader.gradebook.times import local, moment
 from grader.judge.scoring import hundredths
 from grader.results import Entry, Status, StudentInfo
@@ -183,7 +184,7 @@ def _graded(
     now: datetime.datetime | None = None,
 ) -> GradedAssignment:
     """Return an assignment with its scores; with `now`, students who may still hand in on time are open."""
-    name, folder = assignment.id, book.folder
+    name, folder, policy = assignment.id, book.folder, book.policy
     notes = [book.unfinished] if book.unfinished else []
     graded = {*book.exercises}
     if now is not None:
@@ -197,7 +198,10 @@ def _graded(
         assignment,
         folder,
         {student: entry.student for student, entry in entries.items()},
-        {student: _score(book, entry, assignment, now) for student, entry in entries.items()},
+        {
+            student: _score(entry, assignment, graded, policy, now)
+            for student, entry in entries.items()
+        },
         tuple(notes),
     )
 
@@ -220,15 +224,13 @@ def term_of(
 
 
 def _score(
-    book: Gradebook,
     entry: Entry,
     assignment: CourseAssignment,
+    names: Collection[str],
+    policy: Policy,
     now: datetime.datetime | None,
 ) -> Score:
-    """Return a student's points for an assignment, and its worth without extra credit."""
-    names: Collection[str] = (
-        book.exercises if book.facts.assignment == assignment.id else assignment.exercises
-    )
+    """Return a student's points for these exercises of an assignment, and their worth without extra credit."""
     exercises = [e for e in entry.result.exercises if e.name in names]
     extras = [e for e in exercises if e.name in assignment.extra_credit]
     open_ones = [exercise for exercise in exercises if exercise.status is Status.UNJUDGED]
@@ -238,7 +240,7 @@ def _score(
     )
     why = [f"could not be judged, for a fault of the grader ({faults})"] if faults else []
     why += [f"is not judged yet ({waiting})"] if waiting else []
-    policy, until = book.policy, None
+    until = None
     if now is not None:
         deadlines = [policy.deadline(entry.student, e.name) for e in exercises]
         until = max((d.until for d in deadlines if d is not None), default=None)

@@ -54,7 +54,7 @@ from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState, Role
 from grader.gradebook.requests import answer, ask
 from grader.gradebook.review import passed_over, stub_after_work
-from grader.gradebook.standing import needed
+from grader.gradebook.standing import needed, with_late_days
 from grader.gradebook.times import moment
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
@@ -454,7 +454,8 @@ class Desk:
         """Queue files that count by the due times of now, and were replaced before they were judged."""
         book, now = self._book, time.time()
         with book.transaction():
-            work, rules = book.work(student), book.rules()
+            work = book.work(student)
+            rules = with_late_days(work, book.rules())
             for exercise in self._questions.exercises:
                 for attempt in needed(work, rules, exercise.id):
                     if work.judged_as(exercise.id, attempt.id) is None:
