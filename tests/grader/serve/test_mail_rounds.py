@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
+from grader.exports.mail import post
 from grader.exports.mail.mail_file import read_mail_file
 from grader.exports.mail.post import PostError
 from grader.gradebook import Gradebook, outbox
 from grader.gradebook.outbox import Counts, Kind
 from grader.gradebook.queue import Role
 from grader.results import StudentInfo
-from grader.serve import mailing
 from grader.serve.mailing import Mailing, mail_view
 from grader.serve.roles import Asker
 from tests.grader.exports.mailbox import mail_toml
@@ -38,7 +38,7 @@ def test_a_mail_is_known_before_it_is_sent_and_the_most_in_an_hour_hold(
             if len(ids) == 1:
                 raise PostError("broken off", is_unclear=True)
 
-    monkeypatch.setattr(mailing.post, "opened", lambda _: contextlib.nullcontext(Connection()))
+    monkeypatch.setattr(post, "opened", lambda _: contextlib.nullcontext(Connection()))
     folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]))
 
     def thread(gather: str) -> Mailing:
