@@ -188,7 +188,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         ),
         (
             len(names) != wanted and not (extends and len(names) == 1),
-            f"Name {what}; here: {' '.join(names) or 'nothing'}.",
+            f"Name {'a STUDENT' if extends else what}; here: {' '.join(names) or 'nothing'}.",
         ),
         (
             says and not (changes or options["comment"].strip()),

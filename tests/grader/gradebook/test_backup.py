@@ -377,6 +377,8 @@ def test_nothing_is_restored_below_a_writer_or_a_reader(graded: School, tmp_path
     assert scores(graded.results) == {"ann": 9, "bob": 8}
     with pytest.raises(SubmissionError, match="no backup"):
         restore(tmp_path, graded.results, NOW)
+    with pytest.raises(SubmissionError, match=f"the newest is {made.path.name}"):
+        restore(made.path.parent, graded.results, NOW)
     with pytest.raises(UsageError, match="itself"):
         restore(graded.results, graded.results, NOW)
 
