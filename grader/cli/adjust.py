@@ -11,8 +11,8 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.extension import extend_in_book, extend_on_server, take_extension_back, until_of
-from grader.cli.on_server import server_option, signed_in
-from grader.cli.options import EXISTING_FOLDER, login_name
+from grader.cli.on_server import signed_in
+from grader.cli.options import EXISTING_FOLDER, login_name, server_option
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
 from grader.cli.terminal.policy import (
