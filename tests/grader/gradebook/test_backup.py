@@ -262,6 +262,8 @@ def test_a_restored_gradebook_is_the_one_of_then_and_the_other_stays_beside_it(
     # Back again: what was replaced is a backup, too.
     (aside,) = backups_in(graded.results / BEFORE_RESTORE)
     assert scores(aside.path) == later
+    erased = CliRunner().invoke(main, ["erase", str(graded.results), "bob", "--yes"]).output
+    assert f"`grade erase {aside.path.parent} bob` erases there, too." in erased
     restore(aside.path, graded.results, NOW)
     assert scores(graded.results) == later
 
