@@ -11,8 +11,8 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.extension import extend_in_book, extend_on_server, take_extension_back, until_of
-from grader.cli.on_server import server_option, signed_in
-from grader.cli.options import EXISTING_FOLDER, login_name
+from grader.cli.on_server import signed_in
+from grader.cli.options import EXISTING_FOLDER, login_name, server_option
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
 from grader.cli.terminal.policy import (
@@ -188,7 +188,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         ),
         (
             len(names) != wanted and not (extends and len(names) == 1),
-            f"Name {what}; here: {' '.join(names) or 'nothing'}.",
+            f"Name {'a STUDENT' if extends else what}; here: {' '.join(names) or 'nothing'}.",
         ),
         (
             says and not (changes or options["comment"].strip()),

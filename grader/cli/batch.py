@@ -13,7 +13,6 @@ import msgspec
 
 from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
-from grader.cli.on_server import regrade_on, server_option, signed_in
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -236,7 +235,7 @@ def assigned_course(
 
 @click.command(cls=Command)
 @click.argument("words", nargs=-1, metavar="RESULTS")
-@server_option
+@shared.server_option
 @shared.course_option
 @shared.assignment_option
 @click.option(
@@ -311,6 +310,8 @@ def _regrade_on_server(address: str, exercises: tuple[str, ...]) -> None:
             raise click.UsageError(
                 "Only names of exercises go with --server, which has the course and its options."
             )
+    from grader.cli.on_server import regrade_on, signed_in
+
     queued = regrade_on(signed_in(address), exercises)
     waiting = f"{counted(queued, 'file')} in the queue, behind all that students hand in."
     click.echo(waiting if queued else "Every file that counts has a verdict of these suites.")

@@ -30,7 +30,7 @@ from grader.exports.files import (
 from grader.gradebook import Gradebook
 from grader.results import Entry
 from grader.submissions import safe_name
-from grader.submissions.roster import is_in_group
+from grader.submissions.roster import is_in_group, section_names
 from grader.text import clean_lines, listed
 
 _LONGEST_NOTE = 1000
@@ -247,7 +247,7 @@ def _refuse_unknown(sections: Iterable[str], book: Gradebook) -> None:
     students = book.students()
     for name in sections:
         if not any(is_in_group(student, "section", name) for student in students):
-            known = sorted({cell for s in students if (cell := s.ids.get("section", ""))})
+            known = section_names(students)
             there = f"There is: {listed(known)}." if known else "Give a --roster with sections."
             raise click.UsageError(f"No student is in section {name!r}. {there}")
 

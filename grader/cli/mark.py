@@ -14,7 +14,6 @@ from grader.cli.on_server import (
     Marking,
     keep_answers,
     next_to_mark,
-    server_option,
     signed_in,
 )
 from grader.gradebook import Gradebook, marking
@@ -31,7 +30,7 @@ _NOT_ON_SERVER = ("course_path", "rubric", "author")
 
 @click.command(cls=Command)
 @click.argument("words", nargs=-1, metavar="[RESULTS] EXERCISE")
-@server_option
+@shared.server_option
 @shared.course_option
 @click.option(
     "--rubric",

@@ -14,13 +14,6 @@ from grader.gradebook.work import Request
 from grader.results import Entry
 from grader.student.server import Server, asked, checked_address, decoded_as, kept_server
 
-server_option = click.option(
-    "--server",
-    "address",
-    metavar="ADDRESS",
-    help="Do it on a running server, with your token of `grade login`, and without RESULTS.",
-)
-
 
 class MarkMade(msgspec.Struct, frozen=True):
     """A mark that a file has."""

@@ -60,6 +60,12 @@ assignment_option = click.option(
     metavar="ID",
     help="Use only this assignment's exercises; see docs/reference.md.",
 )
+server_option = click.option(
+    "--server",
+    "address",
+    metavar="ADDRESS",
+    help="Do it on a running server, with your token of `grade login`, and without RESULTS.",
+)
 assignment_of_results_option = click.option(
     "--assignment",
     "assignment",

@@ -13,7 +13,7 @@ from grader.cli.border import Command
 from grader.cli.results import find_student
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
-from grader.gradebook.backup import Backup, backups_in
+from grader.gradebook.backup import BEFORE_RESTORE, Backup, backups_in
 from grader.gradebook.personal import beside, erase_everybody, everybody
 from grader.gradebook.personal import erase as erase_student
 from grader.gradebook.retention import backups_of, retention_of
@@ -104,10 +104,10 @@ def _erase_student(results: Path, student: str, *, yes: bool) -> None:
     told = f"rows of {rows}" if rows else "nothing was left"
     click.echo(f"Erased {clean(found)}: {told}.")
     _tell_beside(results)
-    if backups:
+    for copies in filter(None, (backups, backups_in(results / BEFORE_RESTORE))):
         click.echo(
-            f"{_named(backups)} may still have {clean(found)}: "
-            f"`grade erase {backups[0].path.parent} {clean(found)}` erases there, too."
+            f"{_named(copies)} may still have {clean(found)}: "
+            f"`grade erase {copies[0].path.parent} {clean(found)}` erases there, too."
         )
     click.echo(
         "Also look at the class list, policy.toml, comments in corrections.toml, backups, exports and reports."

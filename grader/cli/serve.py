@@ -29,7 +29,7 @@ from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
 from grader.submissions.download import TEAM
-from grader.submissions.roster import is_in_group
+from grader.submissions.roster import is_in_group, section_names
 from grader.text import clean, counted, listed, utc
 
 # The packages of the extra `serve`.
@@ -403,7 +403,7 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
     known = list(students)
     empty = [s for s in sections if not any(is_in_group(each, "section", s) for each in known)]
     if known and empty:
-        there = sorted({cell for each in known if (cell := each.ids.get("section", ""))})
+        there = section_names(known)
         names = listed(there) if there else "none"
         note = f"No student is in section {listed(empty)} so far; there is: {names}."
         click.echo(clean(note, 1000), err=True)

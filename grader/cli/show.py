@@ -8,7 +8,6 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command
-from grader.cli.on_server import answer_on, requests_on, server_option, signed_in
 from grader.cli.results import find_student, named_student, open_book, refuse_ungraded
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.student_result import (
@@ -23,7 +22,6 @@ from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 from grader.gradebook.requests import answer as answer_all
 from grader.gradebook.requests import ask, numbered, open_requests
-from grader.student.server import Server
 from grader.text import clean, listed
 
 _ORIGIN = "grade requests"
@@ -61,7 +59,7 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
 
 @click.command(cls=Command)
 @click.argument("words", nargs=-1, metavar="[RESULTS] [NUMBER]")
-@server_option
+@shared.server_option
 @click.option("--answer", metavar="TEXT", help="Answer request NUMBER: its student reads it.")
 @click.option(
     "--ask",
@@ -109,7 +107,7 @@ def requests(
     if address is not None:
         if asked is not None or anonymous or author:
             raise click.UsageError("--ask, --anonymous and --author do not go with --server.")
-        _requests_on_server(signed_in(address), number, answer, with_answered=with_answered)
+        _requests_on_server(address, number, answer, with_answered=with_answered)
         return
     results = shared.EXISTING_FOLDER.convert(words[0], None, click.get_current_context())
     # Opened first, because a keeper would create a gradebook in a folder that has none.
@@ -143,9 +141,12 @@ def _number_in(words: tuple[str, ...]) -> int | None:
 
 
 def _requests_on_server(
-    server: Server, number: int | None, answer: str | None, *, with_answered: bool
+    address: str, number: int | None, answer: str | None, *, with_answered: bool
 ) -> None:
     """Print the requests on a running server, or the one with this number, or answer it."""
+    from grader.cli.on_server import answer_on, requests_on, signed_in
+
+    server = signed_in(address)
     if answer is not None and number is not None:
         request = answer_on(server, number, answer).request
         click.echo(clean(f"{request.student} {request.exercise}: answered.", 300))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("address")
 def login(address: str) -> None:
-    """Keep the token for the server of your course, for `grade submit` and, for staff, `grade adjust --server`.
+    """Keep the token for the server of your course, for `grade submit` and staff's commands with `--server`.
 
     ADDRESS and the token are in your instructor's mail. The command asks for the token, or reads it from
     stdin if that is not a terminal, and keeps it in your configuration folder, where only you can read it.

@@ -206,7 +206,13 @@ def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
     """
     source = backup / FILE if backup.is_dir() else backup
     if not source.is_file():
-        raise SubmissionError(f"There is no backup at {backup}: name its folder, or its file.")
+        inside = backups_in(backup)
+        one = (
+            f"one of the folders there, the newest is {inside[-1].path.name}"
+            if inside
+            else "its folder, or its file"
+        )
+        raise SubmissionError(f"There is no backup at {backup}: name {one}.")
     if source.resolve() == (results / FILE).resolve():
         raise UsageError(f"{backup} is the gradebook of {results} itself: name a backup.")
     with writing(results):

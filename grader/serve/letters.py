@@ -46,7 +46,8 @@ def text_about(
     changed = _exercises(book, entry, about)
     blocks = _verdicts(submissions, title)
     if counting := _counting(entry, submissions):
-        blocks.append("\n".join(("What counts now:", *counting, "")))
+        # First: below it are the judge's points, before the cost of lateness.
+        blocks.insert(0, "\n".join(("What counts now:", *counting, "")))
     if any(changed.values()):
         blocks.append("\n".join(_from_staff(entry, changed, is_first=not blocks)))
     if not blocks:

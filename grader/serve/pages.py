@@ -261,7 +261,10 @@ class Pages:
 
     async def assignment(self, request: Request) -> Response:
         """Go to an assignment on the first page; links in a platform have this address."""
-        return RedirectResponse(f"/#assignment-{quote(request.path_params['assignment'])}", 303)
+        id_ = request.path_params["assignment"]
+        if id_ not in {each.id for each in self._server.course.assignments}:
+            raise Refusal(404, "There is no assignment at this address: ask your instructor.")
+        return RedirectResponse(f"/#assignment-{quote(id_)}", 303)
 
     async def release(self, request: Request) -> Response:
         """The course as a zip, to work at home."""

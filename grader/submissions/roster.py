@@ -179,6 +179,17 @@ def whole_sections(students: Iterable[StudentInfo]) -> set[str]:
     return {cell for cell, parts in by_cell.items() if all(uses[part] == 1 for part in parts)}
 
 
+def section_names(students: Iterable[StudentInfo]) -> list[str]:
+    """Return the names of all sections of a class, sorted.
+
+    >>> section_names([StudentInfo(id=cell, ids={"section": cell}) for cell in ("B", "A and B", "A")])
+    ['A', 'B']
+    """
+    known = list(students)
+    whole = whole_sections(known)
+    return sorted({name for student in known for name in sections(student, whole)})
+
+
 def is_in_group(student: StudentInfo, kind: str, name: str) -> bool:
     """Whether a student is in a section or team (the `kind`), which may be one of several in the cell.
 

@@ -284,6 +284,8 @@ def test_a_restored_gradebook_is_the_one_of_then_and_the_other_stays_beside_it(
     # Back again: what was replaced is a backup, too.
     (aside,) = backups_in(graded.results / BEFORE_RESTORE)
     assert scores(aside.path) == later
+    erased = CliRunner().invoke(main, ["erase", str(graded.results), "bob", "--yes"]).output
+    assert f"`grade erase {aside.path.parent} bob` erases there, too." in erased
     restore(aside.path, graded.results, NOW)
     assert scores(graded.results) == later
 
@@ -415,6 +417,8 @@ def test_nothing_is_restored_below_a_writer_or_a_reader(graded: School, tmp_path
     assert scores(graded.results) == {"ann": 9, "bob": 8}
     with pytest.raises(SubmissionError, match="no backup"):
         restore(tmp_path, graded.results, NOW)
+    with pytest.raises(SubmissionError, match=f"the newest is {made.path.name}"):
+        restore(made.path.parent, graded.results, NOW)
     with pytest.raises(UsageError, match="itself"):
         restore(graded.results, graded.results, NOW)
 

@@ -229,7 +229,7 @@ def test_grade_adjust_gives_more_time_lists_it_and_takes_it_back(
             ["ann", "task", "--until", "2026-12-03T23:59", "--add", "1", "--reason", "x"],
             "Only one at a time",
         ),
-        (["--until", "2026-12-03T23:59", "--reason", "x"], "STUDENT and EXERCISE"),
+        (["--until", "2026-12-03T23:59", "--reason", "x"], "Name a STUDENT; here: nothing"),
         (["ann", "tsak", "--until", "2026-12-03T23:59", "--reason", "x"], "no exercise"),
         (["zoe", "--until", "2026-12-03T23:59", "--reason", "x"], "no student"),
         (["--undo", "--number", "1"], "no correction"),

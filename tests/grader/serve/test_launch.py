@@ -523,6 +523,7 @@ def test_a_link_of_an_assignment_is_known_as_such(
         assert [link.assignment for link in platforms.links(book)] == ["week1"]
     answer = visitor.get("/assignment/week1")
     assert (answer.status, answer.headers["Location"]) == (303, "/#assignment-week1")
+    assert visitor.get("/assignment/week7").status == 404
 
 
 def test_nobody_else_selects(tool: Served, platform: Platform) -> None:

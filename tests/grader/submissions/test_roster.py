@@ -9,7 +9,7 @@ import pytest
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions import Roster, read_roster
-from grader.submissions.roster import Known, sections, whole_sections
+from grader.submissions.roster import Known, section_names, sections, whole_sections
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,Lab (77)
@@ -131,6 +131,7 @@ def test_the_sections_of_a_cell_are_its_parts_or_one() -> None:
         (),
         ("Research and Development",),
     ]
+    assert section_names(students) == ["A", "B", "C", "Research and Development"]
     assert sections(students[2]) == ("Research", "Development")
     assert sections(StudentInfo(id="x", ids={"section": "A, B, and C & D"})) == ("A", "B", "C", "D")
 
