@@ -178,7 +178,6 @@ def _worth(work: Work, rules: ClassRules, exercise: str) -> float:
 
 def entry_of(work: Work, rules: ClassRules) -> Entry | None:
     """Return the entry of a student, None if the gradebook has no exercise."""
-    rules = with_late_days(work, rules)
     chosen = choices(work, rules)
     verdicts = {
         name: work.verdicts[name][choice.judged_as]
