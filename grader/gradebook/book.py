@@ -34,7 +34,7 @@ from grader.gradebook.facts import AssignmentPart, Facts
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
-from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_again
+from grader.gradebook.tables import FILE, Tables, no_gradebook, only_writer, opened, opened_again
 from grader.gradebook.times import submitted
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of
@@ -73,9 +73,7 @@ class Gradebook:
         """
         file = folder / FILE
         if not file.is_file():
-            raise SubmissionError(
-                f"There is no gradebook in {folder}: name the folder that `grade batch -o` wrote."
-            )
+            raise no_gradebook(folder)
         with opened(file, create=False) as tables:
             yield cls(folder, tables, assignment or "")
 

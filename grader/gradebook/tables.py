@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from grader.errors import GraderError, UsageError
+from grader.errors import GraderError, SubmissionError, UsageError
 from grader.gradebook.facts import Facts, decoded, encoded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.gradebook.work import (
@@ -594,21 +594,32 @@ def _read(decode: Callable[[], T]) -> T:
 # --- the file -----------------------------------------------------------------------------------------
 
 
+def no_gradebook(folder: Path) -> SubmissionError:
+    """Return the error that a folder has no gradebook."""
+    return SubmissionError(
+        f"There is no gradebook in {folder}: name the folder that `grade batch -o` wrote."
+    )
+
+
 @contextlib.contextmanager
 def opened(file: Path, *, create: bool) -> Iterator[Tables]:
     """Open the tables of a file to read, or with `create` to write, making the file if necessary.
 
-    Raises GraderError if the file is not a gradebook or is damaged, and for any error of SQLite within the
-    block.
+    Raises SubmissionError if the file is to be read and is empty: its grading was killed before the tables were
+    made, and the next one makes them. Raises GraderError if it is not a gradebook or is damaged, and for any
+    error of SQLite within the block.
     """
     with (
         explained(file),
         contextlib.closing(_connected(file, create=create)) as connection,
     ):
         connection.execute("PRAGMA busy_timeout = 10000")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        # In this order, since another process may make the tables and set their version in between.
         is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-        if create and is_new:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if is_new and not create:
+            raise no_gradebook(file.parent)
+        if is_new:
             version = FORMAT_VERSION
         if version > FORMAT_VERSION:
             raise GraderError(

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.errors import GraderError
+from grader.cli.batch import Memory, remembered
+from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Gradebook
 from grader.gradebook.review import Attention, Reason
 from grader.results import StudentInfo
@@ -322,6 +323,23 @@ def test_a_newer_format_is_left_alone(gradebook: Path) -> None:
         with pytest.raises(GraderError, match="has format 5, this grader reads 4"):
             opened(gradebook.parent).__enter__()
     assert gradebook.read_bytes() == before
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_a_file_of_a_grading_killed_before_its_tables_is_no_gradebook_yet(
+    tmp_path: Path, has_log: bool
+) -> None:
+    (tmp_path / FILE).touch()
+    if has_log:
+        with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(SubmissionError, match="There is no gradebook"):
+        Gradebook.open(tmp_path).__enter__()
+    assert remembered(tmp_path) == Memory(tmp_path)
+    with Gradebook.open_to_write(tmp_path) as book:
+        assert book.facts.secret
+    with Gradebook.open(tmp_path) as book:
+        assert book.facts.secret
 
 
 def test_the_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
