@@ -60,6 +60,14 @@ def test_a_gradebook_that_was_never_pushed_has_no_records(memory_path: Path) -> 
         memory._tables.connection.execute("DROP TABLE pushed")
     with pushed.reading(memory_path, TARGET) as memory:
         assert memory.all() == {}
+    with pushed.pushing_beside_writer(memory_path, TARGET) as memory:
+        memory.keep("7", SENT)
+        assert memory.all() == {"7": SENT}
+
+
+def test_without_a_gradebook_there_is_nothing_to_read(memory_path: Path) -> None:
+    with pytest.raises(GraderError), pushed.reading(memory_path, TARGET):
+        pass
 
 
 def test_a_damaged_record_is_told_with_its_file(memory_path: Path) -> None:

@@ -73,6 +73,8 @@ def test_a_clock_that_was_set_back_does_not_reorder_attempts_of_the_server() -> 
     assert order(served) == [1, 2, 3]
     download = Attempt(14, "ada", 4, submitted_at="2026-10-02", origin="class.zip")
     assert order([*served, download]) == [4, 1, 2, 3]
+    later = msgspec.structs.replace(download, submitted_at="2026-10-04")
+    assert order([*served, later]) == [1, 2, 3, 4]
 
 
 def test_an_attempt_without_a_file_is_not_in_the_sources() -> None:
