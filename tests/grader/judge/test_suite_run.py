@@ -346,6 +346,12 @@ def test_memory_of_the_judge_is_no_end_of_a_test(session: FakeSession) -> None:
         run.judged(BASE, SUITE, exhausted)
     with pytest.raises(KeyboardInterrupt):
         run.judged(BASE, SUITE, interrupted)
+    for error in (RuntimeError("odd"), ValueError("can't allocate memory")):
+
+        def odd(student: Any, error: Exception = error) -> None:
+            raise error
+
+        assert run.judged(BASE, SUITE, odd).fault
     own = run.end(BASE, raised("MemoryError", "can't allocate memory"))
     assert own.outcome is Outcome.ERROR and "more memory than an exercise may use" in own.message
 
