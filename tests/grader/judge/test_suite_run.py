@@ -329,6 +329,8 @@ def test_a_test_that_fails_has_the_line_of_its_place(session: FakeSession) -> No
     assert isinstance(elsewhere, CheckFailed)
     elsewhere.place = "alone"
     assert run.end(OTHER, elsewhere).line == 9
+    own = run.end(OTHER, raised("ValueError", frames=(Frame(7, "helper"),)))
+    assert (own.line, own.function) == (7, "helper")
     gone = run.end(declared("gone", "removed"), CheckFailed("No."))
     assert (gone.line, gone.function) == (None, "")
 
