@@ -6,6 +6,7 @@ import email.message
 import io
 import re
 import ssl
+import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -76,7 +77,7 @@ class Platform:
 def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
     made = Platform()
     monkeypatch.setattr(client, "opener", made)
-    monkeypatch.setattr(client.time, "sleep", made.pauses.append)
+    monkeypatch.setattr(time, "sleep", made.pauses.append)
     return made
 
 

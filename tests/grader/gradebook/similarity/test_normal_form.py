@@ -92,6 +92,13 @@ def test_equivalent_code_reads_the_same(one: str, other: str) -> None:
         ("f(a)", "f(a=a)"),
         ("f(**a)", "f(a)"),
         ("-x", "+x"),
+        ("while a:\n    f(1)", "if a:\n    f(1)"),
+        ("with a:\n    f(1)", "f(1)"),
+        ("for x in len(y):\n    f(1)", "for x in y:\n    f(1)"),
+        ("if len(y):\n    f(1)", "if y:\n    f(1)"),
+        ("return a", "a"),
+        ("return len(a)", "return a"),
+        ("del a", "a"),
     ],
 )
 def test_other_code_does_not(one: str, other: str) -> None:
@@ -100,6 +107,9 @@ def test_other_code_does_not(one: str, other: str) -> None:
 
 def test_names_of_libraries_and_of_the_stub_stay() -> None:
     assert read("exp(len(scale) + own)") == ["()", "exp", "Add", "()", "len", "scale", "name"]
+    assert read("def own(a):\n    return a") == ["def", "name", "Return", "name"]
+    assert read("class Own(Layer):\n    x = 1") == ["class", "name", "Layer", "=", "name", "0"]
+    assert read("raise ValueError('a')") == ["Raise", "ValueError"]
     assert read("import os as system\nsystem.path.join(a)") == ["()", "join", "name"]
     assert read("torch.nn.init.zeros_(self.weight)") == ["()", "zeros_", "self", "weight"]
 
@@ -132,7 +142,8 @@ def test_a_statement_nested_too_deeply_hides_only_itself() -> None:
     assert [token.text for token in tokens_of(deep, frozenset())] == ["=", "name", "0"] * 2
     # Freed piece by piece, since freeing it at once would recurse as deeply.
     while isinstance(inner, ast.UnaryOp):
-        inner, inner.operand = inner.operand, ast.Constant(0)
+        outer, inner = inner, inner.operand
+        outer.operand = ast.Constant(0)
 
 
 def test_names_of_a_stub() -> None:
