@@ -231,6 +231,8 @@ def test_a_line_is_that_of_the_key_or_of_the_table_around_it() -> None:
     assert line_of(text, "due[1].missing") == 4
     assert line_of(text, "due[2].at") == 0
     assert line_of(text, "") == 0
+    quoted = f'note = """\n[[due]]\na = 2\n"""\n{text}'
+    assert (line_of(quoted, "a"), line_of(quoted, "due[1].at")) == (5, 9)
 
 
 @pytest.mark.parametrize(("text", "ended"), [("so", "so."), ("so.", "so."), ("so?", "so?")])

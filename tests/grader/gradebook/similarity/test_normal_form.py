@@ -29,6 +29,7 @@ def read(code: str) -> list[str]:
         ("class A(nn.Module):\n    x = 1", "class B(torch.nn.Module):\n    y = 2"),
         ("self.hidden = 1", "self.other = 2"),
         ("self.step(x)", "self.advance(y)"),
+        ("cls.step(cls.x)", "self.advance(self.y)"),
         # Statements.
         ("x += 1", "x = x + 2"),
         ("x @= y", "x = x @ y"),
@@ -36,6 +37,7 @@ def read(code: str) -> list[str]:
         ("torch.exp(x)", "x.exp()"),
         ("F.relu(x)", "torch.relu(x)"),
         ("x.mul(y)", "y * x"),
+        ("torch.multiply(x, y)", "y * x"),
         ("torch.sub(x, 1)", "x - 1"),
         ("torch.true_divide(x, y)", "x / y"),
         ("x.mm(y)", "x @ y"),
@@ -109,6 +111,8 @@ def test_names_of_libraries_and_of_the_stub_stay() -> None:
     assert read("exp(len(scale) + own)") == ["()", "exp", "Add", "()", "len", "scale", "name"]
     assert read("def own(a):\n    return a") == ["def", "name", "Return", "name"]
     assert read("class Own(Layer):\n    x = 1") == ["class", "name", "Layer", "=", "name", "0"]
+    assert read("x[len(y)]") == ["Subscript", "name", "()", "len", "name"]
+    assert read("from torch import optim\noptim.SGD(a)") == ["()", "SGD", "name"]
     assert read("raise ValueError('a')") == ["Raise", "ValueError"]
     assert read("import os as system\nsystem.path.join(a)") == ["()", "join", "name"]
     assert read("torch.nn.init.zeros_(self.weight)") == ["()", "zeros_", "self", "weight"]
