@@ -31,6 +31,7 @@ class Mailbox:
     def __init__(self) -> None:
         self.got: list[str] = []
         self.connections = 0
+        self.is_open = False
         self.ends: list[Exception | None] = []
 
     def send(self, message: EmailMessage) -> None:
@@ -41,9 +42,13 @@ class Mailbox:
 
     @contextlib.contextmanager
     def opened(self, server: MailServer) -> Iterator[Mailbox]:
-        assert server is SERVER
+        assert server is SERVER and not self.is_open
         self.connections += 1
-        yield self
+        self.is_open = True
+        try:
+            yield self
+        finally:
+            self.is_open = False
 
 
 @pytest.fixture
