@@ -167,6 +167,10 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
     says = not (listed or undo)
     points = [options[name] for name in ("points", "add") if options[name] is not None]
     complaints = (
+        (
+            undo and not numbered and bool(names) and names[-1].isdecimal(),
+            f"Give a number with --number: --undo --number {names[-1] if names else 1}.",
+        ),
         (listed and (changes or undo), "--list changes nothing: give it without other options."),
         (len(changes) > 1, f"Only one at a time of --{' and --'.join(changes)}."),
         (numbered and not undo, "--number is for --undo."),
@@ -246,7 +250,7 @@ def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> N
         return
     if options["number"] is not None:
         matches = [place for place in made if place == options["number"] - 1]
-        where = f"with the number {options['number']}"
+        what = f"with the number {options['number']}"
     else:
         student, exercise = _target(book, names, options)
         test = options["drop"] or options["give"]
@@ -257,14 +261,23 @@ def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> N
             and correction.exercise == exercise.name
             and (test is None or correction.test == test)
         ]
-        where = f"of {student or 'all'} for {exercise.name}"
+        what = f"of {student or 'all'} for {exercise.name}"
     if not matches:
-        raise SubmissionError(f"There is no correction {where}; --list shows all of them.")
+        raise _no_correction(book, what)
     *others, place = matches
     _show_change(book, made[place], lambda: book.correct(replacing=(place,)), undone=True)
     if others:
         left = ", ".join(str(other + 1) for other in others)
         click.echo(f"There still holds: {left} of --list.", err=True)
+
+
+def _no_correction(book: Gradebook, what: str) -> SubmissionError:
+    """Return the error for a correction that is not there."""
+    last = len(book.corrections()) + len(book.extensions())
+    there = f"Its corrections have the numbers 1 to {last}" if last > 1 else "Its only one is number 1"
+    remedy = f"{there}: `grade adjust {book.folder} --list` shows {'them' if last > 1 else 'it'}."
+    nothing = "It has no corrections, so there is nothing to take back."
+    return SubmissionError(f"{book.folder} has no correction {what}. {remedy if last else nothing}")
 
 
 def _show_change(
