@@ -274,7 +274,9 @@ def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> N
 def _no_correction(book: Gradebook, what: str) -> SubmissionError:
     """Return the error for a correction that is not there."""
     last = len(book.corrections()) + len(book.extensions())
-    there = f"Its corrections have the numbers 1 to {last}" if last > 1 else "Its only one is number 1"
+    there = (
+        f"Its corrections have the numbers 1 to {last}" if last > 1 else "Its only one is number 1"
+    )
     remedy = f"{there}: `grade adjust {book.folder} --list` shows {'them' if last > 1 else 'it'}."
     nothing = "It has no corrections, so there is nothing to take back."
     return SubmissionError(f"{book.folder} has no correction {what}. {remedy if last else nothing}")
