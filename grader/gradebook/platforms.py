@@ -273,8 +273,9 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     found = linked(book)
     if not found:
         raise SubmissionError(
-            "No launch gave an address for grades: allow the tool Assignment and Grade Services on the "
-            "platform, and launch it there once."
+            "Points cannot be sent yet, because no launch gave an address for grades. Allow the tool "
+            "Assignment and Grade Services on the platform, and open the tool there once. Then run this "
+            "command again."
         )
     return _chosen(found, words)
 
@@ -292,8 +293,9 @@ def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     }
     if not courses:
         raise SubmissionError(
-            "No launch told the names and roles of a course: register the platform with `grade platform add`, "
-            "allow the tool Names and Role Provisioning there, and launch it once."
+            "The students of a course are not known yet, because no launch gave access to its names and "
+            "roles. Register the platform with `grade platform add`, allow the tool Names and Role "
+            "Provisioning there, and open the tool in the course once. Then run this command again."
         )
     return _chosen(list(courses.values()), words)
 
