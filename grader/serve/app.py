@@ -66,6 +66,8 @@ def routes(
         Route("/api/staff/me", api.me),
         Route("/api/staff/corrections", api.points),
         Route("/api/staff/corrections", api.correct, methods=["POST"]),
+        Route("/api/staff/corrections/class", programs.class_points),
+        Route("/api/staff/corrections/class", programs.correct_class, methods=["POST"]),
         Route("/api/staff/extensions", programs.extensions),
         Route("/api/staff/extensions", programs.extend, methods=["POST"]),
         Route("/api/staff/requests", programs.requests),

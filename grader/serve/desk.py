@@ -35,8 +35,16 @@ from grader.gradebook import (
     queue,
     sessions,
 )
-from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
+from grader.gradebook.adjusting import (
+    class_state_of,
+    corrections_about,
+    corrections_of,
+    exercise_named,
+    new_correction,
+    state_of,
+)
 from grader.gradebook.anonymous import student_of
+from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange, Draft
 from grader.gradebook.intake import (
@@ -68,7 +76,7 @@ from grader.serve.roles import Asker
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
 from grader.submissions.download import TEAM
-from grader.text import counted, utc
+from grader.text import clean, counted, utc
 
 log = logging.getLogger("grader.serve")
 
@@ -402,6 +410,38 @@ class Desk:
             raise Refusal(422, "There is no such change of points.")
         with _refusing():
             self._book.correct(replacing=(made[0][0],))
+
+    def adjust_class(self, asker: Asker, exercise: str, seen: str, **change: Any) -> Correction:
+        """Change the points of the whole class, as `adjust` does for a student; return the correction."""
+        with _refusing():
+            blank = exercise_named(self._book, exercise)
+            self._refuse_changed_class(exercise, seen)
+            made = new_correction(self._book, "", blank, author=asker.name, **change)
+            self._book.correct(made)
+        return made
+
+    def take_back_of_class(self, exercise: str, seen: str, test: str) -> Correction:
+        """Remove the newest correction of the class for an exercise, with a `test` the one about it; return it.
+
+        Raises Refusal as `adjust_class` does, and if there is no such correction.
+        """
+        with _refusing():
+            exercise_named(self._book, exercise)
+            self._refuse_changed_class(exercise, seen)
+            if not (found := corrections_of(self._book, "", exercise, test)):
+                about = f" about {clean(test, 200)}" if test else ""
+                raise SubmissionError(
+                    f"No correction of the whole class for {exercise}{about} is there to take back."
+                )
+            place, made = found[-1]
+            self._book.correct(replacing=(place,))
+        return made
+
+    def _refuse_changed_class(self, exercise: str, seen: str) -> None:
+        if class_state_of(self._book, exercise) != seen:
+            raise Refusal(
+                409, "Nothing was changed: somebody else corrected the class since you looked."
+            )
 
     def extend(
         self,

@@ -72,6 +72,8 @@ MATRIX = (
     Asked("GET", "/api/staff/me", READ),
     Asked("GET", "/api/staff/corrections", READ),
     Asked("POST", "/api/staff/corrections", MARK),
+    Asked("GET", "/api/staff/corrections/class", RUN),
+    Asked("POST", "/api/staff/corrections/class", RUN),
     Asked("GET", "/api/staff/extensions", READ),
     Asked("POST", "/api/staff/extensions", MARK),
     Asked("GET", "/api/staff/requests", READ),
