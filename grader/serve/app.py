@@ -96,6 +96,7 @@ def routes(
         Route("/sign-out", door.sign_out, methods=["POST"]),
         Route("/lti/login", door.begin_launch, methods=["GET", "POST"]),
         Route("/lti/launch", door.launch, methods=["GET", "POST"]),
+        Route("/lti/register/{secret}", door.register),
         Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]

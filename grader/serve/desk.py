@@ -30,6 +30,7 @@ from grader.gradebook import (
     Gradebook,
     drafts,
     extending,
+    invitations,
     marking,
     platforms,
     queue,
@@ -56,7 +57,7 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
-from grader.gradebook.platforms import Link, LinkKey, TurnedOn
+from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState, Role
@@ -140,6 +141,7 @@ class Desk:
         drafts.prepare(book)
         sessions.prepare(book)
         platforms.prepare(book)
+        invitations.prepare(book)
         # In a list of teams, an empty cell means that a student has left a team.
         has_teams = any(student.ids.get(TEAM) for student in self._students)
         with book.transaction():
@@ -578,6 +580,16 @@ class Desk:
         """Keep the link of a valid launch, and the student, if any, who is the platform's user."""
         with self._book.transaction():
             platforms.keep_launch(self._book, link, user, student)
+
+    def use_invitation(self, secret: str) -> bool:
+        """Use up the one-time address for a platform; return whether it was valid."""
+        with self._book.transaction():
+            return invitations.use(self._book, secret, time.time())
+
+    def keep_waiting(self, platform: Platform) -> None:
+        """Keep a platform that registered itself, until a person confirms it."""
+        with self._book.transaction():
+            invitations.keep_waiting(self._book, platform)
 
     def end_session(self, token: str) -> None:
         """End a session, if there is one with this token."""

@@ -57,6 +57,7 @@ _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
     "serve.css": (_OWN_TEMPLATES, "text/css"),
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
+    "close.js": (_OWN_TEMPLATES, "text/javascript"),
     "changes.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
     "mark.js": (_OWN_TEMPLATES, "text/javascript"),
