@@ -95,8 +95,8 @@ def mark(
     # Opened first, because a keeper would create a gradebook in a folder that has none.
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
-    refuse_without_terminal()
     with Gradebook.open_to_write(results) as book:
+        refuse_without_terminal()
         tell_unfinished(book)
         shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
