@@ -52,7 +52,8 @@ def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
     """Yield the points of an exercise, and each test that did not pass after its cost."""
     mark, words = status_words(exercise.status, marks_for(console), waiting=exercise.waiting)
     points = f"{number(exercise.score)} / {number(exercise.max_score)}"
-    yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words)
+    aside = (f"  {exercise.aside}" if exercise.aside else "", "dim")
+    yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words, aside)
     if exercise.message:
         yield from section_lines(console, fault(exercise), _where)
     elif exercise.status is not Status.UNJUDGED:

@@ -62,6 +62,16 @@ def test_points_status_and_what_the_student_reads() -> None:
     assert read["output"].splitlines() == ["glu: 3.75 of 15 points", "gelu: 2.5 of 2.5 points"]
 
 
+def test_practice_is_listed_and_worth_nothing() -> None:
+    tests = (checked(), checked("b", Outcome.FAILED))
+    practice = exercise(*tests, name="gelu", practice=True)
+    read = gradescope_reads(entry(exercise(*tests, worth=20), practice))
+    assert (read["score"], sum(test["max_score"] for test in read["tests"])) == (10, 20)
+    assert [test["status"] for test in read["tests"]] == ["passed", "failed"] * 2
+    assert read["tests"][2]["name"].startswith("gelu (practice): ")
+    assert read["output"].splitlines()[1] == "gelu (practice): 7.5 of 15 points"
+
+
 def test_hidden_tests_are_shown_when_grades_are_published() -> None:
     tests = (checked(), checked("b", Outcome.FAILED, visibility=Visibility.HIDDEN))
     read = gradescope_reads(entry(exercise(*tests)))
