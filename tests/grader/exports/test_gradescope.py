@@ -9,7 +9,7 @@ import pytest
 
 from grader.exports import FORMATS
 from grader.exports.files import NoVerdict
-from grader.results import Entry, Outcome, Visibility
+from grader.results import Entry, Outcome, Status, Visibility
 
 from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
@@ -70,6 +70,11 @@ def test_practice_is_listed_and_worth_nothing() -> None:
     assert [test["status"] for test in read["tests"]] == ["passed", "failed"] * 2
     assert read["tests"][2]["name"].startswith("gelu (practice): ")
     assert read["output"].splitlines()[1] == "gelu (practice): 7.5 of 15 points"
+    waiting = exercise(
+        checked(outcome=Outcome.SKIPPED), name="gelu", practice=True, status=Status.UNJUDGED
+    )
+    read = gradescope_reads(entry(exercise(*tests, worth=20), waiting))
+    assert len(read["tests"]) == 2 and "gelu (practice): Not judged" in read["output"]
 
 
 def test_hidden_tests_are_shown_when_grades_are_published() -> None:

@@ -125,6 +125,12 @@ def test_practice_that_is_not_judged_leaves_the_total_final(
     assert written["score"] == 8
     assert "running_mean (practice): Not judged" in written["output"]
 
+    run("adjust", folder, "zoe", "word_count", "--add", "1", "--reason", "neat")
+    with Gradebook.open_to_write(folder) as book:
+        # With a correction, it is computed in another way.
+        book.finish(())
+        assert book.facts.totals["zoe"] == 9
+
 
 PARTS = {"week1": AssignmentPart("Week 1", ("a", "b")), "week2": AssignmentPart("Week 2", ("c",))}
 

@@ -81,7 +81,12 @@ def test_practice_is_compared_with_all_points_and_is_in_no_total() -> None:
         "one": (20, False)
     }
     unjudged = an_exercise("more", "f", practice=True, status=Status.UNJUDGED)
-    assert tally_of(an_entry("a", [*strong[:2], unjudged])).rows[0].unjudged == 0
+    (row,) = tally_of(an_entry("a", [*strong[:2], unjudged])).rows
+    assert row.unjudged == 0
+    assert row.chapters["one"].status is Status.PASSED
+    # A chapter of practice has its own points.
+    (row,) = tally_of(an_entry("a", practice[:1])).rows
+    assert (row.chapters["one"].score, row.chapters["one"].practice, row.score) == (10, True, 0)
 
 
 def test_what_was_not_judged_is_nobodys_zero() -> None:
