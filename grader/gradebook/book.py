@@ -651,8 +651,9 @@ class Gradebook:
 
     def totals_before(self) -> dict[str, float]:
         """Return the final points of the grading before the last one, by student."""
-        # They are of all exercises.
-        return {} if self._part is not None else self.facts.totals_before
+        # They are of all exercises, and those of an earlier grader may have practice.
+        is_other = self._part is not None or {*self.facts.totals_without} != self.facts.practice
+        return {} if is_other else self.facts.totals_before
 
     def dropped(self) -> dict[str, int]:
         """Return the number of verdicts on each exercise that the course of the last grading no longer has.
