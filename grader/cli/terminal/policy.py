@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.cli.terminal.console import and_more, called, hang, print_lines, printed, say
+from grader.cli.terminal.student_result import total_line
 from grader.exports.verdicts import unjudged
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import (
@@ -158,11 +159,8 @@ def show_explanation(
     if budget := policy.rules.late_days:
         yield Text()
         yield Text.assemble("Late days left: ", (f"{policy.late_days_left} of {budget}", "bold"))
-    total = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
-    if unjudged(entry.result):
-        total = "open, because an exercise is not judged"
     yield Text()
-    yield Text.assemble("Total: ", (total, "bold"))
+    yield total_line(entry.result)
 
 
 def _exercise_lines(

@@ -130,6 +130,10 @@ def test_practice_that_is_not_judged_leaves_the_total_final(
         # With a correction, it is computed in another way.
         book.finish(())
         assert book.facts.totals["zoe"] == 9
+        semester._hand_in(book, StudentInfo(id="zoe"), "week2", None)
+    for words in (("show",), ("policy", "--explain")):
+        name, *option = words
+        assert "Total: open, because an exercise is not judged" in run(name, folder, *option, "zoe")
 
 
 PARTS = {"week1": AssignmentPart("Week 1", ("a", "b")), "week2": AssignmentPart("Week 2", ("c",))}
@@ -158,7 +162,9 @@ def test_nobody_lost_the_points_of_practice_that_an_earlier_grader_counted(
     folder = course_gradebook(semester, assignments=WEEKS)
     with Gradebook.open_to_write(folder) as book:
         # As an earlier grader left it: with its totals, and results of these.
-        book.change(totals={"zoe": 11.75, "kim": 0.0}, totals_without=())
+        totals = {"zoe": 11.75, "kim": 0.0}
+        book.change(totals=totals, totals_before=totals, totals_without=())
+        assert book.totals_before() == {}
     with Gradebook.open_to_write(folder) as book:
         assert book.begin(semester.course), "results have to be written anew"
         assert book.totals_before() == {}
