@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import msgspec
 
 from grader.gradebook import Gradebook, marking, queue
@@ -15,7 +17,7 @@ from grader.gradebook.work import Request, Work
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
 from grader.serve.extensions import ExtensionsState, extensions_of_student
 from grader.serve.roles import Asker
-from grader.serve.views import counting_so_far, with_sum_of
+from grader.serve.views import so_far
 from grader.text import number
 
 # To an assistant, a student of another section does not exist.
@@ -66,7 +68,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
         return None
-    entry = with_sum_of(entry, counting_so_far(book))
+    entry = so_far(entry, book.not_open(datetime.datetime.now(datetime.UTC)))
     work, sources = book.work(info), book.sources(entry)
     parts = []
     for result in entry.result.exercises:

@@ -186,9 +186,7 @@ class StaffPages:
         formats = exporting.formats()
         if name not in formats:
             raise refusal or Refusal(404, "There is no such format.")
-        parts = await self._server.views.answer(
-            lambda views: {} if views.book.facts.assignment else views.book.facts.assignments
-        )
+        parts = await self._server.views.answer(lambda views: views.book.facts.parts)
         return self._page(
             "class_export.html",
             200 if refusal is None else refusal.status_code,

@@ -258,11 +258,16 @@ class Door:
         """Return the page on which a teacher chooses the page for a link."""
         course, address = self._server.course, self._server.address
         names = ["", *(each.id for each in course.assignments)]
-        folder, works = await self._server.views.answer(
-            lambda views: (views.book.folder, {name: work_of(views.book, name) for name in names})
+        folder, practice, works = await self._server.views.answer(
+            lambda views: (
+                views.book.folder,
+                views.book.facts.practice,
+                {name: work_of(views.book, name) for name in names},
+            )
         )
         made = await self._elsewhere(
-            request, lambda: choices(launch, selection, course, made_key(folder), address, works)
+            request,
+            lambda: choices(launch, selection, course, practice, made_key(folder), address, works),
         )
         page = self._page(
             "select.html",
