@@ -46,7 +46,6 @@ from grader.serve.views import (
     OwnStanding,
     Views,
     with_exercises,
-    with_points_of,
 )
 from grader.student.blocks import FIRST_FINDINGS, summarized
 from grader.submissions import safe_name
@@ -57,6 +56,7 @@ _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
     "serve.css": (_OWN_TEMPLATES, "text/css"),
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
+    "close.js": (_OWN_TEMPLATES, "text/javascript"),
     "changes.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
     "mark.js": (_OWN_TEMPLATES, "text/javascript"),
@@ -120,10 +120,6 @@ class Pages:
             raise Refusal(503, "The course has no exercise that is judged here.")
         waiting = {exercise.name for exercise in standing.exercises if exercise.open}
         shown = with_exercises(entry, [e for e in entry.result.exercises if e.name not in waiting])
-        if gate.is_term:
-            # Practice counts for nothing, and is in no sum.
-            given = [e for e in shown.result.exercises if gate.assignment(e.name) is not None]
-            shown = with_points_of(shown, given)
         return self._page(
             "home.html",
             entry=shown,
