@@ -46,9 +46,11 @@ class Judges:
 
     ends: dict[str, Exception | Outcome]
     started: list[tuple[str, ...]]
+    walls: bool
 
     def __init__(self, *, preload: tuple[str, ...], walls: bool) -> None:
         self.started.append(tuple(preload))
+        Judges.walls = walls
 
     def __enter__(self) -> Judges:
         return self
@@ -234,6 +236,30 @@ def test_work_is_judged_and_the_rest_is_settled(judges: type[Judges]) -> None:
         "end greeting",
         "end running_mean",
     ]
+
+
+def test_code_runs_behind_walls_unless_the_caller_says_otherwise(judges: type[Judges]) -> None:
+    grade(submission(greeting=WORK), course=COURSE)
+    assert judges.walls
+    grade(submission(greeting=WORK), course=COURSE, walls=False)
+    assert not judges.walls
+
+
+def test_a_folder_and_a_file_of_any_name_are_read(judges: type[Judges], tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "greeting.py").write_bytes(WORK)
+    names = iter(["greeting"])
+    assert grade(tmp_path, course=PLAIN, exercises=names).score == 2.5
+    assert grade(str(tmp_path), course=PLAIN).score == 2.5
+    (tmp_path / "mine.py").write_bytes(WORK)
+    assert grade(tmp_path / "mine.py", course=COURSE, exercises=["greeting"]).score == 2.5
+    with pytest.raises(SubmissionError):
+        grade(tmp_path / "mine.py", course=COURSE)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SubmissionError):
+        grade(tmp_path / "empty", course=COURSE)
+    nothing = grade(tmp_path / "empty", course=COURSE, allow_empty=True)
+    assert {each.status for each in nothing.exercises} == {Status.ERROR}
 
 
 def test_a_fault_costs_no_other_exercise_its_verdict(judges: type[Judges]) -> None:

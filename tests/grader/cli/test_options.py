@@ -127,7 +127,7 @@ def test_only_a_mistake_of_the_course_is_a_usage_error() -> None:
 
 def test_a_pack_has_no_folder_for_work() -> None:
     options.refuse_pack(COURSE)
-    packed = msgspec.structs.replace(COURSE, unpacked=object())  # type: ignore[type-var]
+    packed = msgspec.structs.replace(COURSE, unpacked=object())
     with pytest.raises(click.UsageError, match="name the files with --submission"):
         within(lambda: options.refuse_pack(packed))
 
