@@ -63,6 +63,7 @@ def refused(tmp_path: Path, *words: str) -> str:
         (("--list", "--add", "1"), "--list changes nothing"),
         (("zoe", "relu", "--add", "1", "--number", "2", *REASON), "--number is for --undo."),
         (("--undo", "--number", "2", "zoe", "relu"), "Name no names; here: zoe relu."),
+        (("--undo", "3"), "Give a number with --number: --undo --number 3."),
         (("--undo", "zoe"), "Name STUDENT and EXERCISE; here: zoe."),
     ],
 )
@@ -98,12 +99,12 @@ def test_what_can_be_combined_comes_to_the_gradebook(
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        (("--drop", "test_a"), "--drop does not go with --server"),
-        (("--give", "test_a"), "--give does not go with --server"),
-        (("--all",), "--all does not go with --server"),
+        (("--drop", "test_a", *REASON), "add --all, and no STUDENT."),
+        (("--all", "--add", "1", *REASON), "Name EXERCISE alone with --all; here: zoe relu."),
+        (("--all", "--undo"), "Name EXERCISE alone with --all; here: zoe relu."),
         (("--list",), "--list does not go with --server"),
         (("--undo",), "--undo does not go with --server"),
-        (("--undo", "--number", "2"), "--undo does not go with --server"),
+        (("--undo", "--number", "2"), "--number does not go with --server"),
         (("--number", "2"), "--number does not go with --server"),
         (("--author", "ben"), "--author does not go with --server"),
         (("--add", "1"), "Give a reason with --reason"),
