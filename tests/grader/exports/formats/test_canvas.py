@@ -147,6 +147,13 @@ def test_an_open_total_leaves_the_cell_and_says_why(tmp_path: Path) -> None:
     )
 
 
+def test_another_worth_is_told(tmp_path: Path) -> None:
+    one = entry(ids={"canvas_id": "7"})
+    _, notes = filled(tmp_path, TEMPLATE, one, column="11")
+    assert any(note.startswith("The assignment has 10 points in Canvas") for note in notes)
+    assert not any("points in Canvas" in note for note in filled(tmp_path, TEMPLATE, one)[1])
+
+
 @pytest.mark.parametrize("mark", ["EX", " ex ", "N/A"])
 def test_an_excused_student_stays_excused(tmp_path: Path, mark: str) -> None:
     text = TEMPLATE.replace("A,1,2", f"A,1,{mark}")

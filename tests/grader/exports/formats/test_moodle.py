@@ -146,6 +146,13 @@ def test_a_grade_is_written_like_the_maximum(tmp_path: Path, worth: str, grade: 
     assert table[1][4] == grade
 
 
+def test_another_maximum_is_told(tmp_path: Path) -> None:
+    _, notes = rows(ada(), template=sheet(tmp_path, worth="20.00"))
+    assert any(note.startswith("The maximum grade in Moodle is 20") for note in notes)
+    _, notes = rows(ada(), template=sheet(tmp_path))
+    assert not any("maximum" in note for note in notes)
+
+
 # --- comments -------------------------------------------------------------------------------------
 
 
