@@ -91,14 +91,17 @@ def outcomes(value: Any = 1) -> Outcomes:
 def test_the_newest_results_are_kept_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     solved = Solved()
     monkeypatch.setattr(module, "_MOST_BYTES", 200)
-    for number in range(3):
-        # A number counts as 64 bytes, and so does a text.
-        solved.keep(("digest", number, "test"), outcomes([{"a": number}, "b"]))
-    kept = [solved.get(("digest", number, "test")) is not None for number in range(3)]
-    assert kept == [False, False, True]
+    for number in range(4):
+        # A number counts as 64 bytes.
+        solved.keep(("digest", number, "test"), outcomes([{"a": number}]))
+    kept = [solved.get(("digest", number, "test")) is not None for number in range(4)]
+    assert kept == [False, True, True, True]
+    solved.keep(("digest", 2, "longer"), outcomes([1, 2]))
+    assert solved.get(("digest", 2, "test")) is None
+    assert solved.get(("digest", 3, "test")) is not None
     solved.keep(("digest", 9, "large"), outcomes([1] * 100))
     assert solved.get(("digest", 9, "large")) is not None, "the last one is needed now"
-    assert solved.get(("digest", 2, "test")) is None
+    assert solved.get(("digest", 3, "test")) is None
 
 
 def test_a_test_runs_once_for_each_seed(
@@ -120,6 +123,7 @@ def test_a_test_runs_once_for_each_seed(
     state = random.getstate()
     once = solution.outcomes(TEST, PROBE, first)
     assert random.getstate() == state, "the test draws for the student's answer, too"
+    assert isinstance(once, Outcomes)
     assert solution.outcomes(TEST, PROBE, first) is once
     solution.outcomes(TEST, PROBE, second)
     solution.outcomes(BegunTest(draw_seed=3), PROBE, first)
@@ -216,7 +220,7 @@ def test_a_call_is_answered_with_the_solution_s_value(
 def test_gradients_are_asked_for_by_the_graph(solution: Solution, session: FakeSession) -> None:
     solution.stand_in(TEST, StandInBackward(5, [1.0]))
     (request,) = session.asked
-    assert isinstance(request, Backward) and request.graph == 5
+    assert request == Backward(5, Packing().pack([1.0]), False)
 
 
 def test_an_exception_of_the_solution_is_the_answer(
