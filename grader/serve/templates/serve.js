@@ -97,7 +97,8 @@
     const show = () => {
       const left = Math.max(0, Math.floor(Number(place.dataset.seconds) - (Date.now() - since) / 1000));
       const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
-      place.textContent = parts.map((part) => String(part).padStart(2, "0")).join(":") + " left";
+      const clock = parts.map((part) => String(part).padStart(2, "0")).join(":");
+      place.textContent = left ? clock + " left" : "so the time is up";
     };
     show();
     setInterval(show, 1000);
