@@ -293,15 +293,18 @@
 
   async function plot() {
     tell("Drawing…");
+    said.scrollIntoView({ block: "nearest" });
+    const figure = document.getElementById("picture");
+    figure.hidden = true;
     const answer = await ask("POST", address + "/plot", { source: editor.text() });
     // Onto a canvas, since the page's security policy forbids images from an address.
     const picture = await createImageBitmap(await answer.blob());
-    const figure = document.getElementById("picture");
     const canvas = figure.querySelector("canvas");
     [canvas.width, canvas.height] = [picture.width, picture.height];
     canvas.getContext("2d").drawImage(picture, 0, 0);
     figure.hidden = false;
     tell("The plot is below.");
+    figure.scrollIntoView({ block: "nearest" });
   }
 
   // What is being handed in, or was when the connection broke: trying again with its key hands in once.
@@ -339,24 +342,26 @@
     }
     [handing.text, handedIn] = [null, text];
     if (!timer) tellSaved();
-    const problems = Object.values(handed.problems ?? {}).join(" ");
+    // The assignment, when it is due, and what lateness costs.
+    const about = Object.values(handed.about ?? {}).map((each) => each + ".");
+    const notes = [...about, ...Object.values(handed.problems ?? {}), ""].join(" ");
     await refreshVersions();
     const source = new EventSource("/api/submissions/" + handed.id + "/events");
     source.addEventListener("place", (event) => {
-      tell("Handed in: place " + JSON.parse(event.data).place + " in the queue. " + problems);
+      tell("Handed in: place " + JSON.parse(event.data).place + " in the queue. " + notes);
     });
     source.addEventListener("test", (event) => {
       const { ended, of } = JSON.parse(event.data);
-      tell("Handed in: " + ended + " of " + of + " tests. " + problems);
+      tell("Handed in: " + ended + " of " + of + " tests. " + notes);
     });
     source.addEventListener("state", (event) => {
       const answer = JSON.parse(event.data);
       if (answer.state !== "done" && answer.state !== "replaced") {
-        tell("Handed in. " + problems);
+        tell("Handed in. " + notes);
         return;
       }
       source.close();
-      tell((answer.result ? "Handed in, and judged. " : "Handed in. ") + problems);
+      tell((answer.result ? "Handed in, and judged. " : "Handed in. ") + notes);
       const link = document.createElement("a");
       link.href = "/#ex-" + exercise;
       const result = answer.result?.exercises.find((each) => each.name === exercise);

@@ -4,9 +4,13 @@
   const form = document.getElementById("hand-in-form");
   const open = document.getElementById("open");
   const said = document.getElementById("said");
+  // What was said of files that were not accepted, before the page with the verdict was loaded.
+  const before = sessionStorage.getItem("said") ?? "";
+  if (form) said.textContent = before;
+  sessionStorage.removeItem("said");
 
   // Show the state of one submission in one line, from its stream.
-  function follow(id, line) {
+  function follow(id, line, problems = "") {
     const source = new EventSource("/api/submissions/" + id + "/events");
     const states = {};
     const show = () => {
@@ -20,7 +24,8 @@
       show();
       if (answer.state === "done" || answer.state === "replaced") {
         source.close();
-        location.hash = "ex-" + Object.keys(answer.exercises)[0];
+        if (problems) sessionStorage.setItem("said", problems);
+        else location.hash = "ex-" + Object.keys(answer.exercises)[0];
         location.reload();
       }
     });
@@ -60,10 +65,12 @@
       });
       const told = await answer.json();
       if (!answer.ok) throw new Error(told.error);
-      said.textContent = ["Handed in.", ...Object.values(told.problems ?? {})].join(" ");
+      const about = Object.entries(told.about ?? {}).map(([name, text]) => name + ": " + text + ".");
+      const problems = Object.values(told.problems ?? {}).join(" ");
+      said.textContent = ["Handed in.", ...about, problems].join(" ");
       const line = document.createElement("li");
       open.append(line);
-      follow(told.id, line);
+      follow(told.id, line, problems);
     } catch (error) {
       said.textContent = "Nothing was handed in. " + error.message;
     }
@@ -87,7 +94,7 @@
       handIn(event.dataTransfer.files);
     });
     for (const line of open.querySelectorAll("[data-submission]")) {
-      follow(line.dataset.submission, line);
+      follow(line.dataset.submission, line, before);
     }
   }
 
