@@ -10,6 +10,7 @@
   const choice = document.getElementById("choice");
   // A draft is saved this long after the last change, and at least this often while somebody writes.
   const [PAUSE, LATEST, AGAIN] = [1500, 8000, 5000];
+  const LOST = "The server did not answer. Hand in again: your file counts once.";
   const SIGN_IN = "You are signed out. Sign in again in another tab, and come back: your text stays here.";
 
   async function ask(method, path, body, headers) {
@@ -336,7 +337,8 @@
       const files = { [draft.file]: content };
       handed = await (await ask("POST", "/api/submissions", { files }, { "Idempotency-Key": handing.key })).json();
     } catch (error) {
-      if (error.status === 0) throw new Error("The server did not answer. Hand in again: your file counts once.");
+      // Also if a proxy says so, whose words are not those of the server.
+      if ([0, 502, 504].includes(error.status)) throw new Error(LOST);
       handing.text = null;
       throw error;
     }
@@ -390,7 +392,12 @@
     link.click();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) run();
+    if (!(event.ctrlKey || event.metaKey) || event.defaultPrevented) return;
+    if (event.key === "Enter") run();
+    if (event.key === "s") {
+      event.preventDefault();
+      save();
+    }
   });
   document.addEventListener("visibilitychange", () => (document.hidden ? save() : lookAgain()));
   window.addEventListener("focus", lookAgain);

@@ -45,26 +45,38 @@
     return new Promise((resolve, reject) => {
       const reader = new FileReader();
       reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-      reader.onerror = () => reject(new Error(file.name + " cannot be read."));
+      reader.onerror = () => reject(new Error("Nothing was handed in. " + file.name + " cannot be read."));
       reader.readAsDataURL(file);
     });
+  }
+
+  // What was sent without an answer: trying again with its key hands in once.
+  let [sent, key] = ["", ""];
+
+  async function send(body) {
+    if (body !== sent) [sent, key] = [body, crypto.getRandomValues(new Uint32Array(4)).join("-")];
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
+    let answer, told;
+    try {
+      answer = await fetch("/api/submissions", { method: "POST", headers, body });
+      told = await answer.json();
+    } catch {
+      throw new Error("The server did not answer. Hand in again: your files count once.");
+    }
+    sent = "";
+    if (!answer.ok) throw new Error("Nothing was handed in. " + told.error);
+    return told;
   }
 
   async function handIn(list) {
     const files = {};
     try {
       for (const file of list) {
-        if (file.size > Number(form.dataset.most)) throw new Error(file.name + " is too large.");
+        if (file.size > Number(form.dataset.most)) throw new Error("Nothing was handed in. " + file.name + " is too large.");
         files[file.name] = await inBase64(file);
       }
       said.textContent = "Handing in…";
-      const answer = await fetch("/api/submissions", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ files }),
-      });
-      const told = await answer.json();
-      if (!answer.ok) throw new Error(told.error);
+      const told = await send(JSON.stringify({ files }));
       const about = Object.entries(told.about ?? {}).map(([name, text]) => name + ": " + text + ".");
       const problems = Object.values(told.problems ?? {}).join(" ");
       said.textContent = ["Handed in.", ...about, problems].join(" ");
@@ -72,7 +84,7 @@
       open.append(line);
       follow(told.id, line, problems);
     } catch (error) {
-      said.textContent = "Nothing was handed in. " + error.message;
+      said.textContent = error.message;
     }
   }
 

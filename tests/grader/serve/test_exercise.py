@@ -232,21 +232,35 @@ def test_what_cannot_be_saved_is_not_lost_and_the_page_says_so(
 
 
 @pytest.mark.thorough
-def test_a_file_whose_answer_was_lost_counts_once(view: Chrome, served: Served) -> None:
+def test_a_file_whose_answer_was_lost_counts_once(
+    view: Chrome, served: Served, tmp_path: Path
+) -> None:
     sign_in(view, served, "eve")
     open_editor(view, served)
     write_at_the_top(view, "# handed in twice\n")
     before = len(sql(served, "SELECT * FROM attempts"))
-    view.execute_script(
+    lose_an_answer = (
         "const ask = fetch; let isLost = false; window.fetch = async (...of) => {"
         "const answer = await ask(...of); if (of[0] !== '/api/submissions' || isLost) return answer;"
         "isLost = true; throw new TypeError('lost') }"
     )
+    view.execute_script(lose_an_answer)
     view.find_element(By.ID, "hand-in").click()
     said(view, "The server did not answer. Hand in again: your file counts once.")
     view.find_element(By.ID, "hand-in").click()
     said(view, "read the verdict")
     assert len(sql(served, "SELECT * FROM attempts")) == before + 1
+    view.get(address(served))
+    view.execute_script(lose_an_answer)
+    file = tmp_path / "greeting.py"
+    file.write_bytes(SOLUTION + b"# from a form\n")
+    view.find_element(By.ID, "files").send_keys(str(file))
+    button = view.find_element(By.CSS_SELECTOR, "#hand-in-form button")
+    button.click()
+    said(view, "The server did not answer. Hand in again: your files count once.")
+    button.click()
+    until(view, lambda v: v.current_url.endswith("#ex-greeting"))
+    assert len(sql(served, "SELECT * FROM attempts")) == before + 2
 
 
 @pytest.mark.thorough
