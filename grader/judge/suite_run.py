@@ -320,6 +320,9 @@ def _student_error(error: StudentError) -> TestEnd:
     exception = _INNER.sub("", first).rstrip(":. ")
     advice = _advice(error)
     told = text(f"{said} {{error}}{{where}}.{advice}", exception, where)
+    if error.meant:
+        # A name of the student's own could tell of the inputs of a test: a value, like the exception.
+        told = text("{told}{meant}", told, error.meant)
     cause = Cause.RAISE if place and error.unwritten else Cause.OTHER
     found = finding([told], cause, f"{said} {_known_type(error)}.{advice}")
     return TestEnd(Outcome.ERROR, found, line, function)
