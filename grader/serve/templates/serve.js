@@ -64,7 +64,7 @@
       throw new Error("The server did not answer. Hand in again: your files count once.");
     }
     sent = "";
-    if (!answer.ok) throw new Error("Nothing was handed in. " + told.error);
+    if (!answer.ok) throw new Error(told.error);
     return told;
   }
 
