@@ -247,7 +247,7 @@ def serve(
         university=university,
         address=here,
         handout=handout,
-        backups=backup_plan(backups_folder, backup_every, keep_backups),
+        backups=backup_plan(results, backups_folder, backup_every, keep_backups),
         mail=mail,
     )
 
