@@ -343,7 +343,7 @@ class Views:
                 )
             )
         handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
-        row = self._term(student)
+        row = self.term(student)
         counts = {} if row is None else {part.assignment: part.words for part in row.parts}
         return OwnStanding(
             student=student.id,
@@ -373,7 +373,7 @@ class Views:
             return None
         return self._assignment(student, self.book.policy, given, {}, exercise=exercise)
 
-    def _term(self, student: StudentInfo) -> TermRow | None:
+    def term(self, student: StudentInfo) -> TermRow | None:
         """A student's term so far; None for a course without assignments, or for one of them."""
         if not self._gate.is_term:
             return None
