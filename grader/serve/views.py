@@ -80,7 +80,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     Times are ISO 8601 in UTC, or empty; with an extension, `until` is later than `due`, and `extended` has the
     reason. If another member of the student's team handed the newest file in, `handed_in_by` is this member.
-    `draft_at` is when a draft was saved that differs from the newest file.
+    `draft_at` is when a draft was saved after the newest file, with another text.
     """
 
     name: str
@@ -490,12 +490,12 @@ class Views:
         )
 
     def _left(self, student: StudentInfo, exercise: Exercise, draft: drafts.Draft | None) -> str:
-        """Return when a draft was saved that is neither the stub nor the newest file; empty without one."""
+        """Return when a draft was saved that is later than the newest file, and another text; else nothing."""
         if draft is None:
             return ""
-        handed = self._handed_in(student, exercise)
-        source = self._course.stub(exercise).source if handed is None else handed[1]
-        return "" if text_of(draft.source) == text_of(source) else utc(draft.saved_at)
+        saved, handed = utc(draft.saved_at), self._handed_in(student, exercise)
+        since, source = handed or ("", self._course.stub(exercise).source)
+        return saved if saved > since and text_of(draft.source) != text_of(source) else ""
 
     def version(
         self, student: StudentInfo, exercise: Exercise, number: int
