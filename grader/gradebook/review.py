@@ -26,7 +26,7 @@ class Reason(enum.Enum):
     FAULT = "not judged"
     UNREADABLE = "unreadable"
     MISNAMED = "misnamed"
-    DRAFT = "not handed in"
+    DRAFT = "draft"
     TIMEOUT = "timeout"
     FORGER = "odd code"
 

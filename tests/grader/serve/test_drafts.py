@@ -114,15 +114,13 @@ def test_work_that_stayed_in_the_editor_is_told_to_the_student_and_when_due_to_s
     assert save(served, "ada", SOLUTION.decode(), 1).status == 200
     home, of_class = pages()
     assert "your draft of" in home and "is not handed in" in home
-    assert "not handed in:" not in of_class, "it is not due yet"
+    assert "draft: No file" not in of_class, "it is not due yet"
     assert served.stop() == 0
     policy = served.course / "exercises" / "policy.toml"
     policy.write_text(due.format(2026), encoding="utf-8")
     served.start()
     assert save(served, "bob", SOLUTION.decode(), 0).status == 200
-    told = (
-        "not handed in: No file was handed in until 2026-01-12 12:00 UTC, but a draft was saved at"
-    )
+    told = "draft: No file was handed in until 2026-01-12 12:00 UTC, but a draft was saved at"
     assert pages()[1].count(told) == 2
     # Bob is of another section.
     assert served.ask("GET", "/class", "assistant").body.decode().count(told) == 1
