@@ -307,8 +307,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     For each exercise, it has the newest attempt that counts. `attempt` counts from 1 in the order in which
     attempts were found, and is 0 for a student who handed in nothing; `submitted_at` is ISO 8601 in UTC, empty
-    if it is not known; `origin` is its place in the download. People read times in the class's `timezone`, or
-    in UTC if it has none.
+    if it is not known; `late` says whether a file of this attempt came late; `origin` is its place in the
+    download. People read times in the class's `timezone`, or in UTC if it has none.
     """
 
     student: StudentInfo

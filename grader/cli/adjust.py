@@ -154,7 +154,7 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     after = correct(server, before, **changes, **texts)
     stays = "as before, " if before.score == after.score else f"{number(before.score)} to "
     who = called(after.student, {after.student: after.name} if after.name else {})
-    click.echo(f"{who} {after.exercise}")
+    click.echo(f"{who} {after.exercise}{': released' if options['release'] else ''}")
     click.echo(f"{stays}{number(after.score)} of {number(after.max_score)} points")
     if options["add"] and before.score == after.score:
         click.echo(_WITHOUT_EFFECT)

@@ -49,8 +49,8 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
 from grader.submissions import find_class, joined, read_roster, read_times
-from grader.submissions.download import likely_matches, share_in_teams
-from grader.text import clean, counted
+from grader.submissions.download import TEAM, likely_matches, share_in_teams
+from grader.text import clean, counted, listed
 
 
 def _pool_options(command: Any) -> Any:
@@ -167,6 +167,8 @@ def batch(
         notes += times.unmatched(download.timed, handed_in)
     if course.assignment is not None and course.assignment.teams:
         download = share_in_teams(download, memory.students)
+    else:
+        notes += _not_shared(course, [*(a.student for a in download.attempts), *download.missing])
     notes = [*download.notes, *notes, *likely_matches(download)]
     class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
     refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
@@ -194,6 +196,19 @@ def batch(
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
     _exit(summary)
+
+
+def _not_shared(course: Course, people: Sequence[StudentInfo]) -> list[str]:
+    """Return a note on assignments for teams, if these people have teams and are graded one by one."""
+    names = {exercise.id for exercise in course.exercises}
+    given = [part.id for part in course.assignments if part.teams and names & {*part.exercises}]
+    if not given or not any(person.ids.get(TEAM) for person in people):
+        return []
+    note = (
+        f"For teams: {listed(given)}. Here a file counts only for the student who handed it in. To count it "
+        f"for all members, grade it into RESULTS of its own, with --assignment {given[0]}."
+    )
+    return [note]
 
 
 class Memory(NamedTuple):

@@ -124,7 +124,7 @@ def _linked(book: Gradebook, words: str, assignment: str | None) -> Platform:
     from grader.gradebook import platforms
     from grader.gradebook.tool_key import made_key
 
-    platform, link = platforms.chosen_link(book, words)
+    platform, link = platforms.chosen_link(book, words, assignment or "")
     if link.assignment and link.assignment != (assignment or book.facts.assignment):
         raise click.UsageError(
             f"{platforms.described(platform, link)} is the link of one assignment: "

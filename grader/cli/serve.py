@@ -374,7 +374,7 @@ def tokens(
             made = [(s, queue.make_token(book, Role.STUDENT, s.id, now)) for s in new]
             # Inside the transaction: a token that could not be written is of no use.
             _write_tokens(output, made, address)
-            click.echo(f"{len(made)} new tokens, {len(have)} existed: {output}")
+            click.echo(f"{counted(len(made), 'new token')}, {len(have)} existed: {output}")
         elif staff is not None:
             chosen = Role[(role or Role.INSTRUCTOR.word).upper()]
             click.echo(queue.make_token(book, chosen, staff, now, sections))

@@ -269,11 +269,11 @@ def links(book: Gradebook) -> list[Link]:
     return [_decoded(text, Link) for (text,) in _rows(book, query)]
 
 
-def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
+def chosen_link(book: Gradebook, words: str = "", assignment: str = "") -> tuple[Platform, Link]:
     """Return the link to send points to, and its platform.
 
-    `words` occur in the names or ids of the platform, course or link. Raises SubmissionError unless exactly one
-    link has them all.
+    `words` occur in the names or ids of the platform, course or link. Without words it is the link that opens
+    this assignment; an empty one is the whole course. Raises SubmissionError unless exactly one link fits.
     """
     if not platforms(book):
         raise SubmissionError(
@@ -286,7 +286,9 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
             "Assignment and Grade Services on the platform, and open the tool there once. Then run this "
             "command again."
         )
-    return _chosen(found, words)
+    if not words:
+        found = [each for each in found if each[1].assignment == assignment] or found
+    return _chosen(found, words, "Name one link with --link")
 
 
 def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
@@ -306,11 +308,13 @@ def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
             "roles. Register the platform with `grade platform add`, allow the tool Names and Role "
             "Provisioning there, and open the tool in the course once. Then run this command again."
         )
-    return _chosen(list(courses.values()), words)
+    return _chosen(list(courses.values()), words, "Name one course")
 
 
-def _chosen(found: Sequence[tuple[Platform, Link]], words: str) -> tuple[Platform, Link]:
-    """Return the only link with all these words; raises SubmissionError if there is none, or several."""
+def _chosen(
+    found: Sequence[tuple[Platform, Link]], words: str, several: str
+) -> tuple[Platform, Link]:
+    """Return the only link with all these words; raises SubmissionError if there is none, or `several`."""
     wanted = words.casefold().split()
     fitting = [
         each for each in found if all(word in " ".join(_names(*each)).casefold() for word in wanted)
@@ -321,7 +325,7 @@ def _chosen(found: Sequence[tuple[Platform, Link]], words: str) -> tuple[Platfor
     if len(fitting) == 1:
         return fitting[0]
     lines = "".join(f"\n  {described(*each)}" for each in fitting or found)
-    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link"
+    problem = f"No link has {clean(words)!r}" if not fitting else several
     raise SubmissionError(f"{problem}, by words of its platform, course or title:{lines}")
 
 

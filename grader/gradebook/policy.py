@@ -368,7 +368,7 @@ class Policy(msgspec.Struct, frozen=True):
 
         The policy has the late days that the student used: see `with_late_days`.
         """
-        newest = self.weighed(student, exercise, files)[-1] if files else None
+        newest = self.weighed(student, exercise, files)[-1] if attempts_at(files) else None
         if newest is None or newest.deadline is None or newest.late is None:
             return ""
         deadline, days = newest.deadline, newest.deadline.late_days
@@ -403,7 +403,8 @@ class Policy(msgspec.Struct, frozen=True):
 
         Days are used in the order in which files were handed in, as many as a file is late after its extension
         and grace. All exercises of a due time share them. A later file takes none from an earlier one. No day
-        is used where lateness costs nothing, or for a file that does not count even then.
+        is used where lateness costs nothing, for a file that does not count even then, or by stubs of an
+        exercise that the student has not begun.
         """
         used: dict[int, int] = {}
         if self.rules.late_days:
@@ -411,7 +412,7 @@ class Policy(msgspec.Struct, frozen=True):
             late_files = [
                 (weighed.file.submitted_at, before._number(due), due, weighed)
                 for exercise, handed in files.items()
-                if handed and (due := before.due(exercise)) is not None
+                if attempts_at(handed) and (due := before.due(exercise)) is not None
                 for weighed in before.weighed(student, exercise, handed)
                 if weighed.is_late and not weighed.is_beyond
             ]

@@ -203,9 +203,17 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
     if not exercises:
         return None
     counting = {choice.attempt.id for choice in chosen.values()}
-    by_rules = [c.counted.late for c in chosen.values() if c.counted and c.counted.late is not None]
     shown = [attempt for attempt in work.attempts if attempt.id in counting] or work.attempts
     about = shown[-1] if shown else Attempt(0, work.student.id, 0)
+    # Other attempts may have other due times, and a stub that comes along is not late.
+    by_rules = [
+        choice.counted.late
+        for name, choice in chosen.items()
+        if choice.attempt.id == about.id
+        and choice.counted is not None
+        and choice.counted.late is not None
+        and not work.is_untouched(name, about.id)
+    ]
     submission = SubmissionInfo(work.student.id, _digest(about, chosen))
     return Entry(
         student=work.student,

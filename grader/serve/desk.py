@@ -82,6 +82,8 @@ from grader.text import clean, counted, utc
 log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
+# For a retry that comes when a limit no longer holds.
+_NOT_THEN = "It was not accepted at the first try: hand it in again."
 # The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
 MOST_SUBMISSIONS = 50
 # The grader tries a job this often before it gives up.
@@ -171,8 +173,8 @@ class Desk:
     def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
-        A `retry_key` seen before returns the earlier submission. Raises Refusal for one too many, and if all
-        exercises are of exams that have ended.
+        A `retry_key` seen before returns the earlier submission. Files of exams that have ended and files too
+        many are not accepted; raises Refusal if no other file is left.
         """
         book = self._book
         with book.transaction():
@@ -180,18 +182,23 @@ class Desk:
             # Its extensions are in a file: a person's mistake there is no reason to refuse work.
             with contextlib.suppress(CorrectionsError):
                 self._policy = book.policy
-            ended = self._after_exam(student, [each.exercise.id for each in read.questions], now)
-            questions = [each for each in read.questions if each.exercise.id not in ended]
-            handed_in = {question.exercise.id: question.file for question in questions}
+            names = [each.exercise.id for each in read.questions]
+            ended = self._after_exam(student, names, now)
+            often = self._too_often(student, [name for name in names if name not in ended], now)
+            refused = {**ended, **{name: f"It {why}" for name, (why, _) in often.items()}}
             if (earlier := queue.tried_before(book, student.id, retry_key)) is not None:
                 whole = {question.exercise.id: question.file for question in read.questions}
-                kept = self._refuse_other_files(earlier, whole, handed_in)
-                return Accepted(earlier, {n: why for n, why in ended.items() if n not in kept})
+                kept = self._refuse_other_files(earlier, whole)
+                left = {n: refused.get(n, _NOT_THEN) for n in names if n not in kept}
+                return Accepted(earlier, left)
+            questions = [each for each in read.questions if each.exercise.id not in refused]
+            handed_in = {question.exercise.id: question.file for question in questions}
             if not questions:
+                for name, (why, wait) in often.items():
+                    raise Refusal(429, f"{name} {why}", retry_after=wait)
                 raise Refusal(
                     403, f"Nothing was accepted. {' '.join(dict.fromkeys(ended.values()))}"
                 )
-            self._refuse_too_often(student, handed_in, now)
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
             )
@@ -216,7 +223,7 @@ class Desk:
         if len(waiting) < len(questions):
             for member in (student, *mates):
                 self._write_result(member.id)
-        return Accepted(handed, ended)
+        return Accepted(handed, refused)
 
     def _queue(
         self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
@@ -279,17 +286,14 @@ class Desk:
         return now
 
     def _refuse_other_files(
-        self, known: queue.Submission, *possible: Mapping[str, ExerciseFile]
+        self, known: queue.Submission, files: Mapping[str, ExerciseFile]
     ) -> Collection[str]:
-        """Return the exercises of a submission; raises Refusal if its files are none of the `possible` ones."""
+        """Return the exercises of a submission; raises Refusal unless its files are among these."""
         kept = self._book.files_of(known.attempt)
         before = {
             name: source_digest(file) for name, file in kept.items() if file.source is not None
         }
-        digests = (
-            {name: source_digest(file) for name, file in files.items()} for files in possible
-        )
-        if before not in digests:
+        if not before.items() <= {n: source_digest(file) for n, file in files.items()}.items():
             raise Refusal(
                 422, "Other files were handed in with this Idempotency-Key: take a new one."
             )
@@ -307,12 +311,15 @@ class Desk:
                 ended[exercise] = f"The exam ended at {end}."
         return ended
 
-    def _refuse_too_often(self, student: StudentInfo, exercises: Iterable[str], now: float) -> None:
-        """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours.
+    def _too_often(
+        self, student: StudentInfo, exercises: Iterable[str], now: float
+    ) -> dict[str, tuple[str, int]]:
+        """Return why files of exercises are too many, or come too soon, and the seconds until the next try.
 
         For an exercise of teams, this is about each member.
         """
         mates = [mate.id for mate in self._teams.mates(student.id)]
+        found = {}
         for member, exercise in (
             (member, name)
             for name in exercises
@@ -327,13 +334,16 @@ class Desk:
             times = queue.times_of(self._book, member, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
-                sentence = f"{exercise} was handed in a moment ago; wait {counted(wait, 'second')}."
-                raise Refusal(429, sentence, retry_after=wait)
+                found[exercise] = (
+                    f"was handed in a moment ago; wait {counted(wait, 'second')}.",
+                    wait,
+                )
             if len(times) >= most:
                 wait = math.ceil(times[-most] + _DAY_SECONDS - now)
                 often = counted(most, "time")
-                sentence = f"{exercise} was handed in {often} within 24 hours, which is the most."
-                raise Refusal(429, sentence, retry_after=max(wait, 1))
+                why = f"was handed in {often} within 24 hours, which is the most."
+                found[exercise] = why, max(wait, 1)
+        return found
 
     def _replace_older(
         self, student: StudentInfo, attempt: int, exercises: Iterable[str], now: float

@@ -16,6 +16,7 @@ from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric
 from grader.gradebook.queue import Role
+from grader.gradebook.term import TermRow
 from grader.serve import exporting, regrading
 from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
@@ -29,8 +30,9 @@ from grader.serve.marks import (
 from grader.serve.pages import PageWriter
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
-from grader.serve.staff import ListedFile, MarkView, mark_view, student_view
+from grader.serve.staff import ListedFile, MarkView, StudentView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
+from grader.serve.views import Views
 from grader.submissions.roster import is_in_group
 from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
@@ -75,15 +77,19 @@ class StaffPages:
         refusal: Refusal | None = None,
     ) -> Response:
         """Return the page of a student; after a refusal, with the text that the person typed."""
-        view = await self._server.views.answer(
-            lambda views: student_view(views.book, asker, student)
-        )
-        if view is None:
+
+        def read(views: Views) -> tuple[StudentView, TermRow | None] | None:
+            view = student_view(views.book, asker, student)
+            return None if view is None else (view, views.term(view.entry.student))
+
+        if (found := await self._server.views.answer(read)) is None:
             raise Refusal(404, NO_STUDENT)
+        view, term = found
         return self._page(
             "class_student.html",
             200 if refusal is None else refusal.status_code,
             view=view,
+            term=term,
             typed={name: " ".join(text.split()) for name, text in typed.items()},
             said=_said(refusal),
             may_mark=asker.may(Right.MARK),

@@ -11,7 +11,7 @@ import datetime
 import math
 import statistics
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -26,7 +26,12 @@ from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import Policy, attempts_at, late_words
 from grader.gradebook.queue import JobState, Role
-from grader.gradebook.review import StudentAttention, by_student
+from grader.gradebook.review import (
+    Attention,
+    StudentAttention,
+    by_student,
+    left_in_the_editor,
+)
 from grader.gradebook.standing import handed_in, result_of, with_late_days
 from grader.gradebook.term import TermRow, TermSoFar
 from grader.gradebook.times import moment
@@ -75,6 +80,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     Times are ISO 8601 in UTC, or empty; with an extension, `until` is later than `due`, and `extended` has the
     reason. If another member of the student's team handed the newest file in, `handed_in_by` is this member.
+    `draft_at` is when a draft was saved after the newest file, with another text.
     """
 
     name: str
@@ -94,6 +100,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     assignment: str = ""
     handed_in_by: str = ""
     handed_in_at: str = ""
+    draft_at: str = ""
 
 
 class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,6 +308,7 @@ class Views:
         policy = self.book.policy
         open_ones = queue.open_exercises(self.book, student.id)
         by_mates = queue.handed_in_by(self.book, student.id)
+        in_editor = drafts.drafts_of(self.book, student.id)
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
         exercises = []
@@ -331,10 +339,11 @@ class Views:
                     assignment="" if given is None else given.id,
                     handed_in_by="" if newest is None else self._name(by_mates.get(newest.id, "")),
                     handed_in_at="" if newest is None else newest.submitted_at,
+                    draft_at=self._left(student, exercise, in_editor.get(exercise.id)),
                 )
             )
         handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
-        row = self._term(student)
+        row = self.term(student)
         counts = {} if row is None else {part.assignment: part.words for part in row.parts}
         return OwnStanding(
             student=student.id,
@@ -364,7 +373,7 @@ class Views:
             return None
         return self._assignment(student, self.book.policy, given, {}, exercise=exercise)
 
-    def _term(self, student: StudentInfo) -> TermRow | None:
+    def term(self, student: StudentInfo) -> TermRow | None:
         """A student's term so far; None for a course without assignments, or for one of them."""
         entry = self.book.entry_of(student.id) if self._gate.is_term else None
         if entry is None:
@@ -481,6 +490,14 @@ class Views:
             versions=tuple(versions),
         )
 
+    def _left(self, student: StudentInfo, exercise: Exercise, draft: drafts.Draft | None) -> str:
+        """Return when a draft was saved that is later than the newest file, and another text; else nothing."""
+        if draft is None:
+            return ""
+        saved, handed = utc(draft.saved_at), self._handed_in(student, exercise)
+        since, source = handed or ("", self._course.stub(exercise).source)
+        return saved if saved > since and text_of(draft.source) != text_of(source) else ""
+
     def version(
         self, student: StudentInfo, exercise: Exercise, number: int
     ) -> VersionAnswer | None:
@@ -551,11 +568,27 @@ class Views:
         reach = asker.reach(self.book.students())
         entries = [
             entry
-            for entry in self.book.attention()
+            for entry in [*self.book.attention(), *self._never_handed_in()]
             if (reach is None or entry.student in reach)
             and (exercises is None or {*entry.exercise.split(", ")} & {*exercises})
         ]
         return by_student(entries, _MOST_LISTED)
+
+    def _never_handed_in(self) -> Iterator[Attention]:
+        """Yield an entry for each draft of an exercise that is due now, where the student handed in no file."""
+        policy, now = self.book.policy, time.time()
+        known = {exercise.id: exercise for exercise in self._course.exercises}
+        for who, name, draft in drafts.never_handed_in(self.book):
+            student, exercise = self.book.student(who), known.get(name)
+            if student is None or exercise is None:
+                continue
+            deadline = policy.deadline(student, name)
+            if deadline is None or deadline.until.timestamp() > now:
+                continue
+            if saved := self._left(student, exercise, draft):
+                zone = policy.rules.timezone
+                times = moment(saved, zone), moment(utc(deadline.until), zone)
+                yield left_in_the_editor(who, name, *times)
 
     def last_hour(self) -> list[int]:
         """Return the number of submissions in each five minutes of the last hour, oldest first."""

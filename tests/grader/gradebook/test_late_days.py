@@ -98,6 +98,16 @@ def test_grace_and_extensions_come_first() -> None:
     assert used(RULES + ill, relu=40, glu=49) == ({0: 1}, 2)
 
 
+def test_a_stub_uses_none() -> None:
+    """As of an exercise that a student never began, in a zip of the whole folder."""
+    stub = msgspec.structs.replace(at("relu", 30), judged=0.0, untouched=True)
+    rules = policy().with_late_days(ANN, {"relu": [stub], "lora": [at("lora", 30)]})
+    assert rules.used == {1: 2}
+    assert rules.cost(ANN, "relu", [stub]) == ""
+    begun = rules.with_late_days(ANN, {"relu": [stub, at("relu", 40, 2)]})
+    assert begun.used == {0: 2}
+
+
 def test_a_due_time_may_limit_them() -> None:
     none = RULES.replace('chapters = ["two"]', 'chapters = ["two"]\nlate_days = 0')
     assert used(none, lora=24, moe=24) == ({2: 1}, 2)

@@ -432,6 +432,13 @@ def test_too_many_and_too_soon_are_told_when_again(serving: Callable[..., Served
     many = served.hand_in("ada", {"greeting.py": marked(3)})
     assert many.status == 429 and 80_000 < int(many.headers["Retry-After"]) <= 86_400
     assert "2 times" in many.json["error"]
+    # What may be handed in beside it is accepted, and a retry is the same hand-in.
+    both = {"greeting.py": marked(3), "word_count.py": COUNTING}
+    part, again = (served.hand_in("ada", both, key="two-files") for _ in range(2))
+    assert part.status == again.status == 202 and part.json["id"] == again.json["id"]
+    assert list(part.json["exercises"]) == ["word_count"]
+    told = "greeting was not accepted: It was handed in 2 times within 24 hours, which is the most."
+    assert part.json["problems"] == again.json["problems"] == {"greeting": told}
     standing = served.ask("GET", "/api/standing", "ada").json
     assert (standing["most_submissions"], standing["cool_down_seconds"]) == (2, 2.0)
 

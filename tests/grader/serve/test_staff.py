@@ -329,12 +329,15 @@ def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: P
         assert refused.exit_code == code, (arguments, refused.output)
         assert said in " ".join(refused.output.split()), (arguments, refused.output)
     assert len(kept(taught)) == 1
+    taught.judged("ada", taught.hand_in("ada", {"greeting.py": HELD}).json["id"])
+    done = adjust("ada", "greeting", "--release", "--reason", "it only measures the memory")
+    assert done.output.splitlines()[0].endswith("greeting: released"), done.output
     # The folder itself has one writer.
     folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
     assert folder.exit_code == 3 and "Another grading writes" in folder.output
     taught.stop()
     folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
-    assert folder.exit_code == 0 and len(kept(taught)) == 2
+    assert folder.exit_code == 0 and len(kept(taught)) == 3
     more = ("ada", "greeting", "--add", "2", "--reason", "shown")
     again = [CliRunner().invoke(main, ["adjust", str(taught.results), *more]) for _ in range(2)]
     lines = [each.output.splitlines()[1:] for each in again]

@@ -413,6 +413,8 @@ def test_staff_reads_the_whole_term_or_one_assignment(under_way: Served) -> None
         assert rows[who]["term"] == own_term and own_term["total"] == total
     own = under_way.ask("GET", "/class/students/ada", "staff").body.decode()
     assert "<strong>12.5</strong> of 12.5" in own
+    # And what the student reads of the term.
+    assert "100 %</strong></span>, A" in own and "week1 2.5 / 2.5 = 100 %, weight 2: 100" in own
     assert of_ada["week3"]["absent"] and rows["eve"]["assignments"]["week1"]["absent"]
     part = under_way.ask("GET", "/class?assignment=week1", "staff").body.decode()
     assert "<h1>Plain Python and NumPy: Week1</h1>" in part
