@@ -355,7 +355,7 @@ class Api:
         return await self._paused(request, paused=True)
 
     async def resume(self, request: Request) -> Response:
-        """Go on judging."""
+        """Resume judging."""
         return await self._paused(request, paused=False)
 
     async def _paused(self, request: Request, *, paused: bool) -> Response:

@@ -1,4 +1,4 @@
-"""A regrade while the server runs: what it would judge, and its jobs behind all that students hand in."""
+"""A regrade while the server runs: what it would judge, and its jobs after all that students hand in."""
 
 from __future__ import annotations
 

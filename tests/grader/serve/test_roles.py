@@ -255,7 +255,7 @@ def test_an_observer_is_shown_no_button_but_the_one_to_sign_out(classroom: Serve
     for path in ("/class", "/class/requests"):
         page = classroom.ask("GET", path, "observer").body.decode()
         assert page.count("<button") == page.count(">Sign out<") == 1, path
-    assert "Pause the judging" not in classroom.ask("GET", "/class", "assistant").body.decode()
+    assert "Pause judging" not in classroom.ask("GET", "/class", "assistant").body.decode()
 
 
 # --- tokens ---------------------------------------------------------------------------------------
