@@ -70,7 +70,7 @@ def new_correction(
     if not correction.kinds:
         raise SubmissionError("Nothing would change: give points, or write a comment.")
     if correction.kind is not Kind.COMMENT and not correction.reason:
-        raise SubmissionError("Give a reason: the student reads it beside the points.")
+        raise SubmissionError("Give a reason: the student reads it with the points.")
     refuse_pointless(correction, exercise, book.corrections())
     return correction
 

@@ -84,7 +84,7 @@ def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str)
     of_student = book.tables.requests_of(student)
     before = [other for other in of_student if other.exercise == exercise]
     if same := [other for other in before if other.message == message]:
-        raise SubmissionError(f"This is there already, as request {same[0].number}.")
+        raise SubmissionError(f"This request already exists, as request {same[0].number}.")
     if len(before) >= MOST_REQUESTS:
         raise SubmissionError(f"{counted(len(before), 'request')} about {exercise} are the most.")
     with book.changing_results([student]):
