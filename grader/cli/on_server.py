@@ -1,4 +1,4 @@
-"""What commands of staff ask a running server, with `--server` and the token of `grade login`."""
+"""Requests of staff's commands to a running server, with `--server` and the token of `grade login`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grader.student.server import Server, asked, checked_address, decoded_as, ke
 
 
 class MarkMade(msgspec.Struct, frozen=True):
-    """A mark that a file has."""
+    """A mark of a file."""
 
     points: float
     reason: str
@@ -87,7 +87,7 @@ def answer_on(server: Server, number: int, text: str) -> StaffRequest:
 
 
 def regrade_on(server: Server, exercises: Sequence[str]) -> int:
-    """Queue a regrade of these exercises, or without any of all; returns how many files it judges."""
+    """Queue a regrade of these exercises, of all if none is named; return how many files it judges."""
     answer = asked(server, "POST", "/api/staff/regrade", _json({"exercises": [*exercises]}))
     return decoded_as(answer, _Queued).queued
 

@@ -49,18 +49,19 @@ _AT_A_CLUSTER = 16
 )
 @shared.output_option
 @shared.roster_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
-    help="The port to listen at.",
+    help="The port to listen on.",
 )
 @click.option(
     "--address",
     metavar="URL",
-    help="The address that students type, for signing in by a university, a platform, or a GitHub workflow.",
+    help="The server's address as students type it; needed to sign in by a university, a platform, or a "
+    "GitHub workflow.",
 )
 @click.option(
     "--sign-in",
@@ -116,7 +117,7 @@ _AT_A_CLUSTER = 16
     type=click.IntRange(1),
     default=14,
     show_default=True,
-    help="With --backups: how many of the newest backups are kept.",
+    help="With --backups: the number of newest backups to keep.",
 )
 @shared.assignment_option
 @shared.suite_option
@@ -161,7 +162,7 @@ def serve(
     """
     if backup is not None:
         if backup.exists():
-            raise click.UsageError(f"{backup} is there already: name a new file.")
+            raise click.UsageError(f"{backup} already exists: name a new file.")
         with Gradebook.open(results) as book, writing(backup):
             book.back_up(backup)
         click.echo(f"The gradebook as it is now: {backup}")
@@ -199,7 +200,7 @@ def serve(
     alone = [student.id for student in students if not student.ids.get(TEAM)]
     if alone and any(given.teams for given in course.assignments):
         names = clean(listed(alone, _MOST_NAMES), 1000)
-        note = f"In no team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
+        note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
         click.echo(note, err=True)
     for note in _extra_time(course, policy, students):
         click.echo(note, err=True)
@@ -266,7 +267,7 @@ def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo])
         ]
         if more:
             names = clean(listed(more, _MOST_NAMES), 1000)
-            yield f"By the policy, more time in the exam {given.title}: {names}."
+            yield f"The policy gives more time in the exam {given.title}: {names}."
 
 
 def _has_platform(results: Path) -> bool:
@@ -306,11 +307,14 @@ def _has_platform(results: Path) -> bool:
     "sections",
     multiple=True,
     metavar="SECTION",
-    help="With --role assistant: a section of the class list. Repeat it for several.",
+    help="With --role assistant: a section of the class list; may be repeated.",
 )
 @click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
 @click.option(
-    "--list", "listing", is_flag=True, help="List who has a token since when; tokens are not shown."
+    "--list",
+    "listing",
+    is_flag=True,
+    help="List who has a token, and since when; tokens are not shown.",
 )
 def tokens(
     results: Path,
@@ -444,6 +448,6 @@ def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: 
             for student, token in made:
                 table.row((student.id, student.name, student.email, token, address))
     except FileExistsError as error:
-        raise click.UsageError(f"{path} is there already: name a new file.") from error
+        raise click.UsageError(f"{path} already exists: name a new file.") from error
     except OSError as error:
         raise not_written(path, error) from error

@@ -392,7 +392,7 @@ def _notes(
     notes = [f"{counted(len(teams), 'team')}: a submission of one member counts for all of them."]
     if alone:
         notes.append(
-            f"In no team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."
+            f"Without a team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."
         )
     several = [
         f"{listed([member.id for member in members], _MOST_NAMES)} ({team})"
