@@ -32,7 +32,9 @@ from grader.student.server import points_of as points_of_server
 from grader.text import clean, number
 
 _LONGEST = 1000
-_WITHOUT_EFFECT = "It changes nothing now: points stay between 0 and the exercise's maximum, and --points is final."
+_WITHOUT_EFFECT = (
+    "It changes nothing now: points stay between 0 and the maximum, and --points is final."
+)
 # Options that need a gradebook in a folder.
 _NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed")
 

@@ -409,7 +409,7 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
     if known and empty:
         there = section_names(known)
         names = listed(there) if there else "none"
-        note = f"No student is in section {listed(empty)} so far; there is: {names}."
+        note = f"No student is in section {listed(empty)} so far; the class has: {names}."
         click.echo(clean(note, 1000), err=True)
 
 

@@ -12,7 +12,7 @@ from grader.serve.threads import CHANGED, CLASS
 
 
 class Waiting(NamedTuple):
-    """The files without a verdict of these suites and this grader, and the students that they are of."""
+    """The number of files without a verdict of these suites and this grader, and of their students."""
 
     files: int
     students: int

@@ -102,7 +102,7 @@ def test_in_a_term_a_mail_says_what_lateness_costs_and_leaves_practice_out_of_th
     arrived(served, mailbox, 1)
     text = " ".join(text_of(mailbox.messages[0]).split())
     assert "A greeting [of a kind]: 2.5 of 2.5 points (passed)" in text
-    assert "What counts now: A greeting [of a kind]: 1.5 of 2.5. Handed in 1 day" in text
+    assert "What counts now: A greeting [of a kind]: 1.5 of 2.5 points. Handed in 1 day" in text
     # What counts is said first.
     assert text.index("What counts now") < text.index("2.5 of 2.5")
     assert "40 % of the points are lost." in text

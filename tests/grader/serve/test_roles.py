@@ -317,4 +317,4 @@ def test_a_section_without_students_is_told(serving: Callable[..., Served]) -> N
         cwd=served.folder,
     )
     assert done.returncode == 0
-    assert "No student is in section C so far; there is: A and B." in done.stderr
+    assert "No student is in section C so far; the class has: A and B." in done.stderr

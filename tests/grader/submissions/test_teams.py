@@ -72,7 +72,7 @@ def test_a_team_is_known_without_the_roster_and_a_change_is_told() -> None:
     moved = ClassDownload("zip", (attempt(student("ann", "blue"), 1),), ())
     shared = share_in_teams(moved, known)
     assert [name for name, _, _ in shown(shared)] == ["ann"]
-    assert "In another team than before: ann." in shared.notes[-1]
+    assert "In a different team from before: ann." in shared.notes[-1]
 
 
 def test_a_roster_has_teams(tmp_path: Path) -> None:
