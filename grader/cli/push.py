@@ -115,7 +115,7 @@ def push(
         for failure in failures:
             tell(failure)
         changes = counted(len(failures), "student")
-        raise GraderError(f"{platform.name} did not take the changes of {changes}.")
+        raise GraderError(f"{platform.name} did not accept the changes of {changes}.")
 
 
 def _linked(book: Gradebook, words: str, assignment: str | None) -> Platform:

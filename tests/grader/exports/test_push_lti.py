@@ -334,7 +334,7 @@ def test_long_pages_are_given_up_before_they_fill_the_memory(lti: LtiPushing) ->
     lti.platform.override = lambda path: (
         (200, {}, b'{"members": []}' + b" " * (9 << 20)) if path == "/members" else None
     )
-    assert "an answer of more than" in lti().stderr
+    assert "an answer larger than" in lti().stderr
 
 
 @pytest.mark.parametrize(
