@@ -332,17 +332,21 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
         click.echo(
-            f"Using the seed of the assignment {given.id}; --seed sets another one.", err=True
+            f"Judging with the seed of the assignment {given.id}. Choose another one with --seed.",
+            err=True,
         )
         return own
     if not any(seeds):
         return seeds[0] if seeds else own
-    text = f"Using the seed {seeds[0]} of the verdicts in {results}; --seed sets another one."
+    text = (
+        f"Judging with the seed {seeds[0]}, as for the verdicts in {results}. "
+        "Choose another one with --seed."
+    )
     if seeds[1:]:
         others = ", ".join(map(str, seeds[1:]))
         text = (
-            f"Using the seed {seeds[0]} of the newest verdicts in {results}. Others there have the seed "
-            f"{others} and are judged again; --seed sets one for all."
+            f"Judging with the seed {seeds[0]}, as for the newest verdicts in {results}. Verdicts with the "
+            f"seed {others} are judged again. Choose one seed for all with --seed."
         )
     click.echo(text, err=True)
     return seeds[0]

@@ -8,7 +8,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell, tell_unfinished
-from grader.cli.marking import End, Shown, ask, show
+from grader.cli.marking import End, Shown, ask, refuse_without_terminal, show
 from grader.cli.on_server import (
     FileForMarking,
     Marking,
@@ -77,7 +77,9 @@ def mark(
             raise click.UsageError(
                 f"--{flag} does not go with --server, which has the course and knows you by your token."
             )
-        _mark_on_server(signed_in(address), words[0], again=again, anonymous=anonymous)
+        server = signed_in(address)
+        refuse_without_terminal()
+        _mark_on_server(server, words[0], again=again, anonymous=anonymous)
         return
     if len(words) != 2:
         raise click.UsageError(
@@ -94,6 +96,7 @@ def mark(
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
     with Gradebook.open_to_write(results) as book:
+        refuse_without_terminal()
         tell_unfinished(book)
         shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))

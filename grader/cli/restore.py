@@ -40,8 +40,11 @@ def restore(backup: Path, results: Path, yes: bool) -> None:
         click.confirm(f"Replace the gradebook in {results} with {backup}?", abort=True)
     restored = restore_backup(backup, results, datetime.datetime.now(datetime.UTC))
     click.echo(f"Restored {counted(restored.students, 'student')}: {results}")
-    if not restored.has_corrections:
-        click.echo("The corrections in it stay: the backup has none.")
+    if restored.keeps_corrections:
+        click.echo(
+            f"The corrections in {results} stay, since the backup has none: `grade adjust {results} --list` "
+            "shows them."
+        )
     if restored.before is not None:
         click.echo(f"A copy of the replaced gradebook: {restored.before}")
     click.echo(

@@ -19,7 +19,12 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError, not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, platforms, queue, sessions
-from grader.gradebook.corrections_file import writing
+from grader.gradebook.corrections_file import (
+    CORRECTIONS_FILE,
+    corrections_text,
+    read_file,
+    writing,
+)
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
@@ -192,7 +197,12 @@ def serve(
     refuse_other_roster(memory.students, students, str(results))
     beside = policy_of(course, memory.facts.named_policy)
     chapters = {exercise.id: exercise.chapter for exercise in course.exercises}
-    policy = Policy(memory.facts.policy if beside is None else beside, chapters)
+    made = read_file(corrections_text(results), results / CORRECTIONS_FILE)
+    policy = Policy(
+        memory.facts.policy if beside is None else beside,
+        chapters,
+        given=tuple(extension.rule for extension in made.extension),
+    )
     people = [*students, *memory.students]
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
@@ -202,7 +212,7 @@ def serve(
         names = clean(listed(alone, _MOST_NAMES), 1000)
         note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
         click.echo(note, err=True)
-    for note in _extra_time(course, policy, students):
+    for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
         click.echo(note, err=True)
     github = university = None
     here = "" if address is None else checked_address(address)
@@ -238,7 +248,7 @@ def serve(
         university=university,
         address=here,
         handout=handout,
-        backups=backup_plan(backups_folder, backup_every, keep_backups),
+        backups=backup_plan(results, backups_folder, backup_every, keep_backups),
         mail=mail,
     )
 
@@ -252,22 +262,22 @@ def serve(
 
 
 def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
-    """Yield a note for each exam with the students whom the policy gives more time.
+    """Yield a note for each exam with the students whom the policy or a person gives more time.
 
     An extension without `exercises` is also one of every exam, which is easily overlooked.
     """
     for given in course.assignments:
         if given.exam is None:
             continue
-        ends = [(s, policy.deadline(s, name)) for s in students for name in given.exercises[:1]]
-        more = [
-            f"{student.id} until {local(end.until, policy.zone)}"
-            for student, end in ends
-            if end is not None and end.until > end.due
-        ]
+        more = []
+        for student in students:
+            deadlines = [policy.deadline(student, name) for name in given.exercises]
+            ends = [end.until for end in deadlines if end is not None and end.until > end.due]
+            if ends:
+                more.append(f"{student.id} until {local(max(ends), policy.zone)}")
         if more:
             names = clean(listed(more, _MOST_NAMES), 1000)
-            yield f"The policy gives more time in the exam {given.title}: {names}."
+            yield f"Extensions give more time in the exam {given.title}: {names}."
 
 
 def _has_platform(results: Path) -> bool:

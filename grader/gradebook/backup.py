@@ -59,11 +59,14 @@ class Backup(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The result of `restore`: the folder of the replaced gradebook, if any, and the number of students."""
+    """The result of `restore`: the folder of the replaced gradebook, if any, and the number of students.
+
+    With `keeps_corrections`, RESULTS has corrections from before, since the backup has no file for them.
+    """
 
     before: Path | None
     students: int
-    has_corrections: bool
+    keeps_corrections: bool
 
 
 # --- making ---------------------------------------------------------------------------------------
@@ -234,10 +237,11 @@ def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
                 has_corrections = backup.is_dir() or (draft / CORRECTIONS_FILE).is_file()
                 if has_corrections:
                     _replace_corrections(draft, results)
+                keeps_corrections = not has_corrections and (results / CORRECTIONS_FILE).is_file()
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         _write_results(results)
-    return Restored(before, students, has_corrections)
+    return Restored(before, students, keeps_corrections)
 
 
 def _copied(source: Path, draft: Path) -> int:

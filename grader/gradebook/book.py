@@ -158,8 +158,7 @@ class Gradebook:
 
     def not_open(self, now: datetime.datetime) -> frozenset[str]:
         """Return the exercises whose assignment opens later, in the gradebook of a whole course."""
-        facts = self.facts
-        parts = () if facts.assignment else facts.assignments.values()
+        parts = self.facts.parts.values()
         late = [part for part in parts if (at := submitted(part.opens)) is not None and at > now]
         return frozenset(name for part in late for name in part.exercises)
 
@@ -231,6 +230,10 @@ class Gradebook:
             blank=before.blank if blank is None else blank,
             policy=before.policy if policy is None else policy,
         )
+        facts = msgspec.structs.replace(facts, totals_without=tuple(sorted(facts.practice)))
+        if facts.totals_without != before.totals_without:
+            # Nobody lost the points that are in no total any more.
+            facts = msgspec.structs.replace(facts, totals={}, totals_before={})
         is_other = facts != before or before.is_unfinished or before.is_stale
         if is_other:
             # Until `settled`, even if a kill comes between the end of a grading and the last result.
@@ -239,7 +242,7 @@ class Gradebook:
             facts = msgspec.structs.replace(
                 facts,
                 revision=before.revision + 1,
-                totals_before=before.totals,
+                totals_before=facts.totals,
                 is_unfinished=True,
             )
         with self.transaction():
@@ -340,6 +343,7 @@ class Gradebook:
                 extensions=made.extension,
                 unfinished=facts.is_unfinished,
                 extra_credit=frozenset(facts.extra_credit),
+                practice=facts.practice,
             )
             self._rules = facts, text, rules
         return self._rules[2]
@@ -647,8 +651,9 @@ class Gradebook:
 
     def totals_before(self) -> dict[str, float]:
         """Return the final points of the grading before the last one, by student."""
-        # They are of all exercises.
-        return {} if self._part is not None else self.facts.totals_before
+        # They are of all exercises, and those of an earlier grader may have practice.
+        is_other = self._part is not None or {*self.facts.totals_without} != self.facts.practice
+        return {} if is_other else self.facts.totals_before
 
     def dropped(self) -> dict[str, int]:
         """Return the number of verdicts on each exercise that the course of the last grading no longer has.

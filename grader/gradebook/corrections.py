@@ -284,8 +284,8 @@ def refuse_pointless(
     for place, other in holds.items():
         if other.test == test:
             raise SubmissionError(
-                f"{test} is already {'dropped' if other.drop else 'given'} by number {place}: undo that first, "
-                f"with --undo --number {place}."
+                f"{test} is already {'dropped' if other.drop else 'given'} by number {place}: take that back "
+                f"first (--all {exercise.name} --{'drop' if other.drop else 'give'} {test} --undo)."
             )
     if correction.drop and {*tests} <= {test, *(other.drop for other in holds.values())}:
         raise SubmissionError(

@@ -219,6 +219,15 @@ def refuse_unsafe(address: str, what: str) -> None:
         raise SubmissionError(f"{clean(address) or 'Nothing'} is not {what}: write https://....")
 
 
+def safe_address(address: str, *, may_be_here: bool) -> str:
+    """Return an address that a platform told; empty if it is unsafe, or here although it must not be."""
+    try:
+        refuse_unsafe(address, "")
+    except SubmissionError:
+        return ""
+    return address if may_be_here or urllib.parse.urlsplit(address).hostname not in _HERE else ""
+
+
 # --- launches ------------------------------------------------------------------------------
 
 
@@ -234,9 +243,9 @@ def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") 
     is_here = any(urllib.parse.urlsplit(each.token).hostname in _HERE for each in known)
     link = msgspec.structs.replace(
         link,
-        lineitem=_safe(link.lineitem, is_here),
-        lineitems=_safe(link.lineitems, is_here),
-        memberships=_safe(link.memberships, is_here),
+        lineitem=safe_address(link.lineitem, may_be_here=is_here),
+        lineitems=safe_address(link.lineitems, may_be_here=is_here),
+        memberships=safe_address(link.memberships, may_be_here=is_here),
     )
     platform = link.issuer, link.client_id
     before = next((each for each in links(book) if each.key == link.key), link)
@@ -273,8 +282,9 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     found = linked(book)
     if not found:
         raise SubmissionError(
-            "No launch gave an address for grades: allow the tool Assignment and Grade Services on the "
-            "platform, and launch it there once."
+            "Points cannot be sent yet, because no launch gave an address for grades. Allow the tool "
+            "Assignment and Grade Services on the platform, and open the tool there once. Then run this "
+            "command again."
         )
     return _chosen(found, words)
 
@@ -292,8 +302,9 @@ def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     }
     if not courses:
         raise SubmissionError(
-            "No launch told the names and roles of a course: register the platform with `grade platform add`, "
-            "allow the tool Names and Role Provisioning there, and launch it once."
+            "The students of a course are not known yet, because no launch gave access to its names and "
+            "roles. Register the platform with `grade platform add`, allow the tool Names and Role "
+            "Provisioning there, and open the tool in the course once. Then run this command again."
         )
     return _chosen(list(courses.values()), words)
 
@@ -388,15 +399,6 @@ def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
         for link in links(book)
         if link.key in kept and (link.issuer, link.client_id) in known
     ]
-
-
-def _safe(address: str, may_be_here: bool) -> str:
-    """Return an address from a launch; empty if it is unsafe, or here although it `may_be_here` is false."""
-    try:
-        refuse_unsafe(address, "")
-    except SubmissionError:
-        return ""
-    return address if may_be_here or urllib.parse.urlsplit(address).hostname not in _HERE else ""
 
 
 def _rows(book: Gradebook, query: str, *values: str) -> list[Any]:

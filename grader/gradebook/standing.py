@@ -49,7 +49,8 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `exercises` are the names of the exercises that count, and `stubs` the SHA-256 of their stubs. `blank` is
     the result of a student who handed in nothing. Points for `extra_credit` are added, but not part of the
-    maximum. While a grading is unfinished, an exercise without a verdict is open.
+    maximum; points for `practice` are in no total. While a grading is unfinished, an exercise without a verdict
+    is open.
     """
 
     course: CourseInfo
@@ -62,6 +63,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     extensions: tuple[GivenExtension, ...] = ()
     unfinished: bool = False
     extra_credit: frozenset[str] = frozenset()
+    practice: frozenset[str] = frozenset()
 
     def blank_of(self, exercise: str) -> ExerciseResult | None:
         """Return the result of an exercise for which nothing was handed in."""
@@ -189,7 +191,15 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
         for name in rules.exercises
     )
     marked = with_extra_credit(filter(None, results), rules.extra_credit)
-    exercises = [_with_requests(result, work.requests) for result in marked]
+    exercises = [
+        _with_requests(
+            msgspec.structs.replace(result, practice=True)
+            if result.name in rules.practice
+            else result,
+            work.requests,
+        )
+        for result in marked
+    ]
     if not exercises:
         return None
     counting = {choice.attempt.id for choice in chosen.values()}
@@ -213,11 +223,13 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
     if any(correction.student in ("", work.student.id) for correction in rules.corrections):
         entry = entry_of(work, msgspec.structs.replace(rules, unfinished=False))
         exercises = entry.result.exercises if entry is not None else ()
-        is_open = any(result.status is Status.UNJUDGED for result in exercises)
+        is_open = any(e.status is Status.UNJUDGED and not e.practice for e in exercises)
         return None if is_open or entry is None else entry.result.score
     # Results are not unpacked, which would take most of the time.
     total = 0.0
     for exercise, choice in choices(work, rules).items():
+        if exercise in rules.practice:
+            continue
         verdict = work.verdicts.get(exercise, {}).get(choice.judged_as or 0)
         if verdict is None or verdict.judged is None:
             return None

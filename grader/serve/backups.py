@@ -41,10 +41,11 @@ class BackupPlan(msgspec.Struct, frozen=True):
     keep: int
 
 
-def backup_plan(folder: Path | None, every: str, keep: int) -> BackupPlan | None:
-    """Return the plan for backups to a folder; None without a folder.
+def backup_plan(results: Path, folder: Path | None, every: str, keep: int) -> BackupPlan | None:
+    """Return the plan for backups of RESULTS to a folder; None without a folder.
 
-    Raises UsageError if the time `every` cannot be read or is too short, or if the folder cannot be written.
+    Raises UsageError if the time `every` cannot be read or is too short, or if the folder is in RESULTS or
+    cannot be written.
     """
     if folder is None:
         return None
@@ -54,6 +55,11 @@ def backup_plan(folder: Path | None, every: str, keep: int) -> BackupPlan | None
         raise UsageError(f'--backup-every: {error}. Write --backup-every "1 day".') from error
     if between < _SHORTEST:
         raise UsageError("--backup-every: the shortest time between backups is 1 minute.")
+    if folder.resolve().is_relative_to(results.resolve()):
+        raise UsageError(
+            f"--backups: {folder} is in {results}, so both would be lost together. Name a folder outside, on "
+            "another disk if you can."
+        )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -30,13 +30,22 @@ from grader.gradebook import (
     Gradebook,
     drafts,
     extending,
+    invitations,
     marking,
     platforms,
     queue,
     sessions,
 )
-from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
+from grader.gradebook.adjusting import (
+    class_state_of,
+    corrections_about,
+    corrections_of,
+    exercise_named,
+    new_correction,
+    state_of,
+)
 from grader.gradebook.anonymous import student_of
+from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange, Draft
 from grader.gradebook.intake import (
@@ -48,7 +57,7 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
-from grader.gradebook.platforms import Link, LinkKey, TurnedOn
+from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState, Role
@@ -68,7 +77,7 @@ from grader.serve.roles import Asker
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
 from grader.submissions.download import TEAM
-from grader.text import counted, utc
+from grader.text import clean, counted, utc
 
 log = logging.getLogger("grader.serve")
 
@@ -132,6 +141,7 @@ class Desk:
         drafts.prepare(book)
         sessions.prepare(book)
         platforms.prepare(book)
+        invitations.prepare(book)
         # In a list of teams, an empty cell means that a student has left a team.
         has_teams = any(student.ids.get(TEAM) for student in self._students)
         with book.transaction():
@@ -403,6 +413,38 @@ class Desk:
         with _refusing():
             self._book.correct(replacing=(made[0][0],))
 
+    def adjust_class(self, asker: Asker, exercise: str, seen: str, **change: Any) -> Correction:
+        """Change the points of the whole class, as `adjust` does for a student; return the correction."""
+        with _refusing():
+            blank = exercise_named(self._book, exercise)
+            self._refuse_changed_class(exercise, seen)
+            made = new_correction(self._book, "", blank, author=asker.name, **change)
+            self._book.correct(made)
+        return made
+
+    def take_back_of_class(self, exercise: str, seen: str, test: str) -> Correction:
+        """Remove the newest correction of the class for an exercise, with a `test` the one about it; return it.
+
+        Raises Refusal as `adjust_class` does, and if there is no such correction.
+        """
+        with _refusing():
+            exercise_named(self._book, exercise)
+            self._refuse_changed_class(exercise, seen)
+            if not (found := corrections_of(self._book, "", exercise, test)):
+                about = f" about {clean(test, 200)}" if test else ""
+                raise SubmissionError(
+                    f"No correction of the whole class for {exercise}{about} is there to take back."
+                )
+            place, made = found[-1]
+            self._book.correct(replacing=(place,))
+        return made
+
+    def _refuse_changed_class(self, exercise: str, seen: str) -> None:
+        if class_state_of(self._book, exercise) != seen:
+            raise Refusal(
+                409, "Nothing was changed: somebody else corrected the class since you looked."
+            )
+
     def extend(
         self,
         asker: Asker,
@@ -538,6 +580,16 @@ class Desk:
         """Keep the link of a valid launch, and the student, if any, who is the platform's user."""
         with self._book.transaction():
             platforms.keep_launch(self._book, link, user, student)
+
+    def use_invitation(self, secret: str) -> bool:
+        """Use up the one-time address for a platform; return whether it was valid."""
+        with self._book.transaction():
+            return invitations.use(self._book, secret, time.time())
+
+    def keep_waiting(self, platform: Platform) -> None:
+        """Keep a platform that registered itself, until a person confirms it."""
+        with self._book.transaction():
+            invitations.keep_waiting(self._book, platform)
 
     def end_session(self, token: str) -> None:
         """End a session, if there is one with this token."""

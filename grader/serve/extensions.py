@@ -92,7 +92,7 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
         for _, each in extensions_of(book, student.id)
     )
     names = {each.exercise for each in due}
-    parts = {} if book.facts.assignment else book.facts.assignments
+    parts = book.facts.parts
     choices = [
         (id_, f"all of {part.title}") for id_, part in parts.items() if names & {*part.exercises}
     ] or [("", "all exercises")]

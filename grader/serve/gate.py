@@ -32,7 +32,7 @@ class Gate:
         self._course, self._now = course, now
         # A server for one assignment opens it by starting, unless it is an exam.
         self.is_term = course.assignment is None and bool(course.assignments)
-        self._of = {name: a for a in course.assignments for name in a.exercises}
+        self._of = course.assignment_of
         self._networks = {
             a.id: tuple(map(ipaddress.ip_network, a.exam.networks))
             for a in course.assignments

@@ -14,7 +14,6 @@ from grader.exports.texts import one_line
 from grader.exports.verdicts import unjudged
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.outbox import Event, Kind
-from grader.judge.scoring import sum_of
 from grader.results import Entry, StudentInfo
 from grader.serve.views import Views
 from grader.text import listed, number, utc
@@ -52,8 +51,8 @@ def text_about(
         blocks.append("\n".join(_from_staff(entry, changed, is_first=not blocks)))
     if not blocks:
         return None
-    if not unjudged(entry.result):
-        blocks.append(_sum(entry, course))
+    if entry.result.max_score and not unjudged(entry.result):
+        blocks.append(_sum(book, entry))
     return Text(f"{one_line(title)}: {_news(submissions, changed)}", "\n".join(blocks))
 
 
@@ -97,13 +96,10 @@ def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
     ]
 
 
-def _sum(entry: Entry, course: Course) -> str:
+def _sum(book: Gradebook, entry: Entry) -> str:
     """Return the line with the points of all exercises; a term's leaves out practice."""
-    exercises, where = entry.result.exercises, "for all exercises"
-    if course.assignment is None and course.assignments:
-        given = {name for assignment in course.assignments for name in assignment.exercises}
-        exercises, where = tuple(e for e in exercises if e.name in given), "in all assignments"
-    score, max_score = sum_of(exercises)
+    where = "in all assignments" if book.facts.parts else "for all exercises"
+    score, max_score = entry.result.score, entry.result.max_score
     return f"Your points {where} now: {number(score)} of {number(max_score)}.\n"
 
 

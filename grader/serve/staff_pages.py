@@ -15,6 +15,7 @@ from grader.course.manifest import Exercise
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric
+from grader.gradebook.queue import Role
 from grader.serve import exporting, regrading
 from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
@@ -185,9 +186,7 @@ class StaffPages:
         formats = exporting.formats()
         if name not in formats:
             raise refusal or Refusal(404, "There is no such format.")
-        parts = await self._server.views.answer(
-            lambda views: {} if views.book.facts.assignment else views.book.facts.assignments
-        )
+        parts = await self._server.views.answer(lambda views: views.book.facts.parts)
         return self._page(
             "class_export.html",
             200 if refusal is None else refusal.status_code,
@@ -238,10 +237,11 @@ class StaffPages:
         refusal: Refusal | None = None,
     ) -> Response:
         """Return the page of a file, or of none; after a refusal, with the person's own answers."""
-        rubric, view = await self._server.summaries.books.answer(
+        rubric, view, of_teams = await self._server.summaries.books.answer(
             lambda book: (
                 rubric_for(self._server.course, exercise),
                 mark_view(book, asker, exercise.id, name) if name else None,
+                exercise.id in book.of_teams,
             )
         )
         if name and view is None:
@@ -260,6 +260,7 @@ class StaffPages:
             again="again" in options,
             counts=(sum(file.waiting for file in files), len(files)) if files else None,
             others=self._marks.others(asker, exercise),
+            leaves_teams=of_teams and asker.role is Role.ASSISTANT,
         )
 
     async def _marked(self, request: Request, asker: Asker, exercise: Exercise) -> Response:

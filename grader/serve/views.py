@@ -28,7 +28,7 @@ from grader.gradebook.policy import Policy, attempts_at, late_words
 from grader.gradebook.queue import JobState, Role
 from grader.gradebook.review import StudentAttention, by_student
 from grader.gradebook.standing import handed_in, result_of, with_late_days
-from grader.gradebook.term import TermRow, term_of
+from grader.gradebook.term import TermRow, TermSoFar
 from grader.gradebook.times import moment
 from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
@@ -353,7 +353,7 @@ class Views:
                 for given in self._course.assignments
                 if any(exercise.id in given.exercises for exercise in self._course.exercises)
             ),
-            term=None if row is None else TermStanding(row.total, row.letter, row.why),
+            term=_term_standing(row),
             late_days=rules.late_days,
             late_days_left=with_late_days(work, self.book.rules()).policy.late_days_left,
         )
@@ -366,10 +366,11 @@ class Views:
 
     def _term(self, student: StudentInfo) -> TermRow | None:
         """A student's term so far; None for a course without assignments, or for one of them."""
-        if not self._gate.is_term:
+        entry = self.book.entry_of(student.id) if self._gate.is_term else None
+        if entry is None:
             return None
         now = datetime.datetime.now(datetime.UTC)
-        return term_of(self.book, self._course, student.id, now)
+        return TermSoFar(self.book, self._course, now).of(entry)
 
     def _assignment(
         self,
@@ -580,21 +581,9 @@ def with_exercises(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
     return with_points_of(msgspec.structs.replace(entry, result=result), exercises)
 
 
-def counting_so_far(book: Gradebook) -> frozenset[str]:
-    """Return the exercises that are in the sums of a term: of assignments that have opened, without practice.
-
-    Without such assignments, all are.
-    """
-    facts = book.facts
-    parts = () if facts.assignment else facts.assignments.values()
-    given = {name for part in parts for name in part.exercises}
-    opened = given - book.not_open(datetime.datetime.now(datetime.UTC))
-    return frozenset(opened or book.exercises)
-
-
-def with_sum_of(entry: Entry, names: Collection[str]) -> Entry:
-    """Return an entry with all its exercises, and the points of those with these names."""
-    return with_points_of(entry, [e for e in entry.result.exercises if e.name in names])
+def so_far(entry: Entry, not_open: Collection[str]) -> Entry:
+    """Return an entry with all its exercises, and the points of those that have opened."""
+    return with_points_of(entry, [e for e in entry.result.exercises if e.name not in not_open])
 
 
 def with_points_of(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
@@ -632,7 +621,7 @@ class PartPoints(msgspec.Struct, frozen=True):
 class StudentRow(msgspec.Struct, frozen=True):
     """A student with the points that count; `score` leaves out the `unjudged` exercises.
 
-    Of a whole course, `assignments` has the points for each assignment.
+    Of a whole course, `assignments` has the points for each assignment, and `term` the total so far.
     """
 
     id: str
@@ -645,6 +634,7 @@ class StudentRow(msgspec.Struct, frozen=True):
     attempts: int
     submitted_at: str
     assignments: dict[str, PartPoints] = {}
+    term: TermStanding | None = None
 
 
 class PartSummary(msgspec.Struct, frozen=True):
@@ -677,8 +667,8 @@ class ClassSummaries:
     Reading them has its own gradebook connection, so no student waits for it.
     """
 
-    def __init__(self, books: BookThread[Gradebook]) -> None:
-        self.books = books
+    def __init__(self, books: BookThread[Gradebook], course: Course) -> None:
+        self.books, self._course = books, course
         self._of: dict[tuple[bool, tuple[str, ...]], _Summaries] = {}
 
     async def current(self, asker: Asker) -> ClassSummary:
@@ -686,15 +676,15 @@ class ClassSummaries:
         # Without a section, an assistant sees nobody, and other staff see all students.
         reach = asker.role is Role.ASSISTANT, asker.sections
         if reach not in self._of:
-            self._of[reach] = _Summaries(self.books, asker)
+            self._of[reach] = _Summaries(self.books, self._course, asker)
         return await self._of[reach].current()
 
 
 class _Summaries:
     """The newest summary of one set of students."""
 
-    def __init__(self, books: BookThread[Gradebook], asker: Asker) -> None:
-        self._books, self._asker = books, asker
+    def __init__(self, books: BookThread[Gradebook], course: Course, asker: Asker) -> None:
+        self._books, self._course, self._asker = books, course, asker
         self._newest: ClassSummary | None = None
         self._made_at = 0.0
         self._making: asyncio.Task[ClassSummary] | None = None
@@ -715,7 +705,7 @@ class _Summaries:
     async def _made(self) -> ClassSummary:
         try:
             self._newest = await self._books.answer(
-                lambda book: summarized_class(book, self._asker)
+                lambda book: summarized_class(book, self._course, self._asker)
             )
             self._made_at = time.monotonic()
             return self._newest
@@ -723,25 +713,25 @@ class _Summaries:
             self._making = None
 
 
-def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
+def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSummary:
     """Return the summary of the students that the asker may see, as they are in the gradebook now."""
-    tally, counts, facts = Tally(), book.attempt_counts(), book.facts
-    in_sum = counting_so_far(book)
-    # In the gradebook of one assignment, the whole is the part.
-    given = {} if facts.assignment else facts.assignments
+    tally, counts, now = Tally(), book.attempt_counts(), datetime.datetime.now(datetime.UTC)
+    given, not_open = book.facts.parts, book.not_open(now)
+    term = TermSoFar(book, course, now) if given else None
     parts = {id_: Tally() for id_ in given}
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))
     rows = []
     for whole in book.entries() if reach is None else filter(None, of_some):
-        entry = with_sum_of(whole, in_sum)
+        entry = so_far(whole, not_open)
         row = tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
         own = {id_: _in_part(row, entry, part.exercises) for id_, part in given.items()}
         for id_, part_row in own.items():
             parts[id_].rows.append(part_row)
-        fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-1]}
+        fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-2]}
         points = {id_: _points_of(part_row) for id_, part_row in own.items()}
-        rows.append(StudentRow(**fields, assignments=points))
+        total = None if term is None else _term_standing(term.of(whole))
+        rows.append(StudentRow(**fields, assignments=points, term=total))
     views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     return ClassSummary(
         *(utc(time.time()), figures(tally), views, class_mistakes(views), rows),
@@ -750,6 +740,10 @@ def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
             for id_, part in given.items()
         },
     )
+
+
+def _term_standing(row: TermRow | None) -> TermStanding | None:
+    return None if row is None else TermStanding(row.total, row.letter, row.why)
 
 
 def _part(title: str, tally: Tally, views: list[ExerciseView]) -> PartSummary:

@@ -41,6 +41,12 @@ class ServerError(GraderError):
     """The server cannot be reached, or refuses; nothing is lost."""
 
 
+class ForbiddenError(ServerError):
+    """The token's holder may not do this: another role is needed, or another time or place."""
+
+    exit_code = 2
+
+
 class ChangedError(ServerError):
     """Nothing was changed, because somebody else changed it since the state that was seen."""
 
@@ -163,10 +169,7 @@ def holder(server: Server) -> tuple[str, str]:
     """Return the name of the token's holder, and the title of the course; raises ServerError."""
     try:
         own = standing(server)
-    except ServerError as refused:
-        cause = refused.__cause__
-        if not (isinstance(cause, urllib.error.HTTPError) and cause.code == 403):
-            raise
+    except ForbiddenError:
         # The token may be one of staff.
         answer = asked(server, "GET", "/api/staff/me")
         staff = msgspec.json.decode(answer, type=dict[str, Any])
@@ -371,6 +374,8 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     sentence = clean(sentence, 1000)
     if error.code in _OF_THE_FILES:
         return SubmissionError(sentence)
+    if error.code == 403:
+        return ForbiddenError(sentence)
     if error.code == 409:
         return ChangedError(sentence)
     if error.code == 401:

@@ -208,7 +208,7 @@ def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:
     points, why = total(entry, options.out_of), ""
     if points is None:
         why = f"has no total. {why_open(entry)}"
-    elif any(exercise.provisional for exercise in entry.result.exercises):
+    elif any(each.provisional and not each.practice for each in entry.result.exercises):
         why = (
             "has held points, because of odd code in a file: `grade show` shows it, and `grade adjust "
             "--release` makes them final."

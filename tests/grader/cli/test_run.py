@@ -252,11 +252,12 @@ def test_without_a_kept_stub_the_file_is_judged(grade: Grade, clone: Path) -> No
 
 def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
     (clone / "exercises/text/word_count.py").unlink()
-    write(clone, "text/greeting.py", "def greeting(:\n")
+    write(clone, "text/greeting.py", "print(1 2)\n")
     done = grade("--all", cwd=clone)
     stub = "text/word_count.py is missing: `grade reset word_count` restores the stub."
     assert stub in " ".join(done.stdout.split())
-    assert "text/greeting.py is not valid Python: line 1: invalid syntax." in done.stdout
+    told = "is not valid Python: line 1: invalid syntax. Perhaps you forgot a comma? exercises/"
+    assert told in " ".join(done.stdout.split())
     assert "exercises/text/greeting.py:1\n" in done.stdout
     assert "Next: put your file or the stub at exercises/text/word_count.py, then" in done.stdout
 

@@ -158,7 +158,7 @@ def test_what_the_platform_must_allow_is_told(unlinked: LtiPushing) -> None:
         ({"scopes": (LINE_ITEM, SCORE)}, "does not allow this tool result.readonly"),
         ({"scopes": (RESULT, SCORE)}, "does not allow this tool to list columns"),
         ({"scopes": (f"{LINE_ITEM}.readonly", RESULT, SCORE)}, "does not allow this tool to make"),
-        ({"lineitems": ""}, "No launch gave an address for grades"),
+        ({"lineitems": ""}, "no launch gave an address for grades"),
     )
     for changes, words in told:
         unlinked.launch(**changes)

@@ -27,6 +27,7 @@ CHAPTERS = {"strides": "tensors", "relu": "autograd"}
 AT = "[[due]]\nat = 2026-10-12T23:59:00Z\n"
 WRONG = {
     'keep = "2 moons"': ["`keep`", "'2 moons'", 'keep = "2 years"'],
+    'keep = "0 days"': ["`keep`", "'0 days' keeps nothing", 'keep = "2 years"'],
     "keep = 2": ["`keep`", 'keep = "2 years"'],
     'timezone = "Europe/Warsaww"': ["`timezone`", "'Europe/Warsaw'"],
     'attempts = "bst"': ["`attempts`", '"newest", "best" or "average"'],

@@ -23,7 +23,7 @@ from grader.exports.term import write_upload
 from grader.exports.verdicts import why_open
 from grader.gradebook import Gradebook
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.term import Term, TermRow, add_up, read_graded, term_of
+from grader.gradebook.term import Term, TermRow, TermSoFar, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, Status, StudentInfo
 from grader.submissions import Attempt, ExerciseFile, Submission
@@ -467,8 +467,9 @@ def test_a_students_term_so_far(semester: Semester) -> None:
 
     def zoe(day: int) -> TermRow:
         with Gradebook.open(folder) as book:
-            row = term_of(book, semester.course, "zoe", of_october(day))
-            assert term_of(book, semester.course, "nobody", of_october(day)) is None
+            entry = book.entry_of("zoe")
+            assert entry is not None
+            row = TermSoFar(book, semester.course, of_october(day)).of(entry)
         assert row is not None
         return row
 

@@ -80,7 +80,7 @@ def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
     done = grade(course, *batch, "--assignment", "week1", *late)
     assert done.returncode == 0, done.stderr
     # The seed is taken, and not shown.
-    assert "Using the seed of the assignment week1" in done.stderr
+    assert "Judging with the seed of the assignment week1. Choose" in done.stderr
     assert "8231" not in done.stderr + done.stdout
     assert graded(results) == {"word_count": 9.0, "greeting": 2.25}
     with Gradebook.open(results) as book:
