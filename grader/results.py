@@ -181,7 +181,7 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     points are provisional until a person has looked. `requests` are the student's own, oldest first. Points for
     `extra_credit` are added to the score, and full marks do not need them. Points for `practice`, which belongs
     to no assignment of a term, are in no total. The `note` is a sentence about the file: that it has another
-    name, that others were handed in besides, or that it is for a newer Python. An unjudged exercise that is
+    name, that others were also handed in, or that it is for a newer Python. An unjudged exercise that is
     `waiting` has no verdict yet, without any fault.
     """
 

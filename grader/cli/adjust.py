@@ -33,10 +33,10 @@ from grader.text import clean, number
 
 _LONGEST = 1000
 _WITHOUT_EFFECT = (
-    "It changes nothing now: points stay from 0 to the most of the exercise, and --points is final."
+    "It changes nothing now: points stay between 0 and the maximum, and --points is final."
 )
 _GIVE_INSTEAD = "--give instead would take points from no student."
-# Options that are for a gradebook in a folder.
+# Options that need a gradebook in a folder.
 _NOT_ON_SERVER = ("author", "number", "listed")
 
 
@@ -57,8 +57,7 @@ _NOT_ON_SERVER = ("author", "number", "listed")
 @click.option(
     "--until",
     metavar="TIME",
-    help="Give STUDENT more time until TIME, for EXERCISE, for all exercises of an assignment named in its "
-    "place, or without EXERCISE for all.",
+    help="Give STUDENT until TIME for EXERCISE. EXERCISE may be an assignment, or left out for all exercises.",
 )
 @click.option("--all", "for_all", is_flag=True, help="Adjust EXERCISE for the whole class.")
 @click.option(
@@ -136,8 +135,8 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     if given or is_undo_of_one:
         option = given[0].replace("listed", "list") if given else "undo"
         raise click.UsageError(
-            f"--{option} does not go with --server: the author is that of your token, and the page of a "
-            "student lists changes and takes them back."
+            f"--{option} does not go with --server: the author is your token's, and a student's page lists "
+            "changes and takes them back."
         )
     _refuse_mixtures(names, options)
     server = signed_in(address)
@@ -230,7 +229,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         ),
         (
             says and changes and not options["reason"].strip(),
-            'Give a reason with --reason "…": it is shown beside the points.',
+            'Give a reason with --reason "…": it is shown with the points.',
         ),
         (says and not all(map(math.isfinite, points)), "Points are a number."),
     )
@@ -292,7 +291,7 @@ def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> N
     _show_change(book, made[place], lambda: book.correct(replacing=(place,)), undone=True)
     if others:
         left = ", ".join(str(other + 1) for other in others)
-        click.echo(f"There still holds: {left} of --list.", err=True)
+        click.echo(f"Still in effect: {left} of --list.", err=True)
 
 
 def _no_correction(book: Gradebook, what: str) -> SubmissionError:

@@ -82,8 +82,7 @@ def _pool_options(command: Any) -> Any:
     "--times",
     "given_times",
     metavar="TIME|CSV",
-    help="Times that the download does not have: one for all submissions, or a list; "
-    "see docs/intake.md.",
+    help="Times that the download lacks: one for all submissions, or a list; see docs/intake.md.",
 )
 @click.option(
     "--policy",
@@ -176,7 +175,7 @@ def batch(
         click.echo(note, err=True)
     if options["anonymous"] and notes:
         left_out = counted(len(notes), "note")
-        click.echo(f"{left_out} on the download left out, which may name students.", err=True)
+        click.echo(f"{left_out} on the download left out, since they may name students.", err=True)
     grading = grading_options_of(memory, course, options)
     with (
         Gradebook.open_to_write(results) as gradebook,
@@ -275,7 +274,7 @@ def regrade(
     Judges the files that the gradebook keeps, so nothing needs to be handed in again. Shows students who
     gained or lost, with the test responsible. With --assignment, RESULTS becomes the gradebook of this
     assignment, and points of other exercises no longer count in it. With --server, the arguments are exercises,
-    by default all, and a running server judges their files behind all that students hand in.
+    by default all, and a running server judges their files after all that students hand in.
 
     \b
     Examples:
@@ -323,12 +322,12 @@ def _regrade_on_server(address: str, exercises: tuple[str, ...]) -> None:
     for option in click.get_current_context().params:
         if option not in ("words", "address") and shared.was_given(option):
             raise click.UsageError(
-                "Only names of exercises go with --server, which has the course and its options."
+                "With --server, give only exercises: the server has the course and its options."
             )
     from grader.cli.on_server import regrade_on, signed_in
 
     queued = regrade_on(signed_in(address), exercises)
-    waiting = f"{counted(queued, 'file')} in the queue, behind all that students hand in."
+    waiting = f"{counted(queued, 'file')} in the queue, after all that students hand in."
     click.echo(waiting if queued else "Every file that counts has a verdict of these suites.")
 
 
@@ -399,7 +398,7 @@ def _show(
             file = clean(facts.named_policy.file, 1000)
             named = f" of {file}, which --policy or `grade policy --file` named"
         shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT its effect."
-        click.echo(f"By its policy{named}: {shows}")
+        click.echo(f"Points follow its policy{named}: {shows}")
     if waiting := open_requests(whole.requests()):
         listing = f"`grade requests {whole.folder}` lists them"
         click.echo(f"{counted(len(waiting), 'regrade request')} without an answer: {listing}.")

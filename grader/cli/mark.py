@@ -24,7 +24,7 @@ from grader.student.server import ChangedError, Server
 from grader.text import clean, listed, number
 
 _LONGEST = 1000
-# Options that are for a gradebook in a folder.
+# Options that need a gradebook in a folder.
 _NOT_ON_SERVER = ("course_path", "rubric", "author")
 
 
@@ -75,7 +75,7 @@ def mark(
         for option in filter(shared.was_given, _NOT_ON_SERVER):
             flag = option.removesuffix("_path")
             raise click.UsageError(
-                f"--{flag} does not go with --server, which has the course, and knows you by your token."
+                f"--{flag} does not go with --server, which has the course and knows you by your token."
             )
         server = signed_in(address)
         refuse_without_terminal()
@@ -135,7 +135,7 @@ def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bo
         now = next_to_mark(server, exercise, after=after, again=again, anonymous=anonymous)
         if now.file is None:
             if now.others:
-                tell(f"The files that are left are with {listed(now.others)}.")
+                tell(f"Others have the files that are left: {listed(now.others)}.")
             break
         after = now.file.file
         if after in shown:

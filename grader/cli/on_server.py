@@ -1,4 +1,4 @@
-"""What commands of staff ask a running server, with `--server` and the token of `grade login`."""
+"""Requests of staff's commands to a running server, with `--server` and the token of `grade login`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_CLASS = "/api/staff/corrections/class"
 
 
 class MarkMade(msgspec.Struct, frozen=True):
-    """A mark that a file has."""
+    """A mark of a file."""
 
     points: float
     reason: str
@@ -124,7 +124,7 @@ def correct_class_on(server: Server, before: ClassState, **change: Any) -> Class
 
 
 def regrade_on(server: Server, exercises: Sequence[str]) -> int:
-    """Queue a regrade of these exercises, or without any of all; returns how many files it judges."""
+    """Queue a regrade of these exercises, of all if none is named; return how many files it judges."""
     answer = asked(server, "POST", "/api/staff/regrade", _json({"exercises": [*exercises]}))
     return decoded_as(answer, _Queued).queued
 

@@ -55,7 +55,7 @@ _MOODLE = {
     "deployments",
     metavar="ID",
     multiple=True,
-    help="A deployment id that the platform gave; several times for several.",
+    help="A deployment id that the platform gave; may be repeated.",
 )
 @click.option("--authorization", metavar="URL", help="Its authentication request URL.")
 @click.option("--token", metavar="URL", help="Its access token URL.")
@@ -67,13 +67,15 @@ _MOODLE = {
     help="The platform's claim about a user that must equal --column: email (the default), "
     "lis_person_sourcedid or another.",
 )
-@click.option("--column", metavar="COLUMN", help="The class list's column for --claim; email.")
+@click.option(
+    "--column", metavar="COLUMN", help="The class list's column for --claim; by default email."
+)
 @click.option(
     "--staff-course",
     "staff_courses",
     metavar="ID",
     multiple=True,
-    help="The platform's id of a course whose instructors are staff here; several times for several.",
+    help="The platform's id of a course whose instructors are staff here; may be repeated.",
 )
 @click.option(
     "-o",
@@ -89,11 +91,13 @@ _MOODLE = {
     metavar="CLAIM",
     default="email",
     show_default=True,
-    help="With roster: what the platform tells of a student that is the id here, such as lis_person_sourcedid.",
+    help="With roster: the platform's claim that becomes the id here, such as lis_person_sourcedid.",
 )
 @click.option("--yes", is_flag=True, help="With confirm: do not ask.")
 @click.option(
-    "--audience", metavar="TEXT", help="For whom requests for tokens are signed, if not --token."
+    "--audience",
+    metavar="TEXT",
+    help="The audience of signed requests for tokens; by default --token.",
 )
 def platform(
     action: str,
@@ -323,7 +327,7 @@ def _write_roster(results: Path, words: str, output: Path | None, id_claim: str)
     if output is None:
         raise click.UsageError("Name the class list to write: -o class.csv.")
     if output.exists():
-        raise click.UsageError(f"{output} is there already: name a new file.")
+        raise click.UsageError(f"{output} already exists: name a new file.")
     from grader.exports.push.lti import class_list
     from grader.gradebook.tool_key import made_key
 
@@ -332,8 +336,8 @@ def _write_roster(results: Path, words: str, output: Path | None, id_claim: str)
     students, without = class_list(known, link, made_key(results), id_claim)
     if not students:
         raise SubmissionError(
-            f"{platforms.described(known, link)} tells no {clean(id_claim)} of any student: let the platform "
-            "share names and addresses with this tool, or name another --id."
+            f"{platforms.described(known, link)} sends no {clean(id_claim)} for any student: let the "
+            "platform share names and addresses with this tool, or name another --id."
         )
     more = sorted({kind for student in students for kind in student.ids})
     with written(output) as out:

@@ -54,18 +54,19 @@ _AT_A_CLUSTER = 16
 )
 @shared.output_option
 @shared.roster_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
-    help="The port to listen at.",
+    help="The port to listen on.",
 )
 @click.option(
     "--address",
     metavar="URL",
-    help="The address that students type, for signing in by a university, a platform, or a GitHub workflow.",
+    help="The server's address as students type it; needed to sign in by a university, a platform, or a "
+    "GitHub workflow.",
 )
 @click.option(
     "--sign-in",
@@ -121,7 +122,7 @@ _AT_A_CLUSTER = 16
     type=click.IntRange(1),
     default=14,
     show_default=True,
-    help="With --backups: how many of the newest backups are kept.",
+    help="With --backups: the number of newest backups to keep.",
 )
 @shared.assignment_option
 @shared.suite_option
@@ -166,7 +167,7 @@ def serve(
     """
     if backup is not None:
         if backup.exists():
-            raise click.UsageError(f"{backup} is there already: name a new file.")
+            raise click.UsageError(f"{backup} already exists: name a new file.")
         with Gradebook.open(results) as book, writing(backup):
             book.back_up(backup)
         click.echo(f"The gradebook as it is now: {backup}")
@@ -209,7 +210,7 @@ def serve(
     alone = [student.id for student in students if not student.ids.get(TEAM)]
     if alone and any(given.teams for given in course.assignments):
         names = clean(listed(alone, _MOST_NAMES), 1000)
-        note = f"In no team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
+        note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
         click.echo(note, err=True)
     for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
         click.echo(note, err=True)
@@ -276,7 +277,7 @@ def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo])
                 more.append(f"{student.id} until {local(max(ends), policy.zone)}")
         if more:
             names = clean(listed(more, _MOST_NAMES), 1000)
-            yield f"By extensions, more time in the exam {given.title}: {names}."
+            yield f"Extensions give more time in the exam {given.title}: {names}."
 
 
 def _has_platform(results: Path) -> bool:
@@ -316,11 +317,14 @@ def _has_platform(results: Path) -> bool:
     "sections",
     multiple=True,
     metavar="SECTION",
-    help="With --role assistant: a section of the class list. Repeat it for several.",
+    help="With --role assistant: a section of the class list; may be repeated.",
 )
 @click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
 @click.option(
-    "--list", "listing", is_flag=True, help="List who has a token since when; tokens are not shown."
+    "--list",
+    "listing",
+    is_flag=True,
+    help="List who has a token, and since when; tokens are not shown.",
 )
 def tokens(
     results: Path,
@@ -415,7 +419,7 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
     if known and empty:
         there = section_names(known)
         names = listed(there) if there else "none"
-        note = f"No student is in section {listed(empty)} so far; there is: {names}."
+        note = f"No student is in section {listed(empty)} so far; the class has: {names}."
         click.echo(clean(note, 1000), err=True)
 
 
@@ -454,6 +458,6 @@ def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: 
             for student, token in made:
                 table.row((student.id, student.name, student.email, token, address))
     except FileExistsError as error:
-        raise click.UsageError(f"{path} is there already: name a new file.") from error
+        raise click.UsageError(f"{path} already exists: name a new file.") from error
     except OSError as error:
         raise not_written(path, error) from error

@@ -84,7 +84,7 @@ def requests(
     author: str,
     anonymous: bool,
 ) -> None:
-    """List the unanswered regrade requests of a class; with NUMBER, show one beside its verdict.
+    """List the unanswered regrade requests of a class; with NUMBER, show one with its verdict.
 
     Students ask with a file EXERCISE.request.txt beside their work, or on the page of `grade serve`. Answers
     appear in the feedback and in every output. They change no points; `grade adjust` does. A new answer

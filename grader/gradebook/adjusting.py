@@ -72,7 +72,7 @@ def new_correction(
     if len(correction.kinds) > 1:
         raise SubmissionError("Make one change at a time.")
     if correction.kind is not Kind.COMMENT and not correction.reason:
-        raise SubmissionError("Give a reason: the student reads it beside the points.")
+        raise SubmissionError("Give a reason: the student reads it with the points.")
     refuse_pointless(correction, exercise, book.corrections())
     return correction
 

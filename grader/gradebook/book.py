@@ -104,7 +104,7 @@ class Gradebook:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Have all that is kept within on the disk together when this ends, or nothing of it.
+        """Write everything that the block keeps to the disk together, or nothing of it.
 
         A transaction within another one is part of it.
         """
@@ -326,7 +326,7 @@ class Gradebook:
     def rules(self) -> ClassRules:
         """Read the rules for every student at this moment; another process or a person may change them.
 
-        Raises CorrectionsError if the file of corrections is not in order.
+        Raises CorrectionsError if the file of corrections has a mistake.
         """
         facts, text = self.facts, corrections_text(self.folder)
         if self._rules is None or self._rules[0] is not facts or self._rules[1] != text:
@@ -582,8 +582,8 @@ class Gradebook:
     ) -> None:
         """Keep a verdict on a file of an attempt.
 
-        `waited_for`: the result says that there is no verdict yet. A reader sees until then that it is not
-        judged, and no total without it. A verdict that is there stays until the new one takes its place.
+        With `waited_for`, the result says that there is no verdict yet, and readers see no total. An existing
+        verdict stays until the new one replaces it.
         """
         verdict = Verdict(
             status=result.status,
@@ -616,7 +616,7 @@ class Gradebook:
         return None if info is None else entry_of(self.work(info), self.rules())
 
     def entry_before(self, student: str, replaced: Sequence[Replaced]) -> Entry | None:
-        """Return the entry of a student before these verdicts were replaced, by the present rules."""
+        """Return the entry of a student before these verdicts were replaced, by the current rules."""
         info = self.student(student)
         if info is None:
             return None

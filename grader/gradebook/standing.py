@@ -76,9 +76,9 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(NamedTuple):
-    """The attempt that counts for an exercise; the one that has its verdict, if there is one.
+    """The attempt that counts for an exercise, and the number of the attempt with its verdict, if any.
 
-    `counted` has its points and the time of its file, None if there is no file.
+    `counted` has its points, None if there is no file.
     """
 
     attempt: Attempt
@@ -161,7 +161,7 @@ def _judged(work: Work, rules: ClassRules, exercise: str, attempt: int | None) -
     if attempt is None:
         return None
     verdict, made = work.verdicts[exercise][attempt], rules.corrections_of(exercise)
-    # The whole result is unpacked only if it has to be.
+    # Unpack the whole result only if needed.
     if verdict.judged is None or not any(correction.test for correction in made):
         return verdict.judged
     result = verdict.result
@@ -269,7 +269,7 @@ def _exercise(
     if not is_judged:
         if not after.final:
             return result
-        # What a person gave points for, and no judge.
+        # A person gave the points, and no judge.
         status = Status.PARTIAL if after.points > 0 else Status.FAILED
         status = Status.PASSED if after.points >= result.max_score else status
         judged = msgspec.structs.replace(judged, status=status)

@@ -1,9 +1,9 @@
 """A term: its assignments, added up for each student by the rules of `assignments.toml`.
 
-Each assignment has a gradebook of its own, or one gradebook has the whole course.
+Each assignment has its own gradebook, or one gradebook has the whole course.
 
-Nothing is judged or guessed: if a student is missing, a result is open, or an id may be two people's, the total
-stays empty and a note says why.
+Nothing is judged or guessed: if a student is missing, a result is open, or two ids may be one person's, the
+total stays empty and a note says why.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ def _graded(
 class TermSoFar:
     """The terms of students at a moment, from the gradebook of a course.
 
-    A term has a part for each assignment that is open. Those that the student may still hand in on time are not
-    counted.
+    A term has a part for each assignment that has opened. An assignment that the student may still hand in on
+    time does not count.
     """
 
     def __init__(self, book: Gradebook, course: Course, now: datetime.datetime) -> None:
@@ -256,7 +256,7 @@ def _score(
         ", ".join(e.name for e in open_ones if e.waiting is is_waiting)
         for is_waiting in (False, True)
     )
-    why = [f"could not be judged, for a fault of the grader ({faults})"] if faults else []
+    why = [f"could not be judged because of a fault of the grader ({faults})"] if faults else []
     why += [f"is not judged yet ({waiting})"] if waiting else []
     until = None
     if now is not None:
@@ -382,7 +382,7 @@ def _row(
     *,
     so_far: bool = False,
 ) -> TermRow:
-    """Return a student's term: parts are replaced, then dropped, then weighed; an open part keeps it open.
+    """Return a student's term: parts are replaced, then dropped, then weighed; with an open part, it is open.
 
     With `so_far`, parts that are not due do not count.
     """

@@ -105,7 +105,7 @@ class SuiteRun:
             first = "it is too slow"
             if test.share in self._late:
                 first = text('first correct "{title}"', self._late[test.share])
-            raise NoTime(text("{share} ran out of its time: {first}.", test.share, first))
+            raise NoTime(text("{share} ran out of time: {first}.", test.share, first))
         # The sandbox gets another seed: a program can read torch's, and the judge's would tell it all inputs.
         names = self.seed, test.visibility.value, test.name
         seed, draw_seed = derive_seed(*names, "sandbox"), derive_seed(*names)

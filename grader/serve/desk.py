@@ -250,7 +250,7 @@ class Desk:
         questions: Sequence[Question],
         now: float,
     ) -> None:
-        """Keep an attempt of a student's team as one of another member, who waits for the same verdicts."""
+        """Keep an attempt for another member of the team, who waits for the same verdicts."""
         book, student = self._book, found.student
         files = {question.exercise.id: question.file for question in questions}
         attempt = book.register(found, Submission(student.id, files), whole=False)
@@ -295,7 +295,7 @@ class Desk:
         }
         if not before.items() <= {n: source_digest(file) for n, file in files.items()}.items():
             raise Refusal(
-                422, "Other files were handed in with this Idempotency-Key: take a new one."
+                422, "Other files were handed in with this Idempotency-Key: use a new one."
             )
         return before
 
@@ -341,7 +341,7 @@ class Desk:
             if len(times) >= most:
                 wait = math.ceil(times[-most] + _DAY_SECONDS - now)
                 often = counted(most, "time")
-                why = f"was handed in {often} within 24 hours, which is the most."
+                why = f"was handed in {often} within 24 hours, the limit."
                 found[exercise] = why, max(wait, 1)
         return found
 

@@ -41,7 +41,7 @@ log = logging.getLogger("grader.serve")
 # A character of a form takes up to twelve bytes; a form has up to two texts by a person.
 _FORM_BYTES = 24 * MOST_CHARACTERS + 4096
 _MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT
-# After these refusals, the page shows the reason beside the text that the person typed.
+# After these refusals, the page shows the reason with the text that the person typed.
 _TOLD_IN_PAGE = (409, 422)
 
 
@@ -359,7 +359,7 @@ def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Dr
     if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
         raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
     if len(answers.comments) >= MOST_COMMENTS:
-        raise Refusal(422, f"{MOST_COMMENTS} comments are the most.")
+        raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
     said = clean(text, LONGEST_COMMENT)
     return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
 

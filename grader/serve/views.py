@@ -291,7 +291,7 @@ class Views:
         exercises = with_extra_credit(results, self._course.extra_credit)
         submission = SubmissionInfo(handed.student, handed.id)
         result = disclosed_result(result_of(self._info, submission, exercises, judged))
-        # Of the seed of the hidden tests students get nothing.
+        # Students do not get the seed of the hidden tests.
         return msgspec.structs.replace(result, seed=0)
 
     def entry(self, student: StudentInfo) -> Entry | None:
@@ -426,7 +426,7 @@ class Views:
         return self._name(mate), sources[-1][0].submitted_at
 
     def about(self, student: StudentInfo, exercises: Iterable[str]) -> dict[str, str]:
-        """Say of each exercise its assignment, until when, for whom a file counts, and the cost of lateness.
+        """Describe each exercise: its assignment and due time, for whom a file counts, the cost of lateness.
 
         Nothing while there is a mistake in the file of corrections: a hand-in is answered all the same.
         """
@@ -445,7 +445,9 @@ class Views:
             words.append(EXTRA_CREDIT if exercise in self._course.extra_credit else "")
             mates = self._counts_for(student, given, exercise)
             words.append(f"also for {listed(mates)}" if mates else "")
-            words.append("for you alone: you are in no team" * (given.teams and not given.mates))
+            words.append(
+                "for you alone, since you have no team" * (given.teams and not given.mates)
+            )
             words.append(policy.cost(student, exercise, handed_in(work, rules, exercise)))
             said[exercise] = ", ".join(filter(None, words))
         return said

@@ -257,7 +257,7 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
     """Return the result of a submission once it is judged; `tell` gets each event's name and its place in
     words.
 
-    Raises ServerError, and SubmissionError if it is not going to be judged.
+    Raises ServerError, and SubmissionError if it will not be judged.
     """
     failures, states = 0, dict[str, str]()
     while handed.is_open:
@@ -272,7 +272,7 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
             if failures > len(PAUSES_SECONDS):
                 raise ServerError(
                     f"{server.address} is out of reach ({reason_of(error)}). Your files are handed in and "
-                    "are going to be judged: `grade submit --status` shows it, or the page of the server."
+                    "will be judged: see `grade submit --status`, or the server's page."
                 ) from error
             time.sleep(PAUSES_SECONDS[failures - 1])
     if handed.result is None:
@@ -296,7 +296,7 @@ def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> 
 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
-    """Return the present state of a submission; raises ServerError."""
+    """Return the current state of a submission; raises ServerError."""
     return decoded_as(asked(server, "GET", f"/api/submissions/{id_}"), ServerAnswer)
 
 
@@ -332,8 +332,8 @@ def asked(
         except (OSError, http.client.HTTPException) as error:
             if pause is None:
                 raise ServerError(
-                    f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: your files are "
-                    "as they were; try again when there is a network."
+                    f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: try again "
+                    "when there is a network."
                 ) from error
         if not is_told:
             is_told = True
@@ -382,7 +382,7 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
         return ServerError(f"{sentence} `grade login {server.address}` accepts a new token.")
     wait = error.headers.get("Retry-After", "")
     if error.code == 429 and wait.isdecimal():
-        return ServerError(f"{sentence} Nothing was handed in. Again in {_words(int(wait))}.")
+        return ServerError(f"{sentence} Nothing was handed in. Try again in {_words(int(wait))}.")
     return ServerError(sentence)
 
 

@@ -92,7 +92,7 @@ def _first_words(policy: Policy) -> str:
     first = "" if most is None else f", of the first {most}"
     budget = counted(rules.late_days, "late day")
     days = f" Each student has {budget} for the term." if rules.late_days else ""
-    times = f" Times are those of {zone}." if zone else ""
+    times = f" Times are in {zone}." if zone else ""
     return f"{_COUNTS[rules.attempts]}{first}.{days}{times}"
 
 

@@ -247,6 +247,9 @@ FORMATS: dict[str, ClassFormat | StudentFormat] = {
         write_zip,
     ),
     "mailmerge": ClassFormat(
-        "a row a student: address, name, subject, text", Audience.STUDENTS, ("column",), write_mails
+        "a row for each student: address, name, subject, text",
+        Audience.STUDENTS,
+        ("column",),
+        write_mails,
     ),
 }

@@ -194,5 +194,5 @@ FORMATS = {
     "nbgrader": ClassFormat(
         "the columns of `nbgrader export`", Audience.STAFF, ("column", "out_of"), write_nbgrader
     ),
-    "jsonl": ClassFormat("everything, an entry a line", Audience.STAFF, (), write_jsonl),
+    "jsonl": ClassFormat("everything, one entry per line", Audience.STAFF, (), write_jsonl),
 }

@@ -415,7 +415,7 @@ def test_a_file_of_any_name_is_that_of_the_one_exercise_that_is_named(
     assert (done.returncode, done.stderr) == (0, "")
     for names in ([], ["greeting", "word_count"]):
         refused = grade("run", *names, "--submission", file, cwd=clone)
-        assert "is named after no exercise" in refused.stderr
+        assert "is not named after an exercise" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["verify", "zzz"], "There is no exercise 'zzz'"),
         (["run", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
         (["run", "--submission", "tests"], "has no file of Plain Python and NumPy"),
-        (["run", "--submission", "exercises/course.toml"], "is named after no exercise"),
+        (["run", "--submission", "exercises/course.toml"], "is not named after an exercise"),
         (["run", "--suite", "secret"], "'secret' is not one of"),
         (["run", "--fail-under", "101"], "101"),
         (["run", "greeting", "--all"], "Name exercises or give --all, not both."),

@@ -388,7 +388,7 @@ def other(file: Path) -> None:
     ("harm", "told"),
     [
         (newer, "a newer grader wrote it"),
-        (damage, "Take another one"),
+        (damage, "Use another one"),
         (empty, "no such table"),
         (other, "file is not a database"),
     ],

@@ -191,10 +191,10 @@ def test_an_override_says_which_attempts_count_and_are_judged() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("late_days = 3", "`late_days` spares nothing, for nothing is due"),
-        ("late_days = 3\n[[due]]\nat = 2026-10-01T12:00:00Z", "for lateness costs nothing"),
+        ("late_days = 3", "`late_days` has no effect, since nothing is due"),
+        ("late_days = 3\n[[due]]\nat = 2026-10-01T12:00:00Z", "since lateness costs nothing"),
         ("late_days = -1", "late_days"),
-        ('[[override]]\nattempts = "best"', "is about nothing"),
+        ('[[override]]\nattempts = "best"', "names no exercises"),
         ('[[override]]\nexercises = ["relu"]', "changes nothing"),
     ],
 )

@@ -241,7 +241,7 @@ def test_two_ids_of_one_person_are_told(semester: Semester) -> None:
 
 def test_what_is_not_judged_leaves_the_total_open(semester: Semester) -> None:
     rows = graded(semester, zoe=(6.0, None, 3.75))
-    why = "week2 could not be judged, for a fault of the grader (greeting)"
+    why = "week2 could not be judged because of a fault of the grader (greeting)"
     assert rows["zoe"].words.endswith(f"Total: open: {why}")
 
 

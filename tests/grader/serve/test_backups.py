@@ -124,7 +124,7 @@ def test_the_end_of_the_server_ends_one_that_goes_on(
     ("options", "told"),
     [
         (["--backups", "b", "--backup-every", "2 moons"], "'2 moons'"),
-        (["--backups", "b", "--backup-every", "30 seconds"], "one minute"),
+        (["--backups", "b", "--backup-every", "30 seconds"], "1 minute"),
         (["--backup-every", "1 hour"], "--backups FOLDER"),
         (["--keep-backups", "3"], "--backups FOLDER"),
         (["--backups", "class.csv/b"], "cannot be written"),

@@ -120,7 +120,7 @@ def test_a_class_list_comes_from_the_platform(serving: Callable[..., Served]) ->
         .splitlines()[1]
         .startswith("Ada@example.org,'=Ada")
     )
-    assert "is there already" in invoke(*command, cwd=served.folder).stderr
+    assert "already exists" in invoke(*command, cwd=served.folder).stderr
 
 
 @pytest.mark.thorough

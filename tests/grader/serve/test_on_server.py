@@ -86,7 +86,7 @@ def test_a_file_is_with_one_person_in_the_page_and_the_terminal(busy: Served, wo
     assert "Ada Test" in page
     done = signed_in(busy, "staff")("mark", "greeting", keys="nn")
     assert "Ada Test" not in done.output and "2 marked, 1 of 3 left." in done.output
-    assert "The files that are left are with owner." in done.output
+    assert "Others have the files that are left: owner." in done.output
 
 
 def test_what_somebody_else_changed_is_not_overwritten(busy: Served) -> None:
@@ -190,7 +190,7 @@ def test_grade_regrade_begins_a_regrade_on_a_running_server(busy: Served, work: 
     command = signed_in(busy, "staff")
     assert "Every file that counts has a verdict" in command("regrade").output
     assert command("regrade", "nothing").exit_code == 2
-    assert "Only names of exercises" in command("regrade", "--jobs", "2").output
+    assert "give only exercises" in command("regrade", "--jobs", "2").output
 
 
 @pytest.mark.parametrize(

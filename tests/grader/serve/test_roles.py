@@ -258,7 +258,7 @@ def test_an_observer_is_shown_no_button_but_the_one_to_sign_out(classroom: Serve
     for path in ("/class", "/class/requests"):
         page = classroom.ask("GET", path, "observer").body.decode()
         assert page.count("<button") == page.count(">Sign out<") == 1, path
-    assert "Pause the judging" not in classroom.ask("GET", "/class", "assistant").body.decode()
+    assert "Pause judging" not in classroom.ask("GET", "/class", "assistant").body.decode()
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -320,4 +320,4 @@ def test_a_section_without_students_is_told(serving: Callable[..., Served]) -> N
         cwd=served.folder,
     )
     assert done.returncode == 0
-    assert "No student is in section C so far; there is: A and B." in done.stderr
+    assert "No student is in section C so far; the class has: A and B." in done.stderr

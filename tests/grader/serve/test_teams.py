@@ -286,10 +286,10 @@ def test_a_team_hands_in_once_on_a_running_server(
         for name, team in TEAMS.items()
     )
     served = term(serving, PROJECT, ALONE, roster=roster)
-    assert "In no team, so they hand in alone: eve." in served.log.read_text()
+    assert "Without a team, so they hand in alone: eve." in served.log.read_text()
     home = served.ask("GET", "/", "bob").body.decode()
     assert "You hand in together with <bdi>Ada</bdi>" in home
-    assert "You are in none, so you hand in alone" in served.ask("GET", "/", "eve").body.decode()
+    assert "You have no team, so you hand in alone" in served.ask("GET", "/", "eve").body.decode()
     taken = served.hand_in("ada", {"greeting.py": SOLUTION})
     assert taken.json["about"]["greeting"].endswith("also for Bob")
     served.judged("ada", taken.json["id"])

@@ -384,7 +384,7 @@ def test_who_has_more_time_for_any_exercise_of_an_exam_is_named() -> None:
     due = Due(at=NOW + HOUR)
     policy = Policy(Rules(due=(due,)), course.chapter_of, given=(more,))
     (note,) = _extra_time(course, policy, [StudentInfo(id="ada"), StudentInfo(id="eve")])
-    assert note.startswith("By extensions, more time in the exam Exam: eve until 20")
+    assert note.startswith("Extensions give more time in the exam Exam: eve until 20")
 
 
 def test_a_course_without_assignments_has_none_of_it(served: Served) -> None:

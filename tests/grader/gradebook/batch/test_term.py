@@ -129,7 +129,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Term:
     term = Term(root / "course", root / "class", root / "results")
     done = term.grade("batch", str(term.download), "-o", "{R}")
     assert done.returncode == 0, done.stderr
-    assert "By its policy:" in done.stdout
+    assert "Points follow its policy:" in done.stdout
     return term
 
 
@@ -226,7 +226,7 @@ def test_another_policy_counts_at_once_and_judges_nothing(term: Term) -> None:
     # It contradicts the policy beside the course, until that policy is named.
     again = term.grade("batch", str(term.download), "-o", "{R}")
     assert "0 exercises judged" in again.stdout
-    assert f"By its policy of {other.resolve()}, which --policy or " in again.stdout
+    assert f"Points follow its policy of {other.resolve()}, which --policy or " in again.stdout
     assert term.points()["bob"] == 6
     term.grade("policy", "{R}", "--file", str(term.course / "exercises" / "policy.toml"))
     assert term.points() == COUNTED
