@@ -22,7 +22,7 @@ from grader.gradebook.book import Gradebook
 from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.policy import Policy
 from grader.gradebook.times import local, moment
-from grader.judge.scoring import hundredths
+from grader.judge.scoring import extra_credit_words, hundredths
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number, rounded, utc
 
@@ -58,7 +58,7 @@ class Score(msgspec.Struct, frozen=True):
         """The points and the percentage: `18 / 30 = 60 %`."""
         if self.points is None:
             return f"open / {number(self.worth)}"
-        extra = f" with {number(self.extra)} of extra credit" if self.extra else ""
+        extra = extra_credit_words(self.extra)
         return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %{extra}"
 
 

@@ -14,6 +14,7 @@ from grader.exports.texts import one_line
 from grader.exports.verdicts import unjudged
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.outbox import Event, Kind
+from grader.judge.scoring import extra_words
 from grader.results import Entry, StudentInfo
 from grader.serve.views import Views
 from grader.text import listed, number, utc
@@ -99,8 +100,11 @@ def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
 def _sum(book: Gradebook, entry: Entry) -> str:
     """Return the line with the points of all exercises; a term's leaves out practice."""
     where = "in all assignments" if book.facts.parts else "for all exercises"
-    score, max_score = entry.result.score, entry.result.max_score
-    return f"Your points {where} now: {number(score)} of {number(max_score)}.\n"
+    result = entry.result
+    extra = extra_words(result.exercises)
+    return (
+        f"Your points {where} now: {number(result.score)} of {number(result.max_score)}{extra}.\n"
+    )
 
 
 def _exercises(

@@ -37,3 +37,18 @@ def test_a_letter_has_no_value_of_a_hidden_test(tmp_path: Path, kind: Kind) -> N
         letter = text_about(book, there.course, there.students["ada"], [event])
     assert letter is not None and "test" in letter.text
     assert "8251" not in letter.text
+
+
+def test_the_sum_of_a_letter_says_how_much_of_it_is_extra_credit(tmp_path: Path) -> None:
+    more = 'extra_credit = ["greeting"]'
+    week1 = assignment("week1", ["greeting", "word_count"], more=more)
+    folder = term_course(tmp_path / "course", week1)
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        handed = there.hand_in("ada", greeting=SOLUTION)
+        there.judge()
+        event = Event("ada", Kind.VERDICTS, handed.id, 0.0)
+        letter = text_about(book, there.course, there.students["ada"], [event])
+    assert letter is not None
+    last = letter.text.strip().splitlines()[-1]
+    assert last == "Your points in all assignments now: 15 of 10, with 15 of extra credit."
