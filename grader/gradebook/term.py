@@ -58,8 +58,8 @@ class Score(msgspec.Struct, frozen=True):
         """The points and the percentage: `18 / 30 = 60 %`."""
         if self.points is None:
             return f"open / {number(self.worth)}"
-        extra = extra_credit_words(self.extra)
-        return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %{extra}"
+        after = extra_credit_words(self.extra) + ", provisional" * self.provisional
+        return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %{after}"
 
 
 class GradedAssignment(msgspec.Struct, frozen=True):
@@ -111,8 +111,10 @@ class TermRow(msgspec.Struct, frozen=True):
 
     @property
     def is_provisional(self) -> bool:
-        """Whether points in it are provisional until a person has looked at a file."""
-        return any(part.score is not None and part.score.provisional for part in self.parts)
+        """Whether points that count in it are provisional until a person has looked at a file."""
+        return any(
+            part.weight and part.score is not None and part.score.provisional for part in self.parts
+        )
 
     @property
     def words(self) -> str:

@@ -128,11 +128,15 @@ class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TermStanding(msgspec.Struct, frozen=True):
-    """The total of a term so far, in per cent, with its letter; None while it is open, and `why`."""
+    """The total of a term so far, in per cent, with its letter; None while it is open, and `why`.
+
+    It is `provisional` if it has held points.
+    """
 
     total: float | None
     letter: str
     why: str
+    provisional: bool
 
 
 class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -784,7 +788,7 @@ def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSumm
 
 
 def _term_standing(row: TermRow | None) -> TermStanding | None:
-    return None if row is None else TermStanding(row.total, row.letter, row.why)
+    return None if row is None else TermStanding(row.total, row.letter, row.why, row.is_provisional)
 
 
 def _part(title: str, tally: Tally, views: list[ExerciseView]) -> PartSummary:
