@@ -86,6 +86,12 @@ def number(value: float) -> str:
     return f"{rounded(value):.2f}".rstrip("0").rstrip(".")
 
 
+def in_points(value: float) -> str:
+    """Return points with their noun: 1 point, 7.5 points."""
+    words = number(value)
+    return f"{words} point" if words in ("1", "-1") else f"{words} points"
+
+
 def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = None) -> str:
     """Return a sentence with the known names that may be meant; `also` has other words for some of them."""
     from difflib import get_close_matches

@@ -170,6 +170,7 @@ def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(
     assert entries == [("ada", "greeting"), ("bob", "greeting")]
     page = served.ask("GET", "/class", "staff").body.decode()
     assert "To look at" in page and told in page and "hw3.py" in page
+    assert '<li><a href="/class/students/ada"><bdi>ada</bdi></a> greeting' in page
     # What is right is looked at no more.
     again = served.hand_in("ada", {"greeting.py": marked(93)})
     served.judged("ada", again.json["id"])
