@@ -262,7 +262,9 @@ def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settl
             message = f"Not attempted yet: {exercise.file} is still the stub."
             return _Settled(Outcome.NOT_IMPLEMENTED, message)
         case State.INVALID:
-            message = f"{exercise.file} is not valid Python: line {look.line}: {look.error}."
+            message = f"{exercise.file} is not valid Python: line {look.line}: {look.error}"
+            # Python's own words may end with a question: "Perhaps you forgot a comma?"
+            message += "" if message.endswith("?") else "."
             message = f"{message} {handed.problem}".rstrip()
             return _Settled(Outcome.ERROR, message, Place(exercise.file, look.line, ""))
     return None

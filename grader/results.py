@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 SCHEMA_VERSION = 2
-# Shown beside an exercise that full marks do not need.
-EXTRA_CREDIT = "extra credit"
+# Shown beside an exercise that full marks do not need, and beside one that counts in no total.
+EXTRA_CREDIT, PRACTICE = "extra credit", "practice"
 
 
 class Visibility(enum.Enum):
@@ -179,9 +179,10 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     lists tests that do not count here because a package is missing. In a gradebook, `score` is the points that
     count; if they differ from the judge's, `mark` explains them. While `held` names odd code in the file, the
     points are provisional until a person has looked. `requests` are the student's own, oldest first. Points for
-    `extra_credit` are added to the score, and full marks do not need them. The `note` is a sentence about the
-    file: that it has another name, that others were handed in besides, or that it is for a newer Python. An
-    unjudged exercise that is `waiting` has no verdict yet, without any fault.
+    `extra_credit` are added to the score, and full marks do not need them. Points for `practice`, which belongs
+    to no assignment of a term, are in no total. The `note` is a sentence about the file: that it has another
+    name, that others were also handed in, or that it is for a newer Python. An unjudged exercise that is
+    `waiting` has no verdict yet, without any fault.
     """
 
     name: str
@@ -202,6 +203,12 @@ class ExerciseResult(msgspec.Struct, frozen=True):
     extra_credit: bool = False
     note: str = ""
     waiting: bool = False
+    practice: bool = False
+
+    @property
+    def aside(self) -> str:
+        """The words beside the points that say how they count, if they are not needed for full marks."""
+        return EXTRA_CREDIT if self.extra_credit else PRACTICE if self.practice else ""
 
     @property
     def provisional(self) -> str:
@@ -300,8 +307,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     For each exercise, it has the newest attempt that counts. `attempt` counts from 1 in the order in which
     attempts were found, and is 0 for a student who handed in nothing; `submitted_at` is ISO 8601 in UTC, empty
-    if it is not known; `origin` is its place in the download. People read times in the class's `timezone`, or
-    in UTC if it has none.
+    if it is not known; `late` says whether a file of this attempt came late; `origin` is its place in the
+    download. People read times in the class's `timezone`, or in UTC if it has none.
     """
 
     student: StudentInfo

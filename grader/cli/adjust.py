@@ -11,7 +11,7 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.extension import extend_in_book, extend_on_server, take_extension_back, until_of
-from grader.cli.on_server import signed_in
+from grader.cli.on_server import ClassState, class_points_on, correct_class_on, signed_in
 from grader.cli.options import EXISTING_FOLDER, login_name, server_option
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
@@ -24,19 +24,20 @@ from grader.cli.terminal.policy import (
 )
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
-from grader.gradebook.adjusting import exercise_named, new_correction
+from grader.gradebook.adjusting import corrections_of, exercise_named, new_correction
 from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
-from grader.student.server import correct
+from grader.student.server import Server, correct
 from grader.student.server import points_of as points_of_server
 from grader.text import clean, number
 
 _LONGEST = 1000
 _WITHOUT_EFFECT = (
-    "It changes nothing now: points stay from 0 to the most of the exercise, and --points is final."
+    "It changes nothing now: points stay between 0 and the maximum, and --points is final."
 )
-# Options that are for a gradebook in a folder.
-_NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed")
+_GIVE_INSTEAD = "--give instead would take points from no student."
+# Options that need a gradebook in a folder.
+_NOT_ON_SERVER = ("author", "number", "listed")
 
 
 @click.command(cls=Command)
@@ -56,8 +57,7 @@ _NOT_ON_SERVER = ("drop", "give", "for_all", "author", "undo", "number", "listed
 @click.option(
     "--until",
     metavar="TIME",
-    help="Give STUDENT more time until TIME, for EXERCISE, for all exercises of an assignment named in its "
-    "place, or without EXERCISE for all.",
+    help="Give STUDENT until TIME for EXERCISE. EXERCISE may be an assignment, or left out for all exercises.",
 )
 @click.option("--all", "for_all", is_flag=True, help="Adjust EXERCISE for the whole class.")
 @click.option(
@@ -99,6 +99,7 @@ def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
       grade adjust results zoe week1 --until 2026-12-03T23:59 --reason "ill"
       grade adjust results --list
       grade adjust --server https://grade.example.org zoe relu --add 1 --reason "shown in the lab"
+      grade adjust --server https://grade.example.org --all relu --give test_inplace --reason "unclear"
     """
     if address is not None:
         _correct_on_server(address, words, options)
@@ -129,15 +130,19 @@ def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
 
 def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Change the points of a student on a running server, and print the effect."""
+    is_undo_of_one = options["undo"] and not options["for_all"]
     given = [name for name in _NOT_ON_SERVER if options[name] not in (None, False)]
-    if given:
-        option = given[0].replace("for_all", "all").replace("listed", "list")
+    if given or is_undo_of_one:
+        option = given[0].replace("listed", "list") if given else "undo"
         raise click.UsageError(
-            f"--{option} does not go with --server: the author is that of your token, the page of a student "
-            "lists changes and takes them back, and changes of the whole class need the server stopped."
+            f"--{option} does not go with --server: the author is your token's, and a student's page lists "
+            "changes and takes them back."
         )
     _refuse_mixtures(names, options)
     server = signed_in(address)
+    if options["for_all"]:
+        _correct_class_on_server(server, names[0], options)
+        return
     if options["until"] is not None:
         extend_on_server(server, names, until_of(options["until"]), options["reason"])
         return
@@ -148,10 +153,34 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     after = correct(server, before, **changes, **texts)
     stays = "as before, " if before.score == after.score else f"{number(before.score)} to "
     who = called(after.student, {after.student: after.name} if after.name else {})
-    click.echo(f"{who} {after.exercise}")
+    click.echo(f"{who} {after.exercise}{': released' if options['release'] else ''}")
     click.echo(f"{stays}{number(after.score)} of {number(after.max_score)} points")
     if options["add"] and before.score == after.score:
         click.echo(_WITHOUT_EFFECT)
+
+
+def _correct_class_on_server(server: Server, name: str, options: dict[str, Any]) -> None:
+    """Change the points of the whole class on a running server, or take a change back; print the effect."""
+    undone, exercise = options["undo"], Path(name.removesuffix(".py")).name
+    before = class_points_on(server, exercise)
+    after = correct_class_on(
+        server,
+        before,
+        undo=undone,
+        add=options["add"],
+        **{name: options[name] or "" for name in ("drop", "give", "reason", "comment")},
+    )
+    click.echo(
+        f"all {after.exercise}: {'taken back: ' if undone else ''}{clean(after.said, _LONGEST)}"
+    )
+    names = {each.student: each.name for each in after.students if each.name}
+    effect = show_effect(open_console(), _points_in(before), _points_in(after), names)
+    if options["drop"] and not undone and effect.lost:
+        click.echo(_GIVE_INSTEAD, err=True)
+
+
+def _points_in(state: ClassState) -> dict[str, Points]:
+    return {e.student: Points(e.score, e.max_score, e.is_open) for e in state.students}
 
 
 def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -167,6 +196,10 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
     says = not (listed or undo)
     points = [options[name] for name in ("points", "add") if options[name] is not None]
     complaints = (
+        (
+            undo and not numbered and bool(names) and names[-1].isdecimal(),
+            f"Give a number with --number: --undo --number {names[-1] if names else 1}.",
+        ),
         (listed and (changes or undo), "--list changes nothing: give it without other options."),
         (len(changes) > 1, f"Only one at a time of --{' and --'.join(changes)}."),
         (numbered and not undo, "--number is for --undo."),
@@ -196,7 +229,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
         ),
         (
             says and changes and not options["reason"].strip(),
-            'Give a reason with --reason "…": it is shown beside the points.',
+            'Give a reason with --reason "…": it is shown with the points.',
         ),
         (says and not all(map(math.isfinite, points)), "Points are a number."),
     )
@@ -233,38 +266,43 @@ def _correct(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -
     )
     lost = _show_change(book, correction, lambda: book.correct(correction))
     if correction.drop and lost:
-        click.echo("--give instead would take points from no student.", err=True)
+        click.echo(_GIVE_INSTEAD, err=True)
 
 
 def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Take back the newest of the named corrections, and print the effect."""
-    made = dict(enumerate(book.corrections()))
+    made = book.corrections()
     # In the list, extensions come after the corrections.
     place = (options["number"] or 0) - 1 - len(made)
     if 0 <= place < len(book.extensions()):
         take_extension_back(book, place)
         return
     if options["number"] is not None:
-        matches = [place for place in made if place == options["number"] - 1]
-        where = f"with the number {options['number']}"
+        matches = [place for place in range(len(made)) if place == options["number"] - 1]
+        what = f"with the number {options['number']}"
     else:
         student, exercise = _target(book, names, options)
-        test = options["drop"] or options["give"]
-        matches = [
-            place
-            for place, correction in made.items()
-            if correction.student == student
-            and correction.exercise == exercise.name
-            and (test is None or correction.test == test)
-        ]
-        where = f"of {student or 'all'} for {exercise.name}"
+        test = options["drop"] or options["give"] or ""
+        matches = [place for place, _ in corrections_of(book, student, exercise.name, test)]
+        what = f"of {student or 'all'} for {exercise.name}"
     if not matches:
-        raise SubmissionError(f"There is no correction {where}; --list shows all of them.")
+        raise _no_correction(book, what)
     *others, place = matches
     _show_change(book, made[place], lambda: book.correct(replacing=(place,)), undone=True)
     if others:
         left = ", ".join(str(other + 1) for other in others)
-        click.echo(f"There still holds: {left} of --list.", err=True)
+        click.echo(f"Still in effect: {left} of --list.", err=True)
+
+
+def _no_correction(book: Gradebook, what: str) -> SubmissionError:
+    """Return the error for a correction that is not there."""
+    last = len(book.corrections()) + len(book.extensions())
+    there = (
+        f"Its corrections have the numbers 1 to {last}" if last > 1 else "Its only one is number 1"
+    )
+    remedy = f"{there}: `grade adjust {book.folder} --list` shows {'them' if last > 1 else 'it'}."
+    nothing = "It has no corrections, so there is nothing to take back."
+    return SubmissionError(f"{book.folder} has no correction {what}. {remedy if last else nothing}")
 
 
 def _show_change(

@@ -41,7 +41,7 @@ from grader.sandbox.walls.wall import Level
     "--catalogue",
     metavar="PATH",
     type=shared.EXISTING_FOLDER,
-    help="A folder of attacks of your own, and the course that they attack. By default the grader's.",
+    help="A folder of your own attacks, and the course that they attack. By default the grader's.",
 )
 @click.option("--no-bubblewrap", is_flag=True, help="Without bubblewrap: only the inner walls.")
 @click.option("--no-walls", is_flag=True, help="Without any wall, to see their purpose.")

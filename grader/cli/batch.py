@@ -49,8 +49,8 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
 from grader.submissions import find_class, joined, read_roster, read_times
-from grader.submissions.download import likely_matches, share_in_teams
-from grader.text import clean, counted
+from grader.submissions.download import TEAM, likely_matches, share_in_teams
+from grader.text import clean, counted, listed
 
 
 def _pool_options(command: Any) -> Any:
@@ -82,8 +82,7 @@ def _pool_options(command: Any) -> Any:
     "--times",
     "given_times",
     metavar="TIME|CSV",
-    help="Times that the download does not have: one for all submissions, or a list; "
-    "see docs/intake.md.",
+    help="Times that the download lacks: one for all submissions, or a list; see docs/intake.md.",
 )
 @click.option(
     "--policy",
@@ -167,6 +166,8 @@ def batch(
         notes += times.unmatched(download.timed, handed_in)
     if course.assignment is not None and course.assignment.teams:
         download = share_in_teams(download, memory.students)
+    else:
+        notes += _not_shared(course, [*(a.student for a in download.attempts), *download.missing])
     notes = [*download.notes, *notes, *likely_matches(download)]
     class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
     refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
@@ -174,7 +175,7 @@ def batch(
         click.echo(note, err=True)
     if options["anonymous"] and notes:
         left_out = counted(len(notes), "note")
-        click.echo(f"{left_out} on the download left out, which may name students.", err=True)
+        click.echo(f"{left_out} on the download left out, since they may name students.", err=True)
     grading = grading_options_of(memory, course, options)
     with (
         Gradebook.open_to_write(results) as gradebook,
@@ -194,6 +195,19 @@ def batch(
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
     _exit(summary)
+
+
+def _not_shared(course: Course, people: Sequence[StudentInfo]) -> list[str]:
+    """Return a note on assignments for teams, if these people have teams and are graded one by one."""
+    names = {exercise.id for exercise in course.exercises}
+    given = [part.id for part in course.assignments if part.teams and names & {*part.exercises}]
+    if not given or not any(person.ids.get(TEAM) for person in people):
+        return []
+    note = (
+        f"For teams: {listed(given)}. Here a file counts only for the student who handed it in. To count it "
+        f"for all members, grade it into RESULTS of its own, with --assignment {given[0]}."
+    )
+    return [note]
 
 
 class Memory(NamedTuple):
@@ -260,7 +274,7 @@ def regrade(
     Judges the files that the gradebook keeps, so nothing needs to be handed in again. Shows students who
     gained or lost, with the test responsible. With --assignment, RESULTS becomes the gradebook of this
     assignment, and points of other exercises no longer count in it. With --server, the arguments are exercises,
-    by default all, and a running server judges their files behind all that students hand in.
+    by default all, and a running server judges their files after all that students hand in.
 
     \b
     Examples:
@@ -308,12 +322,12 @@ def _regrade_on_server(address: str, exercises: tuple[str, ...]) -> None:
     for option in click.get_current_context().params:
         if option not in ("words", "address") and shared.was_given(option):
             raise click.UsageError(
-                "Only names of exercises go with --server, which has the course and its options."
+                "With --server, give only exercises: the server has the course and its options."
             )
     from grader.cli.on_server import regrade_on, signed_in
 
     queued = regrade_on(signed_in(address), exercises)
-    waiting = f"{counted(queued, 'file')} in the queue, behind all that students hand in."
+    waiting = f"{counted(queued, 'file')} in the queue, after all that students hand in."
     click.echo(waiting if queued else "Every file that counts has a verdict of these suites.")
 
 
@@ -333,17 +347,21 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
     own = given.seed or 0 if given is not None else 0
     if given is not None and own and set(seeds) <= {own}:
         click.echo(
-            f"With the seed of the assignment {given.id}; --seed takes another one.", err=True
+            f"Judging with the seed of the assignment {given.id}. Choose another one with --seed.",
+            err=True,
         )
         return own
     if not any(seeds):
         return seeds[0] if seeds else own
-    text = f"With the seed {seeds[0]}, that of the verdicts in {results}; --seed takes another one."
+    text = (
+        f"Judging with the seed {seeds[0]}, as for the verdicts in {results}. "
+        "Choose another one with --seed."
+    )
     if seeds[1:]:
         others = ", ".join(map(str, seeds[1:]))
         text = (
-            f"With the seed {seeds[0]}, that of the newest verdicts in {results}. Others there have the "
-            f"seed {others} and are judged again; --seed says which one to take for all."
+            f"Judging with the seed {seeds[0]}, as for the newest verdicts in {results}. Verdicts with the "
+            f"seed {others} are judged again. Choose one seed for all with --seed."
         )
     click.echo(text, err=True)
     return seeds[0]
@@ -380,7 +398,7 @@ def _show(
             file = clean(facts.named_policy.file, 1000)
             named = f" of {file}, which --policy or `grade policy --file` named"
         shows = f"`grade policy {whole.folder}` shows it, --explain STUDENT its effect."
-        click.echo(f"By its policy{named}: {shows}")
+        click.echo(f"Points follow its policy{named}: {shows}")
     if waiting := open_requests(whole.requests()):
         listing = f"`grade requests {whole.folder}` lists them"
         click.echo(f"{counted(len(waiting), 'regrade request')} without an answer: {listing}.")

@@ -31,7 +31,7 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
       begun           you have written something; `grade run` judges it
       open            still the stub
     or the file is missing, unreadable, or not valid Python. Points are shown
-    if the present file was judged. The assignments of the course are below,
+    if the current file was judged. The assignments of the course are below,
     with their due times.
 
     \b
@@ -50,7 +50,7 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
 @click.argument("exercise", required=False)
 @shared.course_option
 def explain(exercise: str | None, course_path: Path) -> None:
-    """Explain an exercise, its checks, and where to read on; or the way through a chapter.
+    """Explain an exercise, its checks and its reading; or give a guide through a chapter.
 
     Without a name, explains the first exercise that is not done.
 
@@ -78,7 +78,7 @@ def explain(exercise: str | None, course_path: Path) -> None:
     "-n",
     "--number",
     type=click.IntRange(1),
-    help="Which hint; by default the next one that you have not seen.",
+    help="The hint to show; by default the next one that you have not seen.",
 )
 @shared.course_option
 def hint(exercise: str | None, number: int | None, course_path: Path) -> None:

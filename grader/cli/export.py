@@ -118,7 +118,7 @@ def _listed() -> tuple[str, list[tuple[str, str]]]:
     "sections",
     metavar="NAME",
     multiple=True,
-    help="Export only the students of this section; give it again for another one.",
+    help="Export only the students of this section; may be repeated.",
 )
 @shared.anonymous_option
 @click.option(
@@ -187,7 +187,7 @@ def export(
             f"-o would overwrite {template}, although not every column is written: name another file."
         )
     if anonymous and template is not None:
-        raise click.UsageError("A template needs names: leave --anonymous out.")
+        raise click.UsageError("A template needs names: remove --anonymous.")
     if anonymous and not source.is_dir():
         raise click.UsageError("--anonymous is for a gradebook: one result has no pseudonyms.")
     if assignment is not None and not source.is_dir():

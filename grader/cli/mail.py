@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "--test",
     "test_address",
     metavar="ADDRESS",
-    help="Only send a mail without any result to this address, to try the mail server.",
+    help="Try the mail server: send this address one mail without results, and nothing else.",
 )
 @shared.disclose_option
 def mail(
@@ -55,16 +55,16 @@ def mail(
     test_address: str | None,
     disclose: str | None,
 ) -> None:
-    """Mail students their feedback, each their own.
+    """Mail each student their feedback.
 
-    RESULTS is the folder that `grade batch` wrote. The text of a mail is the feedback of `grade export`, which
-    shows no more of hidden tests than students may read. RESULTS remembers what was sent: run the command again
-    after a regrade or a correction, and it mails only students whose feedback has changed. Students with an
-    exercise that is not judged get no mail yet.
+    RESULTS is the folder that `grade batch` wrote. Mails have the same feedback as `grade export`, and show no
+    more of hidden tests than students may read. RESULTS remembers what was sent: after a regrade or a
+    correction, run the command again to mail only students whose feedback changed. Students with an unjudged
+    exercise get no mail yet.
 
     STUDENT is an id, or a unique part of an id, name or email; without one, the whole class gets mail. Exits
-    with 0, or with 3 if a mail was refused or the mail server could not be reached. Run it again then: it sends
-    the rest.
+    with 0, or with 3 if a mail was refused or the mail server could not be reached; run the command again to
+    send the rest.
 
     \b
     Examples:
@@ -97,7 +97,7 @@ def mail(
         _show(plan, book.names(), with_first=dry_run)
         if dry_run or not plan.mails:
             return
-        what = f"Send {counted(len(plan.mails), 'mail')} by {server.name}?"
+        what = f"Send {counted(len(plan.mails), 'mail')} through {server.name}?"
         if not (yes or click.confirm(what)):
             click.echo("Nothing was sent.")
             return
@@ -107,7 +107,7 @@ def mail(
         for failure in sent.failures:
             tell(clean(failure, 1000))
         who = counted(len(sent.failures), "student")
-        raise GraderError(f"{server.name} did not take the mail to {who}.")
+        raise GraderError(f"{server.name} did not accept the mail to {who}.")
 
 
 def _sent(plan: ClassPlan, book: Gradebook, server: MailServer, work: str) -> Sent:
@@ -128,9 +128,9 @@ def _show(plan: ClassPlan, names: dict[str, str], *, with_first: bool) -> None:
         tell(clean(note, 1000))
     if plan.without:
         who = counted(len(plan.without), "student has", "students have")
-        tell(f"{who} no address to which mail can be sent: {clean(listed(plan.without), 1000)}.")
+        tell(f"{who} no usable address: {clean(listed(plan.without), 1000)}.")
     if plan.absent:
-        tell(f"{counted(plan.absent, 'student')} handed in nothing: --absent also mails these.")
+        tell(f"{counted(plan.absent, 'student')} handed in nothing: --absent mails them, too.")
     console = open_console()
     show_mails(console, plan, names)
     if with_first and plan.mails:
@@ -155,6 +155,6 @@ def _test(server: MailServer, address: str) -> None:
             connection.send(written(letter, server.file))
         except NotTaken as error:
             raise GraderError(
-                f"{server.name} does not take mail to {address}: {error.said}"
+                f"{server.name} does not accept mail to {address}: {error.said}"
             ) from error
-    click.echo(f"{server.name} took a mail to {address}: look whether it arrives.")
+    click.echo(f"{server.name} accepted a mail to {address}. Check that it arrives.")

@@ -8,7 +8,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell, tell_unfinished
-from grader.cli.marking import End, Shown, ask, show
+from grader.cli.marking import End, Shown, ask, refuse_without_terminal, show
 from grader.cli.on_server import (
     FileForMarking,
     Marking,
@@ -24,7 +24,7 @@ from grader.student.server import ChangedError, Server
 from grader.text import clean, listed, number
 
 _LONGEST = 1000
-# Options that are for a gradebook in a folder.
+# Options that need a gradebook in a folder.
 _NOT_ON_SERVER = ("course_path", "rubric", "author")
 
 
@@ -75,9 +75,11 @@ def mark(
         for option in filter(shared.was_given, _NOT_ON_SERVER):
             flag = option.removesuffix("_path")
             raise click.UsageError(
-                f"--{flag} does not go with --server, which has the course, and knows you by your token."
+                f"--{flag} does not go with --server, which has the course and knows you by your token."
             )
-        _mark_on_server(signed_in(address), words[0], again=again, anonymous=anonymous)
+        server = signed_in(address)
+        refuse_without_terminal()
+        _mark_on_server(server, words[0], again=again, anonymous=anonymous)
         return
     if len(words) != 2:
         raise click.UsageError(
@@ -94,6 +96,7 @@ def mark(
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
     with Gradebook.open_to_write(results) as book:
+        refuse_without_terminal()
         tell_unfinished(book)
         shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
@@ -132,7 +135,7 @@ def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bo
         now = next_to_mark(server, exercise, after=after, again=again, anonymous=anonymous)
         if now.file is None:
             if now.others:
-                tell(f"The files that are left are with {listed(now.others)}.")
+                tell(f"Others have the files that are left: {listed(now.others)}.")
             break
         after = now.file.file
         if after in shown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -36,6 +37,18 @@ class End(enum.Enum):
 
     SKIP = "s"
     STOP = "q"
+
+
+def refuse_without_terminal() -> None:
+    """Raise a usage error if there is no terminal from which keys can be read."""
+    if sys.platform == "win32" or sys.stdin.isatty():
+        return
+    try:
+        # `click.getchar` reads there if the standard input is a file.
+        with Path("/dev/tty").open("rb"):
+            pass
+    except OSError as error:
+        raise click.UsageError("grade mark reads single keys: run it in a terminal.") from error
 
 
 def show(file: Shown, items: Sequence[RubricItem]) -> None:
@@ -100,10 +113,7 @@ def _pressed() -> str:
     `click.getchar` would discard keys typed while a mark is being saved, or return two keys as one.
     """
     if sys.platform == "win32" or not sys.stdin.isatty():
-        try:
-            return click.getchar()
-        except OSError as error:
-            raise click.UsageError("grade mark reads single keys: run it in a terminal.") from error
+        return click.getchar()
     import os
     import select
     import termios

@@ -1,4 +1,4 @@
-"""What commands of staff ask a running server, with `--server` and the token of `grade login`."""
+"""Requests of staff's commands to a running server, with `--server` and the token of `grade login`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from grader.gradebook.work import Request
 from grader.results import Entry
 from grader.student.server import Server, asked, checked_address, decoded_as, kept_server
 
+_OF_CLASS = "/api/staff/corrections/class"
+
 
 class MarkMade(msgspec.Struct, frozen=True):
-    """A mark that a file has."""
+    """A mark of a file."""
 
     points: float
     reason: str
@@ -58,6 +60,25 @@ class StaffRequest(msgspec.Struct, frozen=True):
     entry: Entry | None = None
 
 
+class ClassPoints(msgspec.Struct, frozen=True):
+    """The points of a student that count now."""
+
+    student: str
+    name: str
+    score: float
+    max_score: float
+    is_open: bool
+
+
+class ClassState(msgspec.Struct, frozen=True):
+    """The points of the whole class for an exercise; see docs/openapi.json."""
+
+    exercise: str
+    students: tuple[ClassPoints, ...]
+    seen: str
+    said: str
+
+
 class _Saved(msgspec.Struct, frozen=True):
     seen: str
 
@@ -86,8 +107,24 @@ def answer_on(server: Server, number: int, text: str) -> StaffRequest:
     return decoded_as(asked(server, "POST", "/api/staff/requests", sent), list[StaffRequest])[0]
 
 
+def class_points_on(server: Server, exercise: str) -> ClassState:
+    """Return the points of the whole class for an exercise; raises GraderError."""
+    query = urllib.parse.urlencode({"exercise": exercise})
+    return decoded_as(asked(server, "GET", f"{_OF_CLASS}?{query}"), ClassState)
+
+
+def correct_class_on(server: Server, before: ClassState, **change: Any) -> ClassState:
+    """Change the points of the whole class from a state; the `change` has fields of `ClassCorrectionRequest`.
+
+    Raises ChangedError if somebody else corrected the class since, SubmissionError if the change is impossible,
+    and GraderError.
+    """
+    sent = {"exercise": before.exercise, "seen": before.seen, **change}
+    return decoded_as(asked(server, "POST", _OF_CLASS, _json(sent)), ClassState)
+
+
 def regrade_on(server: Server, exercises: Sequence[str]) -> int:
-    """Queue a regrade of these exercises, or without any of all; returns how many files it judges."""
+    """Queue a regrade of these exercises, of all if none is named; return how many files it judges."""
     answer = asked(server, "POST", "/api/staff/regrade", _json({"exercises": [*exercises]}))
     return decoded_as(answer, _Queued).queued
 

@@ -64,7 +64,7 @@ server_option = click.option(
     "--server",
     "address",
     metavar="ADDRESS",
-    help="Do it on a running server, with your token of `grade login`, and without RESULTS.",
+    help="Work on a running server instead of RESULTS, with your token of `grade login`.",
 )
 assignment_of_results_option = click.option(
     "--assignment",

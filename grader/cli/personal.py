@@ -57,7 +57,7 @@ def personal_data(results: Path, student: str, output: Path) -> None:
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def erase(results: Path, student: str | None, expired: bool, dry_run: bool, yes: bool) -> None:
-    """Erase everything that RESULTS keeps about STUDENT, which cannot be undone.
+    """Erase everything that RESULTS keeps about STUDENT. This cannot be undone.
 
     STUDENT is the whole id. Submissions, verdicts, corrections, requests, drafts and tokens are overwritten in
     the gradebook, and others' results stay. Stop a server first. RESULTS may also be a backup, or the folder
@@ -141,7 +141,7 @@ def _erase_expired(results: Path, now: datetime.datetime, *, dry_run: bool, yes:
         students, backups = everybody(book), backups_of(book)
     if retention is None:
         raise click.UsageError(
-            f"Nothing says how long {results} is kept: it has no submission, or its policy.toml has no `keep`, "
+            f"It is not set how long {results} is kept: it has no submission, or its policy has no `keep`, "
             'such as keep = "2 years". A grading or a server reads the policy anew.'
         )
     when = (
@@ -176,6 +176,4 @@ def _tell_beside(results: Path) -> None:
     """Name the files beside a gradebook that nothing was erased from."""
     if others := beside(results):
         names = ", ".join(path.name for path in others)
-        click.echo(
-            f"Not looked into: {clean(names, 1000)}. Delete the data about the student there."
-        )
+        click.echo(f"Not searched: {clean(names, 1000)}. Delete the data about the student there.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
 from grader.cli import options as shared
 from grader.cli.border import Command
@@ -13,12 +15,16 @@ from grader.cli.results import open_book
 from grader.errors import SubmissionError
 from grader.exports.files import written
 from grader.exports.table import Table
-from grader.gradebook import platforms
+from grader.gradebook import invitations, platforms
 from grader.gradebook.platforms import Platform, changing_platforms
 from grader.student.server import checked_address
 from grader.text import clean, counted, listed, with_article
 
-_ACTIONS = ("show", "add", "list", "remove", "roster")
+_ACTIONS = ("invite", "confirm", "show", "add", "list", "remove", "roster")
+# The options of `confirm`: everything else is as the platform told it.
+_OF_PERSON = ("name", "claim", "column")
+_NEXT = "Next: launch this server from the platform once, which gives the addresses for grades."
+_LONGEST = 2000
 # Canvas's addresses, which are the same for every school.
 _CANVAS = {
     "issuer": "https://canvas.instructure.com",
@@ -39,7 +45,7 @@ _MOODLE = {
 @click.argument("action", type=click.Choice(_ACTIONS))
 @click.argument("results", metavar="RESULTS", type=shared.FOLDER)
 @click.argument("platform_name", metavar="[NAME]", default="")
-@click.option("--address", metavar="URL", help="With show: the address of your server.")
+@click.option("--address", metavar="URL", help="With invite and show: the address of your server.")
 @click.option("--canvas", is_flag=True, help="Fill in the addresses of Canvas at Instructure.")
 @click.option("--moodle", metavar="URL", help="Fill in the addresses of the Moodle at URL.")
 @click.option("--issuer", metavar="URL", help="The platform's issuer, also called platform id.")
@@ -49,7 +55,7 @@ _MOODLE = {
     "deployments",
     metavar="ID",
     multiple=True,
-    help="A deployment id that the platform gave; several times for several.",
+    help="A deployment id that the platform gave; may be repeated.",
 )
 @click.option("--authorization", metavar="URL", help="Its authentication request URL.")
 @click.option("--token", metavar="URL", help="Its access token URL.")
@@ -61,13 +67,15 @@ _MOODLE = {
     help="The platform's claim about a user that must equal --column: email (the default), "
     "lis_person_sourcedid or another.",
 )
-@click.option("--column", metavar="COLUMN", help="The class list's column for --claim; email.")
+@click.option(
+    "--column", metavar="COLUMN", help="The class list's column for --claim; by default email."
+)
 @click.option(
     "--staff-course",
     "staff_courses",
     metavar="ID",
     multiple=True,
-    help="The platform's id of a course whose instructors are staff here; several times for several.",
+    help="The platform's id of a course whose instructors are staff here; may be repeated.",
 )
 @click.option(
     "-o",
@@ -83,10 +91,13 @@ _MOODLE = {
     metavar="CLAIM",
     default="email",
     show_default=True,
-    help="With roster: what the platform tells of a student that is the id here, such as lis_person_sourcedid.",
+    help="With roster: the platform's claim that becomes the id here, such as lis_person_sourcedid.",
 )
+@click.option("--yes", is_flag=True, help="With confirm: do not ask.")
 @click.option(
-    "--audience", metavar="TEXT", help="For whom requests for tokens are signed, if not --token."
+    "--audience",
+    metavar="TEXT",
+    help="The audience of signed requests for tokens; by default --token.",
 )
 def platform(
     action: str,
@@ -99,18 +110,24 @@ def platform(
     staff_courses: tuple[str, ...],
     output: Path | None,
     id_claim: str,
+    yes: bool,
     **given: str | None,
 ) -> None:
     """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
 
-    `show` prints the addresses to enter in the platform, which then shows the values for `add`. `add` replaces
-    a platform with the same issuer and client id. `list` shows the platforms and their links to this server,
+    `invite` prints an address that works once, within an hour. Paste it into the platform as its dynamic
+    registration URL: platform and server then tell each other everything. `confirm` shows what the platform
+    told, and lets people sign in from it. For a platform without dynamic registration, `show` prints the
+    addresses to enter there, and `add` takes the values that it shows; it replaces a platform with the same
+    issuer and client id. `list` shows the platforms and their links to this server,
     and `remove` removes a platform with its links and users. `roster` writes the students of a platform's
     course to a class list; NAME is then a part of the name of the platform or the course. A running server
     notices changes at once. docs/serve.md has the steps for Canvas and Moodle.
 
     \b
     Examples:
+      grade platform invite results --address https://grade.example.org
+      grade platform confirm results
       grade platform show results --address https://grade.example.org
       grade platform add results --canvas --client-id 10000000000007 --deployment 1:abc
       grade platform add results --moodle https://moodle.example.edu --client-id X9 --deployment 2
@@ -120,6 +137,11 @@ def platform(
     """
     if action == "show":
         _show(results, address)
+    elif action == "invite":
+        _invite(results, address)
+    elif action == "confirm":
+        changes = {key: text for key in _OF_PERSON if (text := given[key])}
+        _confirm(results, platform_name, changes, deployments, staff_courses, yes=yes)
     elif action == "add":
         filled = _filled(canvas=canvas, moodle=moodle)
         fields = {**filled, **{name: text for name, text in given.items() if text}}
@@ -128,21 +150,101 @@ def platform(
         with open_book(results) as book:
             for line in _listed(platforms.platforms(book), platforms.links(book)):
                 click.echo(line)
+            for each in invitations.waiting(book):
+                click.echo(
+                    f"{_described(each)}, waits: `grade platform confirm` lets people sign in from it"
+                )
     elif action == "roster":
         _write_roster(results, platform_name, output, id_claim)
     else:
         _remove(results, platform_name)
 
 
-def _show(results: Path, address: str | None) -> None:
-    from grader.gradebook.tool_key import made_key
-
+def _own_address(address: str | None) -> str:
+    """Return the address of the server; raises a usage error without one, or without https."""
     if address is None:
         raise click.UsageError(
             "Name the address of your server: --address https://grade.example.org."
         )
     base = checked_address(address)
     platforms.refuse_unsafe(base, "the address of a server for a platform")
+    return base
+
+
+def _invite(results: Path, address: str | None) -> None:
+    """Print a new one-time address for a platform."""
+    from grader.gradebook.tool_key import made_key
+
+    base = _own_address(address)
+    with changing_platforms(results) as book:
+        invitations.prepare(book)
+        secret = invitations.invite(book, time.time())
+        made_key(results)
+    click.echo(f"{base}/lti/register/{secret}")
+    click.echo(
+        "Paste this address into the platform, as its dynamic registration URL. It works once, within an hour, "
+        f"while the server runs. Then: grade platform confirm {results}",
+        err=True,
+    )
+
+
+def _confirm(
+    results: Path,
+    name: str,
+    changes: Mapping[str, str],
+    deployments: tuple[str, ...],
+    staff_courses: tuple[str, ...],
+    *,
+    yes: bool,
+) -> None:
+    """Show a platform that registered itself, ask, and register it."""
+    with open_book(results) as book:
+        found = invitations.waiting(book)
+        known = platforms.platforms(book)
+    if not found:
+        raise SubmissionError(
+            "No platform waits to be confirmed. `grade platform invite` prints an address for one."
+        )
+    chosen = _chosen(found, name) if name or len(found) > 1 else found[0]
+    if (chosen.issuer, chosen.client_id) in {(each.issuer, each.client_id) for each in known}:
+        raise SubmissionError(
+            f"{clean(chosen.title)} is registered already, with the same client id: remove it first."
+        )
+    told = msgspec.structs.replace(
+        chosen,
+        **changes,
+        deployments=deployments or chosen.deployments,
+        staff_courses=staff_courses,
+    )
+    if not told.deployments:
+        raise click.UsageError(
+            f"{clean(told.title)} did not tell its deployment id: give --deployment, as the platform shows it."
+        )
+    _refuse_same_name(told, known)
+    for label, value in (
+        ("Issuer", told.issuer),
+        ("Client id", told.client_id),
+        ("Deployments", ", ".join(told.deployments)),
+        ("Authorization", told.authorization),
+        ("Token", told.token),
+        ("Keys", told.keys),
+    ):
+        click.echo(f"{label}: {clean(value, _LONGEST)}")
+    if not yes:
+        click.confirm(
+            "Is this your platform? Whoever administers it can sign in as any student", abort=True
+        )
+    with changing_platforms(results) as book:
+        platforms.add_platform(book, told)
+        invitations.wait_no_longer(book, told.issuer, told.client_id)
+    click.echo(f"{clean(told.title)} is registered.")
+    click.echo(_NEXT)
+
+
+def _show(results: Path, address: str | None) -> None:
+    from grader.gradebook.tool_key import made_key
+
+    base = _own_address(address)
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
     made_key(results)
     for name, place in (
@@ -180,22 +282,30 @@ def _add(
     from grader.gradebook.tool_key import made_key
 
     with changing_platforms(results) as book:
-        others = [
-            each.name
-            for each in platforms.platforms(book)
-            if (each.issuer, each.client_id) != (known.issuer, known.client_id)
-        ]
-        if known.name in others:
-            raise click.UsageError(
-                f"Another platform is called {known.name!r}: give this one another --name."
-            )
+        _refuse_same_name(known, platforms.platforms(book))
         made_key(results)
         was_there = platforms.add_platform(book, known)
     click.echo(f"{clean(known.title)} is {'replaced' if was_there else 'registered'}.")
     if not was_there:
-        click.echo(
-            "Next: launch this server from the platform once, which gives the addresses for grades."
+        click.echo(_NEXT)
+
+
+def _refuse_same_name(new: Platform, known: Iterable[Platform]) -> None:
+    others = {e.name for e in known if (e.issuer, e.client_id) != (new.issuer, new.client_id)}
+    if new.name in others:
+        raise click.UsageError(
+            f"Another platform is called {new.name!r}: give this one another --name."
         )
+
+
+def _chosen(there: Sequence[Platform], name: str) -> Platform:
+    """Return the platform with this name, issuer or client id; raises SubmissionError unless there is one."""
+    found = [each for each in there if name in (each.name, each.issuer, each.client_id)]
+    if len(found) != 1:
+        names = ", ".join(f"{clean(e.title)} ({clean(e.client_id)})" for e in there) or "none"
+        many = "Several platforms are" if found else "No platform is"
+        raise SubmissionError(f"{many} called {clean(name)!r}. There are: {names}.")
+    return found[0]
 
 
 def _remove(results: Path, name: str) -> None:
@@ -205,14 +315,11 @@ def _remove(results: Path, name: str) -> None:
         # Do not make a gradebook in a folder without one.
         pass
     with changing_platforms(results) as book:
-        there = platforms.platforms(book)
-        found = [each for each in there if name in (each.name, each.issuer, each.client_id)]
-        if len(found) != 1:
-            names = ", ".join(f"{clean(e.title)} ({clean(e.client_id)})" for e in there) or "none"
-            many = "Several platforms are" if found else "No platform is"
-            raise SubmissionError(f"{many} called {clean(name)!r}. Registered: {names}.")
-        platforms.remove_platform(book, found[0].issuer, found[0].client_id)
-    click.echo(f"{clean(found[0].title)} is removed, with its links and users.")
+        invitations.prepare(book)
+        chosen = _chosen([*platforms.platforms(book), *invitations.waiting(book)], name)
+        platforms.remove_platform(book, chosen.issuer, chosen.client_id)
+        invitations.wait_no_longer(book, chosen.issuer, chosen.client_id)
+    click.echo(f"{clean(chosen.title)} is removed, with its links and users.")
 
 
 def _write_roster(results: Path, words: str, output: Path | None, id_claim: str) -> None:
@@ -220,7 +327,7 @@ def _write_roster(results: Path, words: str, output: Path | None, id_claim: str)
     if output is None:
         raise click.UsageError("Name the class list to write: -o class.csv.")
     if output.exists():
-        raise click.UsageError(f"{output} is there already: name a new file.")
+        raise click.UsageError(f"{output} already exists: name a new file.")
     from grader.exports.push.lti import class_list
     from grader.gradebook.tool_key import made_key
 
@@ -229,8 +336,8 @@ def _write_roster(results: Path, words: str, output: Path | None, id_claim: str)
     students, without = class_list(known, link, made_key(results), id_claim)
     if not students:
         raise SubmissionError(
-            f"{platforms.described(known, link)} tells no {clean(id_claim)} of any student: let the platform "
-            "share names and addresses with this tool, or name another --id."
+            f"{platforms.described(known, link)} sends no {clean(id_claim)} for any student: let the "
+            "platform share names and addresses with this tool, or name another --id."
         )
     more = sorted({kind for student in students for kind in student.ids})
     with written(output) as out:
@@ -252,12 +359,7 @@ def _listed(known: list[Platform], links: list[platforms.Link]) -> Iterator[str]
     if not known:
         yield "No platform is registered: `grade platform add` does that."
     for each in known:
-        deployments = ", ".join(map(clean, each.deployments))
-        yield (
-            f"{clean(each.title)}: {clean(each.issuer)}, client {clean(each.client_id)}, "
-            f"{counted(len(each.deployments), 'deployment')} ({deployments}), "
-            f"{clean(each.claim)} is {clean(each.column)} of the class list"
-        )
+        yield f"{_described(each)}, {clean(each.claim)} is {clean(each.column)} of the class list"
         mine = [e for e in links if (e.issuer, e.client_id) == (each.issuer, each.client_id)]
         for link in mine:
             grades = "" if link.lineitem or link.lineitems else ", without grades"
@@ -265,3 +367,11 @@ def _listed(known: list[Platform], links: list[platforms.Link]) -> Iterator[str]
             yield f"  {platforms.described(each, link)}{grades}{names}"
         if not mine:
             yield "  never launched"
+
+
+def _described(platform: Platform) -> str:
+    deployments = ", ".join(map(clean, platform.deployments)) or "not told"
+    return (
+        f"{clean(platform.title)}: {clean(platform.issuer)}, client {clean(platform.client_id)}, "
+        f"{counted(len(platform.deployments), 'deployment')} ({deployments})"
+    )

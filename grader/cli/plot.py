@@ -38,8 +38,8 @@ def _png(context: click.Context, parameter: click.Parameter, path: Path | None) 
     metavar="FILE",
     type=shared.FILE,
     callback=_png,
-    help="The PNG to write. By default .grade/plots/EXERCISE.png beside your exercises, and for "
-    "another EXERCISE.png here.",
+    help="The PNG to write. By default .grade/plots/EXERCISE.png beside your exercises; with "
+    "--submission, EXERCISE.png here.",
 )
 @click.option(
     "--submission",

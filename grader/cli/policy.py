@@ -63,7 +63,7 @@ def policy(
     assignment: str | None,
     course_path: Path,
 ) -> None:
-    """Show the policy of a class, or set another one.
+    """Show or set the policy of a class.
 
     RESULTS is the folder that `grade batch` wrote. `grade batch` and `grade regrade` read policy.toml
     beside course.toml. --file uses another file until you name a new one or --reset the policy to the
@@ -85,7 +85,7 @@ def policy(
     sets = file is not None or reset
     if sets and assignment is not None:
         option = "--reset" if reset else "--file"
-        raise click.UsageError(f"{option} is for all exercises of RESULTS: leave --assignment out.")
+        raise click.UsageError(f"{option} is for all exercises of RESULTS: remove --assignment.")
     if sets:
         _set(results, course_path, file)
     elif student is not None:

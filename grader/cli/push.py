@@ -80,7 +80,7 @@ def push(
     points and open totals are not sent, and points that a person changed on the platform stay.
     Comments show no more of hidden tests than `grade export` shows students.
 
-    Exits with 0, or with 3 if the platform refused something or could not be reached. Run it again then: it
+    Exits with 0, or with 3 if the platform refused something or could not be reached. Then run it again: it
     sends the rest, and nothing twice.
 
     \b
@@ -115,7 +115,7 @@ def push(
         for failure in failures:
             tell(failure)
         changes = counted(len(failures), "student")
-        raise GraderError(f"{platform.name} did not take the changes of {changes}.")
+        raise GraderError(f"{platform.name} did not accept the changes of {changes}.")
 
 
 def _linked(book: Gradebook, words: str, assignment: str | None) -> Platform:
@@ -124,7 +124,7 @@ def _linked(book: Gradebook, words: str, assignment: str | None) -> Platform:
     from grader.gradebook import platforms
     from grader.gradebook.tool_key import made_key
 
-    platform, link = platforms.chosen_link(book, words)
+    platform, link = platforms.chosen_link(book, words, assignment or "")
     if link.assignment and link.assignment != (assignment or book.facts.assignment):
         raise click.UsageError(
             f"{platforms.described(platform, link)} is the link of one assignment: "

@@ -72,9 +72,8 @@ def release(
     With --assignment, only that assignment's exercises are included. Unpacked over the release of an earlier
     assignment, or written into it with --force, they change no file of another assignment.
 
-    --suites all is for self-study: it includes hidden suites, their probes, and solutions that
-    `grade solution` opens once all tests have passed. Anybody who looks can find them, so do not
-    give marks by it.
+    --suites all is for self-study: it includes hidden suites, their probes, and solutions that `grade solution`
+    opens once all tests have passed. Anybody who looks can find them, so do not base marks on it.
 
     \b
     Examples:
@@ -190,7 +189,7 @@ def pack(course_path: Path, assignment: str | None, output: Path) -> None:
     "pip_options",
     metavar="OPTION",
     multiple=True,
-    help="An option for pip install there, such as an index with torch for CPUs.",
+    help="An option for pip install on the platform, such as an index with torch for CPUs.",
 )
 def package(
     platform: str,  # noqa: ARG001  # there is one

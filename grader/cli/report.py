@@ -83,7 +83,7 @@ def report(
     count = counted(written.students, "student")
     click.echo(f"{count}: {clean(str(written.index), 1000)}")
     students = clean(str(folder / "students"), 1000)
-    click.echo(f"To send, to each student only the student's own page: {students}")
+    click.echo(f"To send, each page only to its student: {students}")
     if show:
         click.launch(written.index.resolve().as_uri())
 
@@ -130,7 +130,7 @@ def term(
 ) -> None:
     """Compute the totals of a term, by the weights and rules of assignments.toml.
 
-    RESULTS are the folders that `grade batch --assignment` wrote, one for each assignment. Of a folder for the
+    RESULTS are the folders that `grade batch --assignment` wrote, one for each assignment. In a folder for the
     whole course, the assignments that are due count. Writes grades.csv, explained.txt with one line for each
     student, and index.html with the distribution into FOLDER. Nothing is judged. Students missing from a
     folder, ids that may be one person, and unjudged exercises are listed; their totals stay open.

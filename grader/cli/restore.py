@@ -22,11 +22,11 @@ from grader.text import counted
     metavar="RESULTS",
     required=True,
     type=shared.FOLDER,
-    help="The folder of the gradebook to replace; a new folder is made.",
+    help="The folder of the gradebook to replace, created if missing.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def restore(backup: Path, results: Path, yes: bool) -> None:
-    """Replace the gradebook in RESULTS by BACKUP.
+    """Replace the gradebook in RESULTS with BACKUP.
 
     BACKUP is a folder that `grade serve --backups` made, or a file of `grade serve --backup`. Stop the server
     first. The backup is checked before anything changes, and a copy of the replaced gradebook stays in
@@ -37,13 +37,16 @@ def restore(backup: Path, results: Path, yes: bool) -> None:
       grade restore /backups/course/2026-11-30T021000Z -o results
     """
     if not yes and any(results.glob("gradebook.sqlite*")):
-        click.confirm(f"Replace the gradebook in {results} by {backup}?", abort=True)
+        click.confirm(f"Replace the gradebook in {results} with {backup}?", abort=True)
     restored = restore_backup(backup, results, datetime.datetime.now(datetime.UTC))
     click.echo(f"Restored {counted(restored.students, 'student')}: {results}")
-    if not restored.has_corrections:
-        click.echo("The corrections in it stay: the backup has none.")
+    if restored.keeps_corrections:
+        click.echo(
+            f"The corrections in {results} stay, since the backup has none: `grade adjust {results} --list` "
+            "shows them."
+        )
     if restored.before is not None:
-        click.echo(f"A copy of what was there before: {restored.before}")
+        click.echo(f"A copy of the replaced gradebook: {restored.before}")
     click.echo(
         "Tokens and sessions are as they were then. Revoke again what was revoked since, and erase again "
         "students who were erased since."

@@ -40,7 +40,7 @@ _LONGEST_LINE = 1000
     metavar="FILE",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     callback=shared.writable,
-    help="Write the result in the format of pytest-json-report, too.",
+    help="Also write the result in the format of pytest-json-report.",
 )
 @click.option(
     "--errors",
@@ -57,7 +57,7 @@ _LONGEST_LINE = 1000
     metavar="LEVEL",
     type=click.Choice((*shared.DISCLOSURES, _OF_COURSE)),
     default="everything",
-    help="How much to show and to write of hidden tests, if students read it: "
+    help="How much students may read of hidden tests: "
     + ", ".join(shared.DISCLOSURES)
     + f", or '{_OF_COURSE}' for the level in course.toml; by default everything.",
 )

@@ -19,7 +19,12 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError, not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, platforms, queue, sessions
-from grader.gradebook.corrections_file import writing
+from grader.gradebook.corrections_file import (
+    CORRECTIONS_FILE,
+    corrections_text,
+    read_file,
+    writing,
+)
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
@@ -49,18 +54,19 @@ _AT_A_CLUSTER = 16
 )
 @shared.output_option
 @shared.roster_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
-    help="The port to listen at.",
+    help="The port to listen on.",
 )
 @click.option(
     "--address",
     metavar="URL",
-    help="The address that students type, for signing in by a university, a platform, or a GitHub workflow.",
+    help="The server's address as students type it; needed to sign in by a university, a platform, or a "
+    "GitHub workflow.",
 )
 @click.option(
     "--sign-in",
@@ -116,7 +122,7 @@ _AT_A_CLUSTER = 16
     type=click.IntRange(1),
     default=14,
     show_default=True,
-    help="With --backups: how many of the newest backups are kept.",
+    help="With --backups: the number of newest backups to keep.",
 )
 @shared.assignment_option
 @shared.suite_option
@@ -161,7 +167,7 @@ def serve(
     """
     if backup is not None:
         if backup.exists():
-            raise click.UsageError(f"{backup} is there already: name a new file.")
+            raise click.UsageError(f"{backup} already exists: name a new file.")
         with Gradebook.open(results) as book, writing(backup):
             book.back_up(backup)
         click.echo(f"The gradebook as it is now: {backup}")
@@ -191,7 +197,12 @@ def serve(
     refuse_other_roster(memory.students, students, str(results))
     beside = policy_of(course, memory.facts.named_policy)
     chapters = {exercise.id: exercise.chapter for exercise in course.exercises}
-    policy = Policy(memory.facts.policy if beside is None else beside, chapters)
+    made = read_file(corrections_text(results), results / CORRECTIONS_FILE)
+    policy = Policy(
+        memory.facts.policy if beside is None else beside,
+        chapters,
+        given=tuple(extension.rule for extension in made.extension),
+    )
     people = [*students, *memory.students]
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
@@ -199,9 +210,9 @@ def serve(
     alone = [student.id for student in students if not student.ids.get(TEAM)]
     if alone and any(given.teams for given in course.assignments):
         names = clean(listed(alone, _MOST_NAMES), 1000)
-        note = f"In no team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
+        note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
         click.echo(note, err=True)
-    for note in _extra_time(course, policy, students):
+    for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
         click.echo(note, err=True)
     github = university = None
     here = "" if address is None else checked_address(address)
@@ -237,7 +248,7 @@ def serve(
         university=university,
         address=here,
         handout=handout,
-        backups=backup_plan(backups_folder, backup_every, keep_backups),
+        backups=backup_plan(results, backups_folder, backup_every, keep_backups),
         mail=mail,
     )
 
@@ -251,22 +262,22 @@ def serve(
 
 
 def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
-    """Yield a note for each exam with the students whom the policy gives more time.
+    """Yield a note for each exam with the students whom the policy or a person gives more time.
 
     An extension without `exercises` is also one of every exam, which is easily overlooked.
     """
     for given in course.assignments:
         if given.exam is None:
             continue
-        ends = [(s, policy.deadline(s, name)) for s in students for name in given.exercises[:1]]
-        more = [
-            f"{student.id} until {local(end.until, policy.zone)}"
-            for student, end in ends
-            if end is not None and end.until > end.due
-        ]
+        more = []
+        for student in students:
+            deadlines = [policy.deadline(student, name) for name in given.exercises]
+            ends = [end.until for end in deadlines if end is not None and end.until > end.due]
+            if ends:
+                more.append(f"{student.id} until {local(max(ends), policy.zone)}")
         if more:
             names = clean(listed(more, _MOST_NAMES), 1000)
-            yield f"By the policy, more time in the exam {given.title}: {names}."
+            yield f"Extensions give more time in the exam {given.title}: {names}."
 
 
 def _has_platform(results: Path) -> bool:
@@ -306,11 +317,14 @@ def _has_platform(results: Path) -> bool:
     "sections",
     multiple=True,
     metavar="SECTION",
-    help="With --role assistant: a section of the class list. Repeat it for several.",
+    help="With --role assistant: a section of the class list; may be repeated.",
 )
 @click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
 @click.option(
-    "--list", "listing", is_flag=True, help="List who has a token since when; tokens are not shown."
+    "--list",
+    "listing",
+    is_flag=True,
+    help="List who has a token, and since when; tokens are not shown.",
 )
 def tokens(
     results: Path,
@@ -364,7 +378,7 @@ def tokens(
             made = [(s, queue.make_token(book, Role.STUDENT, s.id, now)) for s in new]
             # Inside the transaction: a token that could not be written is of no use.
             _write_tokens(output, made, address)
-            click.echo(f"{len(made)} new tokens, {len(have)} existed: {output}")
+            click.echo(f"{counted(len(made), 'new token')}, {len(have)} existed: {output}")
         elif staff is not None:
             chosen = Role[(role or Role.INSTRUCTOR.word).upper()]
             click.echo(queue.make_token(book, chosen, staff, now, sections))
@@ -405,7 +419,7 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
     if known and empty:
         there = section_names(known)
         names = listed(there) if there else "none"
-        note = f"No student is in section {listed(empty)} so far; there is: {names}."
+        note = f"No student is in section {listed(empty)} so far; the class has: {names}."
         click.echo(clean(note, 1000), err=True)
 
 
@@ -444,6 +458,6 @@ def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: 
             for student, token in made:
                 table.row((student.id, student.name, student.email, token, address))
     except FileExistsError as error:
-        raise click.UsageError(f"{path} is there already: name a new file.") from error
+        raise click.UsageError(f"{path} already exists: name a new file.") from error
     except OSError as error:
         raise not_written(path, error) from error

@@ -31,7 +31,8 @@ _ORIGIN = "grade requests"
 @shared.results_argument
 @click.argument("student")
 @shared.exercises_argument
-def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
+@shared.assignment_of_results_option
+def show(results: Path, student: str, exercises: tuple[str, ...], assignment: str | None) -> None:
     """Show the points of STUDENT, and the cost, reason and place of every test that did not pass.
 
     RESULTS is the folder that `grade batch` wrote. STUDENT is an id, a unique part of an id, name or
@@ -41,8 +42,9 @@ def show(results: Path, student: str, exercises: tuple[str, ...]) -> None:
     Examples:
       grade show results/ ann
       grade show results/ "Ann Lee" glu
+      grade show results/ ann --assignment week1
     """
-    with open_book(results) as book:
+    with open_book(results, assignment) as book:
         students, pseudonym = book.students(), pseudonyms_of(book)
         ids = {pseudonym(listed.id): listed.id for listed in students}
         owner = find_student(students, ids.get(student, student))
@@ -82,7 +84,7 @@ def requests(
     author: str,
     anonymous: bool,
 ) -> None:
-    """List the unanswered regrade requests of a class; with NUMBER, show one beside its verdict.
+    """List the unanswered regrade requests of a class; with NUMBER, show one with its verdict.
 
     Students ask with a file EXERCISE.request.txt beside their work, or on the page of `grade serve`. Answers
     appear in the feedback and in every output. They change no points; `grade adjust` does. A new answer

@@ -68,7 +68,7 @@ def login(address: str) -> None:
     "--server",
     "address",
     metavar="ADDRESS",
-    help="Use another server than that of `grade login`; a GitHub workflow needs no token for it.",
+    help="Use this server instead of that of `grade login`; a GitHub workflow needs no token for it.",
 )
 @shared.json_option
 @shared.fail_under_option
@@ -103,7 +103,7 @@ def submit(
       grade submit --json result.json the result for a program
     """
     if sum((bool(exercises), everything, status)) > 1:
-        raise click.UsageError("Name exercises or give --all or --status, only one of these.")
+        raise click.UsageError("Give only one of exercises, --all and --status.")
     course = shared.open_course(course_path)
     chosen = shared.known_exercises(course, exercises) if exercises or everything else ()
     workspace = shared.open_workspace(course)

@@ -99,7 +99,7 @@ def verify(
     for each test how many wrong answers fail it, how many fail no other test, and its time in milliseconds. You
     may delete a test that catches nothing that others miss, and guards no sentence of the stub.
 
-    --mutants is something else. It changes each solution in many places, one at a time, and prints the changes
+    --mutants changes each solution in many places, one at a time, and prints the changes
     that no test sees as entries of the mutants file, to which you add a sentence. Exits with 1 if any of them
     is not marked as equivalent. With --told, it also prints changes that are caught without naming a mistake,
     which takes longer.
@@ -108,8 +108,8 @@ def verify(
     a forger can say too: a mode, a count, a name. Exits with 1 if these are worth more than a tenth of an
     exercise's points.
 
-    Without other options, --mutants and --words leave out the proof. Add --seeds for all three in turn, by the
-    same judges, in less time than by three commands.
+    Without other options, --mutants and --words leave out the proof. Add --seeds to run all three with the same
+    judges, in less time than three commands take.
 
     \b
     Examples:

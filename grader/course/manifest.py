@@ -285,17 +285,18 @@ class Course(msgspec.Struct, frozen=True):
         """The exercises that are extra credit in their assignment."""
         return frozenset(name for a in self.assignments for name in a.extra_credit)
 
-    def assignment_of(self, exercise: Exercise) -> CourseAssignment | None:
-        """Return the assignment of an exercise, or None."""
-        return next((a for a in self.assignments if exercise.id in a.exercises), None)
+    @property
+    def assignment_of(self) -> dict[str, CourseAssignment]:
+        """The assignment of each exercise that belongs to one, by the exercise's id."""
+        return {name: a for a in self.assignments for name in a.exercises}
 
     def urgencies(self, now: datetime.datetime | None = None) -> dict[str, tuple[int, float]]:
         """Return sort keys for proposing exercises, the smallest first; all equal without assignments.
 
         Exercises that are due next come first, then those never due, those overdue, and those not open yet.
         """
-        moment = now or datetime.datetime.now(datetime.UTC)
-        return {e.id: _urgency(self.assignment_of(e), moment) for e in self.exercises}
+        moment, owners = now or datetime.datetime.now(datetime.UTC), self.assignment_of
+        return {e.id: _urgency(owners.get(e.id), moment) for e in self.exercises}
 
     def by_urgency(self, now: datetime.datetime | None = None) -> tuple[Exercise, ...]:
         """Return the exercises in the order in which they are proposed; without assignments, unchanged."""

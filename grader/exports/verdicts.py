@@ -8,7 +8,6 @@ import msgspec
 
 from grader.judge.scoring import Share, change, judged_points, scaled, shares, shares_that_count
 from grader.results import (
-    EXTRA_CREDIT,
     Entry,
     ExerciseResult,
     Outcome,
@@ -38,15 +37,15 @@ def not_judged(exercise: ExerciseResult) -> str:
 
 def why_open(entry: Entry) -> str:
     """Return a sentence for staff on why a student has no total."""
-    open_ones = [e for e in entry.result.exercises if not is_judged(e)]
+    open_ones = [e for e in entry.result.exercises if not is_judged(e) and not e.practice]
     if faults := [e.name for e in open_ones if not e.waiting]:
         return f"{listed(faults)} could not be judged because of a fault of the grader."
     return " ".join(dict.fromkeys(exercise.message for exercise in open_ones))
 
 
 def unjudged(result: Result) -> list[str]:
-    """Return the exercises without a verdict, for a person to look at."""
-    return [exercise.name for exercise in result.exercises if not is_judged(exercise)]
+    """Return the exercises whose missing verdict leaves the total open: practice does not."""
+    return [e.name for e in result.exercises if not is_judged(e) and not e.practice]
 
 
 def public_only(result: Result) -> bool:
@@ -59,7 +58,7 @@ def public_only(result: Result) -> bool:
 
 
 def total(entry: Entry, out_of: float | None = None) -> float | None:
-    """Return the total points, scaled to `out_of`; None if an exercise has no verdict."""
+    """Return the total points, scaled to `out_of`; None if an exercise that counts has no verdict."""
     if unjudged(entry.result):
         return None
     result = entry.result
@@ -82,7 +81,7 @@ def overall(result: Result) -> Status:
         return Status.PASSED
     if result.score > 0:
         return Status.PARTIAL
-    statuses = {exercise.status for exercise in result.exercises}
+    statuses = {exercise.status for exercise in result.exercises if not exercise.practice}
     # Passed tests may count for nothing, for example after a late submission.
     is_common = len(statuses) == 1 and not statuses & {Status.PASSED, Status.PARTIAL}
     return statuses.pop() if is_common else Status.FAILED
@@ -112,6 +111,7 @@ def lines(exercise: ExerciseResult) -> list[Line]:
     """Return the tests with the judge's points, then the change of the points, which may be negative.
 
     The shares are hundredths of points and add up to the score: a format that sums them agrees with the total.
+    So those of practice are 0 of 0.
     """
     added = Share(change(exercise), 0)
     return _lines(exercise, shares(exercise), added)
@@ -150,11 +150,13 @@ def lines_in_total(result: Result) -> Iterator[tuple[ExerciseResult, list[Line]]
 
 
 def called(exercise: ExerciseResult) -> str:
-    """Return the name of an exercise where its tests are listed, marked if it is extra credit."""
-    return f"{exercise.name} ({EXTRA_CREDIT})" if exercise.extra_credit else exercise.name
+    """Return the name of an exercise where its tests are listed, marked if it is extra credit or practice."""
+    return f"{exercise.name} ({exercise.aside})" if exercise.aside else exercise.name
 
 
 def _lines(exercise: ExerciseResult, earned: list[Share], added: Share) -> list[Line]:
+    if exercise.practice:
+        earned, added = [Share(0, 0)] * len(earned), Share(0, 0)
     tests = zip(exercise.tests, earned, strict=True)
     lines = [Line(test, share, explanation(test)) for test, share in tests]
     if (marked := change_of_points(exercise)) is not None:

@@ -69,8 +69,10 @@ def new_correction(
     )
     if not correction.kinds:
         raise SubmissionError("Nothing would change: give points, or write a comment.")
+    if len(correction.kinds) > 1:
+        raise SubmissionError("Make one change at a time.")
     if correction.kind is not Kind.COMMENT and not correction.reason:
-        raise SubmissionError("Give a reason: the student reads it beside the points.")
+        raise SubmissionError("Give a reason: the student reads it with the points.")
     refuse_pointless(correction, exercise, book.corrections())
     return correction
 
@@ -101,6 +103,27 @@ def state_of(book: Gradebook, student: str, exercise: str) -> str:
         None if verdict is None else (verdict.status, verdict.score, verdict.graded_at),
     )
     return hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:32]
+
+
+def class_state_of(book: Gradebook, exercise: str) -> str:
+    """Return a digest of the corrections of the whole class for an exercise."""
+    made = [correction for _, correction in corrections_of(book, "", exercise)]
+    return hashlib.sha256(msgspec.json.encode(made)).hexdigest()[:32]
+
+
+def corrections_of(
+    book: Gradebook, student: str, exercise: str, test: str = ""
+) -> list[tuple[int, Correction]]:
+    """Return the corrections of a student, or with an empty id of the class, each with its place, from 0.
+
+    With a `test`, return only those that drop or give it.
+    """
+    return [
+        (place, correction)
+        for place, correction in enumerate(book.corrections())
+        if (correction.student, correction.exercise) == (student, exercise)
+        and test in ("", correction.test)
+    ]
 
 
 def _line(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Backups of a gradebook: each is a folder named after its moment, checked, and restored by `restore`.
+"""Backups of a gradebook: each is a checked folder, named by its time; `restore` puts one back.
 
 Theory of operation. A backup has the gradebook and the file of corrections, so it is a RESULTS folder itself,
-which every command reads. It is written as a draft, in steps and within one read transaction, so a server
-writes on meanwhile. The draft is opened and checked, synced, and only then gets its name. A kill leaves a
+which every command reads. It is written as a draft, in steps and within one read transaction, so a server can
+write meanwhile. The draft is opened and checked, synced, and only then gets its name. A kill leaves a
 draft, which `remove_unfinished` removes.
 
 Backups of several gradebooks may be in one folder. A gradebook is recognized by its secret, and only its own
@@ -46,7 +46,7 @@ _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
 _STAMP = "%Y-%m-%dT%H%M%SZ"
 # The files of a backup, including those that `grade erase` adds.
 _OWN = {FILE, *LOG_FILES, CORRECTIONS_FILE, "results", "batch.lock", "batch.lock-journal"}
-# A backup never takes the last room from hand-ins on the same disk.
+# A backup leaves this much room for hand-ins on the same disk.
 _ROOM_BYTES = 64 << 20
 
 
@@ -59,11 +59,14 @@ class Backup(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The result of `restore`: the folder of the replaced gradebook, if any, and the number of students."""
+    """The result of `restore`: the folder of the replaced gradebook, if any, and the number of students.
+
+    With `keeps_corrections`, RESULTS has corrections from before, since the backup has no file for them.
+    """
 
     before: Path | None
     students: int
-    has_corrections: bool
+    keeps_corrections: bool
 
 
 # --- making ---------------------------------------------------------------------------------------
@@ -77,7 +80,7 @@ def make_backup(
 ) -> Backup:
     """Write a checked backup of the gradebook in RESULTS to a folder; return it.
 
-    A server may write meanwhile; `pause` is called after every 4 MiB; its exceptions end the backup.
+    A server may write meanwhile. `pause` is called after every 4 MiB; an exception from it ends the backup.
     If anything fails, no new backup is left, and earlier ones stay.
 
     Raises GraderError.
@@ -129,7 +132,7 @@ def _check(draft: Path, secret: str, sizes: tuple[int, ...]) -> None:
         problem = str(error.__cause__ or error)
     if problem:
         raise GraderError(
-            f"The copy is not whole ({problem}), so it was not kept. Earlier backups stay. Check the disks "
+            f"The copy is incomplete ({problem}), so it was not kept. Earlier backups stay. Check the disks "
             "with the gradebook and the backups."
         )
 
@@ -202,7 +205,8 @@ def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
     gradebook is either the old one or the backup; call it again.
 
     Raises SubmissionError if there is no backup, UsageError if others read RESULTS, and GraderError if the
-    backup cannot be used, a newer grader wrote it, or a server or a grading runs. Nothing was changed then.
+    backup cannot be used, a newer grader wrote it, or a server or a grading runs. Errors leave RESULTS
+    unchanged.
     """
     source = backup / FILE if backup.is_dir() else backup
     if not source.is_file():
@@ -233,10 +237,11 @@ def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
                 has_corrections = backup.is_dir() or (draft / CORRECTIONS_FILE).is_file()
                 if has_corrections:
                     _replace_corrections(draft, results)
+                keeps_corrections = not has_corrections and (results / CORRECTIONS_FILE).is_file()
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         _write_results(results)
-    return Restored(before, students, has_corrections)
+    return Restored(before, students, keeps_corrections)
 
 
 def _copied(source: Path, draft: Path) -> int:
@@ -247,14 +252,14 @@ def _copied(source: Path, draft: Path) -> int:
             tables.back_up(file)
         # Opening checks it, and migrates a format of an earlier grader.
         with opened(file, create=True) as tables:
-            # Until its results are written.
+            # Stale until its results are written.
             with tables.transaction():
                 tables.put_facts(msgspec.structs.replace(tables.facts, is_stale=True))
             students = len(tables.students())
     except GraderError as error:
         # Only SQLite's reason: its message has advice for a gradebook, and others name the draft.
         if isinstance(cause := error.__cause__, (sqlite3.Error, DamagedValueError)):
-            reason = f"{source} cannot be read ({cause}). Take another one."
+            reason = f"{source} cannot be read ({cause}). Use another one."
         else:
             reason = str(error).replace(str(file), str(source))
         raise GraderError(

@@ -104,7 +104,7 @@ class Gradebook:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Have all that is kept within on the disk together when this ends, or nothing of it.
+        """Write everything that the block keeps to the disk together, or nothing of it.
 
         A transaction within another one is part of it.
         """
@@ -158,8 +158,7 @@ class Gradebook:
 
     def not_open(self, now: datetime.datetime) -> frozenset[str]:
         """Return the exercises whose assignment opens later, in the gradebook of a whole course."""
-        facts = self.facts
-        parts = () if facts.assignment else facts.assignments.values()
+        parts = self.facts.parts.values()
         late = [part for part in parts if (at := submitted(part.opens)) is not None and at > now]
         return frozenset(name for part in late for name in part.exercises)
 
@@ -231,6 +230,10 @@ class Gradebook:
             blank=before.blank if blank is None else blank,
             policy=before.policy if policy is None else policy,
         )
+        facts = msgspec.structs.replace(facts, totals_without=tuple(sorted(facts.practice)))
+        if facts.totals_without != before.totals_without:
+            # Nobody lost the points that are in no total any more.
+            facts = msgspec.structs.replace(facts, totals={}, totals_before={})
         is_other = facts != before or before.is_unfinished or before.is_stale
         if is_other:
             # Until `settled`, even if a kill comes between the end of a grading and the last result.
@@ -239,7 +242,7 @@ class Gradebook:
             facts = msgspec.structs.replace(
                 facts,
                 revision=before.revision + 1,
-                totals_before=before.totals,
+                totals_before=facts.totals,
                 is_unfinished=True,
             )
         with self.transaction():
@@ -323,7 +326,7 @@ class Gradebook:
     def rules(self) -> ClassRules:
         """Read the rules for every student at this moment; another process or a person may change them.
 
-        Raises CorrectionsError if the file of corrections is not in order.
+        Raises CorrectionsError if the file of corrections has a mistake.
         """
         facts, text = self.facts, corrections_text(self.folder)
         if self._rules is None or self._rules[0] is not facts or self._rules[1] != text:
@@ -340,6 +343,7 @@ class Gradebook:
                 extensions=made.extension,
                 unfinished=facts.is_unfinished,
                 extra_credit=frozenset(facts.extra_credit),
+                practice=facts.practice,
             )
             self._rules = facts, text, rules
         return self._rules[2]
@@ -578,8 +582,8 @@ class Gradebook:
     ) -> None:
         """Keep a verdict on a file of an attempt.
 
-        `waited_for`: the result says that there is no verdict yet. A reader sees until then that it is not
-        judged, and no total without it. A verdict that is there stays until the new one takes its place.
+        With `waited_for`, the result says that there is no verdict yet, and readers see no total. An existing
+        verdict stays until the new one replaces it.
         """
         verdict = Verdict(
             status=result.status,
@@ -612,7 +616,7 @@ class Gradebook:
         return None if info is None else entry_of(self.work(info), self.rules())
 
     def entry_before(self, student: str, replaced: Sequence[Replaced]) -> Entry | None:
-        """Return the entry of a student before these verdicts were replaced, by the present rules."""
+        """Return the entry of a student before these verdicts were replaced, by the current rules."""
         info = self.student(student)
         if info is None:
             return None
@@ -647,8 +651,9 @@ class Gradebook:
 
     def totals_before(self) -> dict[str, float]:
         """Return the final points of the grading before the last one, by student."""
-        # They are of all exercises.
-        return {} if self._part is not None else self.facts.totals_before
+        # They are of all exercises, and those of an earlier grader may have practice.
+        is_other = self._part is not None or {*self.facts.totals_without} != self.facts.practice
+        return {} if is_other else self.facts.totals_before
 
     def dropped(self) -> dict[str, int]:
         """Return the number of verdicts on each exercise that the course of the last grading no longer has.

@@ -84,7 +84,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class GivenExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """More time for one student that a person gave, beside the extensions of the policy.
+    """More time that a person gave one student, in addition to the policy's extensions.
 
     exercises: those that have more time; without any, all of them.
     until: the time until which they are due, with its offset.
@@ -198,7 +198,7 @@ def on_one_line(comment: str) -> str:
 def outdated(
     corrections: Iterable[Correction], entries: Iterable[Entry]
 ) -> list[tuple[Correction, float]]:
-    """Return the corrections made for other judged points than the present ones, with the present ones."""
+    """Return the corrections made for other judged points than the current ones, with the current ones."""
     judged = {
         (entry.student.id, exercise.name): judged_points(exercise)
         for entry in entries
@@ -284,8 +284,8 @@ def refuse_pointless(
     for place, other in holds.items():
         if other.test == test:
             raise SubmissionError(
-                f"{test} is already {'dropped' if other.drop else 'given'} by number {place}: undo that first, "
-                f"with --undo --number {place}."
+                f"{test} is already {'dropped' if other.drop else 'given'} by number {place}: take that back "
+                f"first (--all {exercise.name} --{'drop' if other.drop else 'give'} {test} --undo)."
             )
     if correction.drop and {*tests} <= {test, *(other.drop for other in holds.values())}:
         raise SubmissionError(

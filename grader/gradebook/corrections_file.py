@@ -116,7 +116,7 @@ def _complaints(correction: Correction) -> Iterator[str]:
     if correction.student and correction.test:
         yield "drops or gives a test, which is for the whole class: omit `student`."
     if kinds[0] is not Kind.COMMENT and not correction.reason.strip():
-        yield f"needs `reason`, which is shown beside the points. Write {_EXAMPLES['reason']}."
+        yield f"needs `reason`, which is shown with the points. Write {_EXAMPLES['reason']}."
 
 
 def _flaws(extension: GivenExtension) -> Iterator[str]:

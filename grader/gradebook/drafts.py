@@ -66,6 +66,27 @@ def draft_of(book: Gradebook, student: str, exercise: str) -> Draft | None:
     return None if row is None else Draft(row[0], zlib.decompress(row[1]), row[2])
 
 
+def drafts_of(book: Gradebook, student: str) -> dict[str, Draft]:
+    """Return the drafts of a student by exercise."""
+    rows = book.tables.connection.execute(
+        "SELECT exercise, revision, deflated, saved_at FROM drafts WHERE student = ?", (student,)
+    )
+    return {exercise: Draft(at, zlib.decompress(text), saved) for exercise, at, text, saved in rows}
+
+
+def never_handed_in(book: Gradebook) -> list[tuple[str, str, Draft]]:
+    """Return the drafts of students without any file for the exercise, each after student and exercise."""
+    rows = book.tables.connection.execute(
+        "SELECT student, exercise, revision, deflated, saved_at FROM drafts WHERE NOT EXISTS"
+        " (SELECT 1 FROM attempts JOIN files ON files.attempt = attempts.id WHERE source != ''"
+        " AND attempts.student = drafts.student AND files.exercise = drafts.exercise)"
+        " ORDER BY student, exercise"
+    )
+    return [
+        (who, name, Draft(at, zlib.decompress(text), saved)) for who, name, at, text, saved in rows
+    ]
+
+
 def save_draft(
     book: Gradebook, student: str, exercise: str, source: bytes, now: float, *, keep: bool = False
 ) -> Draft:

@@ -1,6 +1,6 @@
 """More time for a student: make the extension, for `grade adjust` and for the server.
 
-It is a table of the file of corrections, with author and time, and holds as an extension of the policy does.
+It is a table of the file of corrections, with author and time, and works like an extension of the policy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_NAMES = 5
 
 
 def exercises_named(book: Gradebook, name: str) -> tuple[str, ...]:
-    """Return the exercises that a person names: one, all of an assignment, or with an empty name all.
+    """Return the exercises that a person named: one, all of an assignment, or all if the name is empty.
 
     Raises SubmissionError for another name.
     """
@@ -35,7 +35,7 @@ def exercises_named(book: Gradebook, name: str) -> tuple[str, ...]:
     if name in parts:
         return tuple(each for each in book.exercises if each in parts[name].exercises)
     advice = nearest(name, [*book.exercises, *parts])
-    raise SubmissionError(f"{name!r} is no exercise and no assignment here. {advice}")
+    raise SubmissionError(f"{name!r} is neither an exercise nor an assignment here. {advice}")
 
 
 def new_extension(
@@ -47,7 +47,7 @@ def new_extension(
     reason: str,
     author: str,
 ) -> GivenExtension:
-    """Return more time for a student, of those exercises that gain by it; it is not kept yet.
+    """Return an extension for the exercises that gain time by it; it is not kept yet.
 
     `until` is in the time zone of the class unless it has an offset.
 
@@ -56,7 +56,7 @@ def new_extension(
     policy = book.policy
     zone = policy.zone or datetime.UTC
     if not reason.strip():
-        raise SubmissionError("Give a reason: the student reads it beside the due time.")
+        raise SubmissionError("Give a reason: the student reads it with the due time.")
     try:
         end = instant(until.replace(microsecond=0), zone)
         is_last = end.year == datetime.MAXYEAR
@@ -74,7 +74,7 @@ def new_extension(
     if not gain:
         latest = max(dated, key=lambda name: dated[name])
         raise SubmissionError(
-            f"An extension only gives more time: {latest} is due at {local(dated[latest], zone)} already."
+            f"An extension only gives more time: {latest} is already due at {local(dated[latest], zone)}."
         )
     return GivenExtension(
         student=student.id,
@@ -87,16 +87,16 @@ def new_extension(
 
 
 def extensions_of(book: Gradebook, student: str) -> list[tuple[int, GivenExtension]]:
-    """Return the extensions that persons gave a student, each with its place from 0 in the file."""
+    """Return the extensions that people gave a student, each with its index in the file."""
     return [(place, e) for place, e in enumerate(book.extensions()) if e.student == student]
 
 
 def state_of(book: Gradebook, student: StudentInfo) -> str:
-    """Return a digest of what a person decides by: the student's extensions, and when all exercises are due."""
+    """Return a digest of what a decision rests on: a student's extensions and due times."""
     policy = book.policy
     due = (policy.deadline(student, name) for name in book.exercises)
     state = (
-        # Not their places, which other students' extensions move.
+        # Without the indexes, which other students' extensions change.
         [extension for _, extension in extensions_of(book, student.id)],
         [None if deadline is None else (deadline.due, deadline.until) for deadline in due],
     )

@@ -72,6 +72,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # Points of the students at the end of the last grading and of the one before it, if they are final.
     totals: dict[str, float] = {}
     totals_before: dict[str, float] = {}
+    # The practice that these totals leave out; a grader that counted it wrote none.
+    totals_without: tuple[str, ...] = ()
     attention: tuple[Attention, ...] = ()
 
     # Of `grade mark`, by the names of its files.
@@ -82,6 +84,22 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     clock: tuple[ClockChange, ...] = ()
     # The folder of its backups.
     backups: str = ""
+
+    @property
+    def parts(self) -> dict[str, AssignmentPart]:
+        """The assignments that this gradebook has as parts, by id: those of a whole course."""
+        return {} if self.assignment else self.assignments
+
+    @property
+    def practice(self) -> frozenset[str]:
+        """The exercises of no assignment, which no total counts: every total of a term is without these.
+
+        There are none in the gradebook of exercises that `grade batch` was given, of one assignment, or of a
+        course without assignments. All exercises count there, and so they do if no assignment has any of them.
+        """
+        given = {name for part in self.parts.values() for name in part.exercises}
+        in_a_term = not self.assigned and bool(given & {*self.exercises})
+        return frozenset(self.exercises) - given if in_a_term else frozenset()
 
 
 def encoded(facts: Facts) -> str:

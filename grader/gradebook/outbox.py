@@ -190,8 +190,8 @@ def turned_on(book: Gradebook) -> dict[Kind, int]:
 def notice(book: Gradebook, now: float, *, corrections: bool = True) -> None:
     """Add the new events of the kinds that are on.
 
-    Pass `corrections=False` if their file, the slowest to read, is unchanged. Raises CorrectionsError if it is
-    not in order.
+    Pass `corrections=False` if their file, the slowest to read, is unchanged. Raises CorrectionsError if it has
+    a mistake.
     """
     kinds = turned_on(book)
     if Kind.VERDICTS in kinds:
@@ -361,7 +361,7 @@ def begin(book: Gradebook, events: Iterable[Event], mail: str, address: str) -> 
 
 
 def arrived(book: Gradebook, events: Sequence[Event], mail: str, now: float) -> None:
-    """Keep that the mail server took a mail."""
+    """Record that the mail server accepted a mail."""
     with book.transaction():
         book.tables.connection.execute(
             "INSERT OR REPLACE INTO outbox_mails VALUES (?, ?, ?)", (mail, events[0].student, now)
@@ -370,13 +370,13 @@ def arrived(book: Gradebook, events: Sequence[Event], mail: str, now: float) -> 
 
 
 def refused(book: Gradebook, events: Iterable[Event], address: str, said: str) -> None:
-    """Keep that the address gets no mail about these events, and the reason."""
+    """Record that the address gets no mail about these events, and why."""
     change = "UPDATE outbox SET state = 'refused', address = ?, said = ?"
     _change(book, events, change, address, said)
 
 
 def put_back(book: Gradebook, events: Iterable[Event], said: str) -> None:
-    """Let events wait again, because their mail did not arrive."""
+    """Let events wait again after their mail did not arrive."""
     _change(book, events, "UPDATE outbox SET state = 'waiting', mail = '', said = ?", said)
 
 

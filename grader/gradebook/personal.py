@@ -49,6 +49,7 @@ _BY_TABLE = {
 _ABOUT_NOBODY = {
     *("facts", "sources", "environments"),
     *("platforms", "platform_links", "platform_passback"),
+    *("platform_invitations", "platforms_waiting"),
     # Belongs to the tokens of assistants.
     "token_sections",
     "outbox_kinds",

@@ -219,6 +219,15 @@ def refuse_unsafe(address: str, what: str) -> None:
         raise SubmissionError(f"{clean(address) or 'Nothing'} is not {what}: write https://....")
 
 
+def safe_address(address: str, *, may_be_here: bool) -> str:
+    """Return an address that a platform told; empty if it is unsafe, or here although it must not be."""
+    try:
+        refuse_unsafe(address, "")
+    except SubmissionError:
+        return ""
+    return address if may_be_here or urllib.parse.urlsplit(address).hostname not in _HERE else ""
+
+
 # --- launches ------------------------------------------------------------------------------
 
 
@@ -234,9 +243,9 @@ def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") 
     is_here = any(urllib.parse.urlsplit(each.token).hostname in _HERE for each in known)
     link = msgspec.structs.replace(
         link,
-        lineitem=_safe(link.lineitem, is_here),
-        lineitems=_safe(link.lineitems, is_here),
-        memberships=_safe(link.memberships, is_here),
+        lineitem=safe_address(link.lineitem, may_be_here=is_here),
+        lineitems=safe_address(link.lineitems, may_be_here=is_here),
+        memberships=safe_address(link.memberships, may_be_here=is_here),
     )
     platform = link.issuer, link.client_id
     before = next((each for each in links(book) if each.key == link.key), link)
@@ -260,11 +269,11 @@ def links(book: Gradebook) -> list[Link]:
     return [_decoded(text, Link) for (text,) in _rows(book, query)]
 
 
-def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
+def chosen_link(book: Gradebook, words: str = "", assignment: str = "") -> tuple[Platform, Link]:
     """Return the link to send points to, and its platform.
 
-    `words` occur in the names or ids of the platform, course or link. Raises SubmissionError unless exactly one
-    link has them all.
+    `words` occur in the names or ids of the platform, course or link. Without words it is the link that opens
+    this assignment; an empty one is the whole course. Raises SubmissionError unless exactly one link fits.
     """
     if not platforms(book):
         raise SubmissionError(
@@ -273,10 +282,13 @@ def chosen_link(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     found = linked(book)
     if not found:
         raise SubmissionError(
-            "No launch gave an address for grades: allow the tool Assignment and Grade Services on the "
-            "platform, and launch it there once."
+            "Points cannot be sent yet, because no launch gave an address for grades. Allow the tool "
+            "Assignment and Grade Services on the platform, and open the tool there once. Then run this "
+            "command again."
         )
-    return _chosen(found, words)
+    if not words:
+        found = [each for each in found if each[1].assignment == assignment] or found
+    return _chosen(found, words, "Name one link with --link")
 
 
 def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
@@ -292,14 +304,17 @@ def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
     }
     if not courses:
         raise SubmissionError(
-            "No launch told the names and roles of a course: register the platform with `grade platform add`, "
-            "allow the tool Names and Role Provisioning there, and launch it once."
+            "The students of a course are not known yet, because no launch gave access to its names and "
+            "roles. Register the platform with `grade platform add`, allow the tool Names and Role "
+            "Provisioning there, and open the tool in the course once. Then run this command again."
         )
-    return _chosen(list(courses.values()), words)
+    return _chosen(list(courses.values()), words, "Name one course")
 
 
-def _chosen(found: Sequence[tuple[Platform, Link]], words: str) -> tuple[Platform, Link]:
-    """Return the only link with all these words; raises SubmissionError if there is none, or several."""
+def _chosen(
+    found: Sequence[tuple[Platform, Link]], words: str, several: str
+) -> tuple[Platform, Link]:
+    """Return the only link with all these words; raises SubmissionError if there is none, or `several`."""
     wanted = words.casefold().split()
     fitting = [
         each for each in found if all(word in " ".join(_names(*each)).casefold() for word in wanted)
@@ -310,7 +325,7 @@ def _chosen(found: Sequence[tuple[Platform, Link]], words: str) -> tuple[Platfor
     if len(fitting) == 1:
         return fitting[0]
     lines = "".join(f"\n  {described(*each)}" for each in fitting or found)
-    problem = f"No link has {clean(words)!r}" if not fitting else "Name one link"
+    problem = f"No link has {clean(words)!r}" if not fitting else several
     raise SubmissionError(f"{problem}, by words of its platform, course or title:{lines}")
 
 
@@ -388,15 +403,6 @@ def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
         for link in links(book)
         if link.key in kept and (link.issuer, link.client_id) in known
     ]
-
-
-def _safe(address: str, may_be_here: bool) -> str:
-    """Return an address from a launch; empty if it is unsafe, or here although it `may_be_here` is false."""
-    try:
-        refuse_unsafe(address, "")
-    except SubmissionError:
-        return ""
-    return address if may_be_here or urllib.parse.urlsplit(address).hostname not in _HERE else ""
 
 
 def _rows(book: Gradebook, query: str, *values: str) -> list[Any]:

@@ -1,9 +1,9 @@
-"""The policy of a class: the attempt that counts, and the points that count of it. No judge is asked again.
+"""The policy of a class: which attempt counts, and for how many points. Nothing is judged again.
 
 The first part has the rules, as in `policy.toml`, with an example of each key. The second part is `Policy`,
 which applies them. `policy_file.py` reads the file and explains mistakes in it.
 
-A file that is handed in again unchanged is not a further attempt, and keeps its first time. A stub before the
+A file that is handed in again unchanged is not another attempt, and keeps its first time. A stub before the
 first work is not an attempt. All durations are elapsed time: a day late is 24 hours after the due time, even if
 the clocks change in between.
 """
@@ -86,7 +86,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Due(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A due time of some exercises, of whole chapters, or of all; its own rules replace `[late]`.
 
-    At most `late_days` of the budget may be used for it, all of them if it says nothing.
+    At most `late_days` of the budget may be used for it, by default all of them.
     """
 
     at: datetime.datetime
@@ -128,15 +128,15 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A policy as its TOML has it.
+    """A policy as written in TOML.
 
-    `late_days` is the number of days late that cost a student nothing, over all due times together.
+    `late_days` is the number of days late that cost a student nothing, in total over all due times.
     """
 
     timezone: str = ""
     attempts: CountedAttempt = CountedAttempt.NEWEST
     max_attempts: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    # What `grade serve` takes in of an exercise and a student, within 24 hours and between two submissions.
+    # Limits of `grade serve` for a student's exercise: within 24 hours, and the time between two submissions.
     most_submissions: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cool_down: Span = Span()
     # How long the class is kept after its last submission, as `read_period` reads it.
@@ -164,7 +164,7 @@ def is_about(table: Due | Override | Extension, exercise: str, chapter: str) -> 
 # The keys of an override that replace the keys of the class.
 OVERRIDES = ("attempts", "max_attempts", "most_submissions", "cool_down")
 
-# What to write, by key; of the keys of `steps` as a whole.
+# What to write, by key.
 EXAMPLES = {
     "timezone": 'timezone = "Europe/Warsaw"',
     "attempts": 'attempts = "newest", "best" or "average"',
@@ -303,7 +303,7 @@ class Policy(msgspec.Struct, frozen=True):
             return Counted(missing.file.attempt, 0.0, late=missing.is_late)
         rule, chosen = self.rules_of(exercise).attempts, open_ones[-1]
         if rule is CountedAttempt.BEST:
-            # Of equally good ones the newest.
+            # The newest of equally good ones.
             chosen = max(reversed(open_ones), key=lambda each: rounded(each.points or 0.0))
         points = rounded(chosen.points or 0.0)
         lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
@@ -368,7 +368,7 @@ class Policy(msgspec.Struct, frozen=True):
 
         The policy has the late days that the student used: see `with_late_days`.
         """
-        newest = self.weighed(student, exercise, files)[-1] if files else None
+        newest = self.weighed(student, exercise, files)[-1] if attempts_at(files) else None
         if newest is None or newest.deadline is None or newest.late is None:
             return ""
         deadline, days = newest.deadline, newest.deadline.late_days
@@ -401,9 +401,10 @@ class Policy(msgspec.Struct, frozen=True):
     ) -> Policy:
         """Return the policy with the late days that a student used, by the files for each exercise.
 
-        Days are used in the order in which files were handed in, as many as a file is late after its extension
-        and grace. All exercises of a due time share them. A later file takes none from an earlier one. No day
-        is used where lateness costs nothing, or for a file that does not count even then.
+        Days are used in the order in which files were handed in. A file uses as many as it is late, after
+        extension and grace; all exercises of a due time share them. A later file takes none from an earlier
+        one. No day is used if lateness costs nothing, if the file would not count even then, or for stubs of
+        an exercise that the student has not begun.
         """
         used: dict[int, int] = {}
         if self.rules.late_days:
@@ -411,7 +412,7 @@ class Policy(msgspec.Struct, frozen=True):
             late_files = [
                 (weighed.file.submitted_at, before._number(due), due, weighed)
                 for exercise, handed in files.items()
-                if handed and (due := before.due(exercise)) is not None
+                if attempts_at(handed) and (due := before.due(exercise)) is not None
                 for weighed in before.weighed(student, exercise, handed)
                 if weighed.is_late and not weighed.is_beyond
             ]
@@ -474,7 +475,7 @@ class Policy(msgspec.Struct, frozen=True):
         reasons = []
         if beyond := sum(attempt.is_beyond for attempt in later):
             most = counted(self.rules_of(exercise).max_attempts or 0, "attempt")
-            reasons.append(f"Only the first {most} may count: {beyond} later not.")
+            reasons.append(f"Only the first {most} may count, without {beyond} later.")
         if closed := [attempt for attempt in later if attempt.is_closed and not attempt.is_beyond]:
             late = span_words(closed[-1].late or _NONE)
             reasons.append(f"A newer file was handed in {late} late, too late to count.")
@@ -483,7 +484,7 @@ class Policy(msgspec.Struct, frozen=True):
     def _why_none(self, newest: Weighed) -> str:
         """Return a sentence with the reason why none of a student's files counts."""
         if newest.deadline is None or newest.late is None or not newest.is_closed:
-            # The first attempts are never beyond their number: they came too late.
+            # The first attempts are always within the limit: they came too late.
             return "Nothing was handed in on time."
         rules = newest.deadline.rules
         return (
@@ -532,7 +533,7 @@ def _days_for(weighed: Weighed, most: int) -> int:
 
 
 def due_words(deadline: Deadline, zone: datetime.tzinfo | None) -> str:
-    """When it is due, and until when by an extension and by late days."""
+    """Say when it is due, and until when with an extension and late days."""
     words = f"due {local(deadline.due, zone)}"
     until = deadline.until - deadline.late_days * _DAY
     if deadline.extension is not None:
@@ -562,7 +563,7 @@ def late_words(late: Late) -> str:
 
 
 def _lateness_words(chosen: Weighed, zone: datetime.tzinfo | None) -> list[str]:
-    """Yield a sentence on the lateness of the file that counts, unless it came before the due time."""
+    """Return a sentence on the lateness of the file that counts, none if it came before the due time."""
     time, deadline = submitted(chosen.file.submitted_at), chosen.deadline
     # Without points, nothing can be lost.
     if deadline is None or time is None or time <= deadline.due or not chosen.file.judged:

@@ -45,7 +45,7 @@ POLICY_FILE = "policy.toml"
 
 
 class PolicyError(GraderError):
-    """A policy has a mistake, which its author has to correct."""
+    """A policy has a mistake that its author must correct."""
 
     exit_code = 2
 
@@ -77,8 +77,8 @@ def policy_of(course: Course, named: NamedPolicy | None = None) -> Rules | None:
     """Return the rules of a course, or of its assignment; None if there is no policy beside the manifest.
 
     A `named` policy replaces the file beside the manifest, unless it is that file. Rules of assignments are
-    merged into it: see `policy_of_assignment` and `policy_of_assignments`. Raises PolicyError if the policy is
-    not in order.
+    merged into it: see `policy_of_assignment` and `policy_of_assignments`. Raises PolicyError if the policy has
+    a mistake.
     """
     path, assignment = course.folder / POLICY_FILE, course.assignment
     rules: Rules | None = None
@@ -96,9 +96,9 @@ def policy_of(course: Course, named: NamedPolicy | None = None) -> Rules | None:
 def name_policy(
     path: Path, course: Course, chapters: Mapping[str, str]
 ) -> tuple[NamedPolicy, Rules]:
-    """Name a file as the policy of a course or its assignment; returns it and the rules that hold then.
+    """Name a file as the policy of a course or its assignment; return it and the rules that then hold.
 
-    The file may name the exercises of these chapters, and exercises of a course beside it. Raises PolicyError.
+    The file may name exercises in `chapters`, and exercises of a course in its folder. Raises PolicyError.
     """
     policy = policy_from(path, chapters, due_elsewhere=bool(course.assignments))
     named = NamedPolicy(str(path.resolve()), policy.rules)
@@ -116,7 +116,7 @@ def policy_of_assignment(
     where, own = f"the policy of the assignment {assignment.id}", _own_rules(assignment)
     if rules.late_days and "late_days" not in assignment.policy:
         raise PolicyError(
-            f"{where}: `late_days` of policy.toml is for the whole term, and one assignment is graded alone. "
+            f"{where}: `late_days` of policy.toml is for the whole term, but one assignment is graded here. "
             "Grade the whole course into one RESULTS, or write policy = {late_days = 0} in the assignment."
         )
     merged = msgspec.structs.replace(
@@ -176,7 +176,7 @@ def _own_rules(assignment: CourseAssignment) -> Rules:
     """Return the rules of an assignment's `policy`; raises PolicyError."""
     where = f"the policy of the assignment {assignment.id}"
     if "keep" in assignment.policy:
-        raise PolicyError(f"{where}: `keep` is for the whole class. Write it into policy.toml.")
+        raise PolicyError(f"{where}: `keep` is for the whole class. Write it in policy.toml.")
     try:
         return converted(assignment.policy, Rules, dec_hook=_decoded)
     except TomlMistake as error:
@@ -189,7 +189,7 @@ def _zone_of(assignment: CourseAssignment, rules: Rules) -> str:
     if assignment.timezone and zone != assignment.timezone:
         raise PolicyError(
             f"the policy of the assignment {assignment.id}: policy.toml has the time zone {zone!r}, and "
-            f"assignments.toml {assignment.timezone!r}; write the same into both."
+            f"assignments.toml {assignment.timezone!r}; write the same in both."
         )
     return zone
 
@@ -197,7 +197,7 @@ def _zone_of(assignment: CourseAssignment, rules: Rules) -> str:
 def _checked(merged: Rules, chapters: Mapping[str, str], where: str) -> Rules:
     """Return merged rules, without rules that have no effect; raises PolicyError."""
     if not merged.due:
-        # Nothing is late or extended that is never due.
+        # Without a due time, nothing is late or extended.
         merged = msgspec.structs.replace(merged, late=Late(), late_days=0, extension=())
     if merged == Rules(timezone=merged.timezone):
         return Rules()
@@ -248,7 +248,7 @@ def _but(tables: Iterable[T], names: Collection[str], chapters: Mapping[str, str
 
 
 def _about(tables: Iterable[T], chapters: Mapping[str, str]) -> tuple[T, ...]:
-    """Return the tables about these exercises or about all; they name no others then."""
+    """Return the tables about these exercises or about all, without the names of others."""
     chosen = []
     for table in tables:
         exercises = tuple(name for name in table.exercises if name in chapters)
@@ -281,7 +281,7 @@ def _table(value: Any) -> Any:
 
 
 def policy_from(path: Path, chapters: Mapping[str, str], *, due_elsewhere: bool = False) -> Policy:
-    """Read the policy of a file, which may name these exercises and exercises of a course beside it.
+    """Read a policy file; it may name these exercises, and exercises of a course in its folder.
 
     Raises PolicyError.
     """
@@ -318,7 +318,7 @@ def check_names(
         ):
             if unknown := [name for name in names if name not in existing]:
                 raise PolicyError(
-                    f"{file}: `{kind}s` of {where} names {unknown[0]!r}, which is no {kind} of this course. "
+                    f"{file}: `{kind}s` of {where} names {unknown[0]!r}, and this course has no such {kind}. "
                     f"{nearest(unknown[0], existing)}"
                 )
     for exercise in policy.chapters:
@@ -331,7 +331,7 @@ def check_names(
         if len(overrides := policy.overrides(exercise)) > 1:
             twice = [where for where, table in tables.items() if any(table is o for o in overrides)]
             raise PolicyError(
-                f"{file}: {exercise!r} has two overrides, {' and '.join(twice[:2])}. Leave it out in one of "
+                f"{file}: {exercise!r} has two overrides, {' and '.join(twice[:2])}. Remove it from one of "
                 "them."
             )
 
@@ -352,7 +352,7 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
         for kind, name in (("section", extension.section), ("team", extension.team)):
             if name and not any(is_in_group(student, kind, name) for student in people):
                 names = sorted({s.ids[kind] for s in people if s.ids.get(kind)})
-                advice = nearest(name, names) if names else f"A --roster has {kind}s."
+                advice = nearest(name, names) if names else f"Give a --roster with {kind}s."
                 yield (
                     f"`{kind}` of [[extension]] {number} is {name!r}, and no student here is in it. {advice}"
                 )
@@ -361,7 +361,7 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
 def refuse_strangers(policy: Policy, students: Iterable[StudentInfo]) -> None:
     """Raise PolicyError if extensions name several students, and none of them is in the class.
 
-    A single unknown name may be of a student who left; several are another kind of ids.
+    A single unknown name may belong to a student who left; several mean another kind of ids.
     """
     people = list(students)
     ids = dict.fromkeys(student.id for student in people)
@@ -374,19 +374,19 @@ def refuse_strangers(policy: Policy, students: Iterable[StudentInfo]) -> None:
         first = next((name for name in names if name in known_as), next(iter(names)))
         advice = nearest(first, ids, also=known_as)
         raise PolicyError(
-            f"The extensions of the policy name nobody of this class, so that nobody would have one. They name "
+            f"The extensions of the policy name no student of this class, so none would hold. They name "
             f"{listed(list(names), 5)}, and ids here are {listed(list(ids), 5)}: write these ids, or give the "
             f"--roster that has the others as `id`. For {first!r}: {advice}"
         )
 
 
 def _texts_of(student: StudentInfo) -> list[str]:
-    """Return the names of a student besides the id."""
+    """Return a student's name, address and other ids."""
     return [text for text in (student.name, student.email, *student.other_ids.values()) if text]
 
 
 def odd_times(policy: Policy) -> list[str]:
-    """Yield sentences on local times that a change of the clocks skips or repeats."""
+    """Return sentences on local times that a change of the clocks skips or repeats."""
     times = [due.at for due in policy.rules.due]
     times += [more.until for more in policy.rules.extension if more.until is not None]
     return [text for text in (oddity(time, policy.zone) for time in times) if text]
@@ -404,7 +404,7 @@ def _decoded(kind: type, value: Any) -> Any:
 
 
 def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
-    """Rules that contradict each other, or have no effect."""
+    """Yield complaints about rules that contradict each other or have no effect."""
     if rules.timezone:
         try:
             read_zone(rules.timezone)
@@ -419,8 +419,8 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
     is_due = due_elsewhere or bool(rules.due)
     if rules.late != Late() and not is_due:
         yield (
-            "[late] has rules, and nothing is due. Write a table [[due]] with "
-            f"{EXAMPLES['at']}, or leave [late] out."
+            "[late] has no effect, since nothing is due. Write a table [[due]] with "
+            f"{EXAMPLES['at']}, or remove [late]."
         )
     for number, due in enumerate(rules.due, 1):
         where = f"[[due]] {number}"
@@ -430,17 +430,17 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
     for number, override in enumerate(rules.override, 1):
         where = f"[[override]] {number}"
         if not (override.exercises or override.chapters):
-            yield f"{where} is about nothing. Write {EXAMPLES['exercises']} or {EXAMPLES['chapters']}."
+            yield f"{where} names no exercises. Write {EXAMPLES['exercises']} or {EXAMPLES['chapters']}."
         if all(getattr(override, key) is None for key in OVERRIDES):
             yield f"{where} changes nothing. Write one of {', '.join(OVERRIDES)}."
     lates = (rules.late, *(due.late for due in rules.due if due.late is not None))
     if rules.late_days and is_due and not due_elsewhere and not any(map(_is_costly, lates)):
         yield (
-            "`late_days` spares nothing, for lateness costs nothing. Write [late] with "
+            "`late_days` has no effect, since lateness costs nothing. Write [late] with "
             f"{EXAMPLES['per_day']}, {EXAMPLES['steps']} or {EXAMPLES['closes']}."
         )
     if rules.late_days and not is_due:
-        yield f"`late_days` spares nothing, for nothing is due. Write {EXAMPLES['due']}."
+        yield f"`late_days` has no effect, since nothing is due. Write {EXAMPLES['due']}."
     for number, extension in enumerate(rules.extension, 1):
         where = f"[[extension]] {number}"
         if not (extension.student or extension.students or extension.section or extension.team):
@@ -456,14 +456,14 @@ def _complaints(rules: Rules, *, due_elsewhere: bool) -> Iterator[str]:
         if extension.until is not None:
             yield from _time_complaints(rules, where, "until", extension.until)
         if not is_due:
-            yield f"{where} extends nothing, for nothing is due. Write {EXAMPLES['due']}."
+            yield f"{where} has no effect, since nothing is due. Write {EXAMPLES['due']}."
 
 
 def _time_complaints(rules: Rules, where: str, key: str, time: datetime.datetime) -> Iterator[str]:
     """Yield complaints about local times without a zone, and years out of range."""
     if time.tzinfo is None and not rules.timezone:
         yield (
-            f"`{key}` of {where} is a local time, and no time zone is named. Write "
+            f"`{key}` of {where} is a local time without a time zone. Write "
             f"{EXAMPLES['timezone']} at the top of the file, or the time with its offset: "
             f"{time.isoformat()}+02:00."
         )
@@ -479,11 +479,11 @@ def _is_costly(late: Late) -> bool:
 
 
 def _late_complaints(where: str, late: Late) -> Iterator[str]:
-    """Rules for lateness of which one makes another meaningless."""
+    """Yield complaints about rules for lateness that contradict each other."""
     if late.per_day is not None and late.steps:
         yield f"{where} has `per_day` and `steps`; keep one of them."
     if late.at_most < 100 and late.per_day is None:
-        yield f"{where} has `at_most` without `per_day`. Write {EXAMPLES['per_day']}, or leave it out."
+        yield f"{where} has `at_most` without `per_day`. Write {EXAMPLES['per_day']}, or remove `at_most`."
     afters = [step.after for step in late.steps]
     if afters != sorted(set(afters)):
         yield f"`steps` of {where} are not in order. Write {EXAMPLES['steps']}."

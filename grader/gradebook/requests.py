@@ -40,7 +40,7 @@ def numbered(requests: Sequence[Request], number: int) -> Request:
     found = next((request for request in requests if request.number == number), None)
     if found is None:
         there = listed([str(request.number) for request in requests]) if requests else "none yet"
-        raise SubmissionError(f"There is no request {number}; there is: {there}.")
+        raise SubmissionError(f"There is no request {number}. Requests here: {there}.")
     return found
 
 
@@ -84,9 +84,9 @@ def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str)
     of_student = book.tables.requests_of(student)
     before = [other for other in of_student if other.exercise == exercise]
     if same := [other for other in before if other.message == message]:
-        raise SubmissionError(f"This is there already, as request {same[0].number}.")
+        raise SubmissionError(f"This request already exists, as request {same[0].number}.")
     if len(before) >= MOST_REQUESTS:
-        raise SubmissionError(f"{counted(len(before), 'request')} about {exercise} are the most.")
+        raise SubmissionError(f"The limit is {counted(len(before), 'request')} about {exercise}.")
     with book.changing_results([student]):
         keep_requests(book, student, {exercise: message}, "", origin)
     return book.tables.requests_of(student)[-1]

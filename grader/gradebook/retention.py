@@ -1,8 +1,7 @@
 """How long a class is kept: for the time `keep` of its policy, after its last submission.
 
-Anybody's last submission counts, so a class stays whole: points are compared and regraded within it. Nothing is
-erased without a person. Commands and the server say when the time has passed, and
-`grade erase --expired` erases, after asking.
+Any student's last submission counts, so a class stays whole. Nothing is erased without a person: commands and
+the server say when the time has passed, and `grade erase --expired` erases, after asking.
 """
 
 from __future__ import annotations
@@ -47,7 +46,8 @@ def passed_words(book: Gradebook, now: datetime.datetime) -> str:
     last, until = (local(time, zone)[:10] for time in (retention.last, retention.until))
     return (
         f"The policy keeps this class for {retention.keep} after its last submission on {last}, until {until}. "
-        f"That has passed: `grade erase {book.folder} --expired` erases the work and the data of all students."
+        f"That time has passed: `grade erase {book.folder} --expired` erases the work and the data of all "
+        "students."
     )
 
 

@@ -26,6 +26,7 @@ class Reason(enum.Enum):
     FAULT = "not judged"
     UNREADABLE = "unreadable"
     MISNAMED = "misnamed"
+    DRAFT = "draft"
     TIMEOUT = "timeout"
     FORGER = "odd code"
 
@@ -102,6 +103,15 @@ def stub_after_work(student: str, exercise: Exercise) -> Attention:
         exercise.id,
         "The newest file has no work, but an earlier attempt has: if the newest attempt counts, it earns 0.",
     )
+
+
+def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Attention:
+    """Return the entry for an exercise that was due, with a draft but no file handed in."""
+    what = (
+        f"No file was handed in until {due}, but a draft was saved at {saved}. "
+        "If you give more time, the student can hand it in."
+    )
+    return Attention(Reason.DRAFT, student, exercise, what)
 
 
 def _problem(handed: ExerciseFile) -> Reason | None:

@@ -49,7 +49,8 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `exercises` are the names of the exercises that count, and `stubs` the SHA-256 of their stubs. `blank` is
     the result of a student who handed in nothing. Points for `extra_credit` are added, but not part of the
-    maximum. While a grading is unfinished, an exercise without a verdict is open.
+    maximum; points for `practice` are in no total. While a grading is unfinished, an exercise without a verdict
+    is open.
     """
 
     course: CourseInfo
@@ -62,6 +63,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     extensions: tuple[GivenExtension, ...] = ()
     unfinished: bool = False
     extra_credit: frozenset[str] = frozenset()
+    practice: frozenset[str] = frozenset()
 
     def blank_of(self, exercise: str) -> ExerciseResult | None:
         """Return the result of an exercise for which nothing was handed in."""
@@ -74,9 +76,9 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(NamedTuple):
-    """The attempt that counts for an exercise; the one that has its verdict, if there is one.
+    """The attempt that counts for an exercise, and the number of the attempt with its verdict, if any.
 
-    `counted` has its points and the time of its file, None if there is no file.
+    `counted` has its points, None if there is no file.
     """
 
     attempt: Attempt
@@ -159,7 +161,7 @@ def _judged(work: Work, rules: ClassRules, exercise: str, attempt: int | None) -
     if attempt is None:
         return None
     verdict, made = work.verdicts[exercise][attempt], rules.corrections_of(exercise)
-    # The whole result is unpacked only if it has to be.
+    # Unpack the whole result only if needed.
     if verdict.judged is None or not any(correction.test for correction in made):
         return verdict.judged
     result = verdict.result
@@ -189,13 +191,29 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
         for name in rules.exercises
     )
     marked = with_extra_credit(filter(None, results), rules.extra_credit)
-    exercises = [_with_requests(result, work.requests) for result in marked]
+    exercises = [
+        _with_requests(
+            msgspec.structs.replace(result, practice=True)
+            if result.name in rules.practice
+            else result,
+            work.requests,
+        )
+        for result in marked
+    ]
     if not exercises:
         return None
     counting = {choice.attempt.id for choice in chosen.values()}
-    by_rules = [c.counted.late for c in chosen.values() if c.counted and c.counted.late is not None]
     shown = [attempt for attempt in work.attempts if attempt.id in counting] or work.attempts
     about = shown[-1] if shown else Attempt(0, work.student.id, 0)
+    # Other attempts may have other due times, and a stub that comes along is not late.
+    by_rules = [
+        choice.counted.late
+        for name, choice in chosen.items()
+        if choice.attempt.id == about.id
+        and choice.counted is not None
+        and choice.counted.late is not None
+        and not work.is_untouched(name, about.id)
+    ]
     submission = SubmissionInfo(work.student.id, _digest(about, chosen))
     return Entry(
         student=work.student,
@@ -213,11 +231,13 @@ def total_of(work: Work, rules: ClassRules) -> float | None:
     if any(correction.student in ("", work.student.id) for correction in rules.corrections):
         entry = entry_of(work, msgspec.structs.replace(rules, unfinished=False))
         exercises = entry.result.exercises if entry is not None else ()
-        is_open = any(result.status is Status.UNJUDGED for result in exercises)
+        is_open = any(e.status is Status.UNJUDGED and not e.practice for e in exercises)
         return None if is_open or entry is None else entry.result.score
     # Results are not unpacked, which would take most of the time.
     total = 0.0
     for exercise, choice in choices(work, rules).items():
+        if exercise in rules.practice:
+            continue
         verdict = work.verdicts.get(exercise, {}).get(choice.judged_as or 0)
         if verdict is None or verdict.judged is None:
             return None
@@ -249,7 +269,7 @@ def _exercise(
     if not is_judged:
         if not after.final:
             return result
-        # What a person gave points for, and no judge.
+        # A person gave the points, and no judge.
         status = Status.PARTIAL if after.points > 0 else Status.FAILED
         status = Status.PASSED if after.points >= result.max_score else status
         judged = msgspec.structs.replace(judged, status=status)

@@ -1,9 +1,9 @@
 """A term: its assignments, added up for each student by the rules of `assignments.toml`.
 
-Each assignment has a gradebook of its own, or one gradebook has the whole course.
+Each assignment has its own gradebook, or one gradebook has the whole course.
 
-Nothing is judged or guessed: if a student is missing, a result is open, or an id may be two people's, the total
-stays empty and a note says why.
+Nothing is judged or guessed: if a student is missing, a result is open, or two ids may be one person's, the
+total stays empty and a note says why.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def read_graded(
     """
     with Gradebook.open(folder) as book:
         refuse_other_course(book, course)
-        name, exercises = book.facts.assignment, {*book.exercises}
+        exercises = {*book.exercises}
         entries = {entry.student.id: entry for entry in book.entries()}
-        if name or not book.facts.assignments:
+        if not book.facts.parts:
             return [_graded(book, entries, _assignment_of(book, course))]
         now = now or datetime.datetime.now(datetime.UTC)
         given = [a for a in course.assignments if exercises & {*a.exercises}]
@@ -154,7 +154,7 @@ def read_graded(
             for a in given
             if a not in due
         ]
-        if without := [e.id for e in course.exercises if course.assignment_of(e) is None]:
+        if without := [e.id for e in course.exercises if e.id not in course.assignment_of]:
             notes.append(f"No assignment has {listed(without)}: the total does not include them.")
     first, later = graded[0], tuple(a.id for a in given if a not in due)
     return [
@@ -206,21 +206,39 @@ def _graded(
     )
 
 
-def term_of(
-    book: Gradebook, course: Course, student: str, now: datetime.datetime
-) -> TermRow | None:
-    """Return a student's term so far, from the gradebook of a course; None if the student is not in it.
+class TermSoFar:
+    """The terms of students at a moment, from the gradebook of a course.
 
-    It has a part for each assignment that is open. Those that the student may still hand in on time are not
-    counted.
+    A term has a part for each assignment that has opened. An assignment that the student may still hand in on
+    time does not count.
     """
-    entry = book.entry_of(student)
-    opened = [a for a in course.assignments if a.opens_at <= now]
-    if entry is None or not opened:
-        return None
-    graded = [_graded(book, {student: entry}, assignment, now) for assignment in opened]
-    people = _People(graded, course.term)
-    return _row(people.ids[0], graded, people, course.term, so_far=True)
+
+    def __init__(self, book: Gradebook, course: Course, now: datetime.datetime) -> None:
+        self._rules, self._now, self._policy = course.term, now, book.policy
+        students, self._names = {s.id: s for s in book.students()}, {*book.exercises}
+        self._opened = [
+            GradedAssignment(assignment, book.folder, students, {})
+            for assignment in course.assignments
+            if assignment.opens_at <= now
+        ]
+        self._people = _People(self._opened, course.term)
+
+    def of(self, entry: Entry) -> TermRow | None:
+        """Return a student's term; None before the first assignment has opened."""
+        if not self._opened:
+            return None
+        graded = [
+            msgspec.structs.replace(
+                each, scores={entry.student.id: self._score(entry, each.assignment)}
+            )
+            for each in self._opened
+        ]
+        person = self._people.person(entry.student.id)
+        return _row(person, graded, self._people, self._rules, so_far=True)
+
+    def _score(self, entry: Entry, assignment: CourseAssignment) -> Score:
+        names = self._names & {*assignment.exercises}
+        return _score(entry, assignment, names, self._policy, self._now)
 
 
 def _score(
@@ -238,7 +256,7 @@ def _score(
         ", ".join(e.name for e in open_ones if e.waiting is is_waiting)
         for is_waiting in (False, True)
     )
-    why = [f"could not be judged, for a fault of the grader ({faults})"] if faults else []
+    why = [f"could not be judged because of a fault of the grader ({faults})"] if faults else []
     why += [f"is not judged yet ({waiting})"] if waiting else []
     until = None
     if now is not None:
@@ -364,7 +382,7 @@ def _row(
     *,
     so_far: bool = False,
 ) -> TermRow:
-    """Return a student's term: parts are replaced, then dropped, then weighed; an open part keeps it open.
+    """Return a student's term: parts are replaced, then dropped, then weighed; with an open part, it is open.
 
     With `so_far`, parts that are not due do not count.
     """

@@ -80,7 +80,7 @@ def read_period(text: str) -> Period:
         else:
             days += number * (7 if unit == "week" else 1)
     if not months and not days:
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{text!r} keeps nothing: one day is the shortest time")
     if months > _MOST_MONTHS or days > _MOST_MONTHS * 30:
         raise ValueError(f"{text!r} is more than a hundred years")
     return Period(months, days)

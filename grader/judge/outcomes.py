@@ -94,6 +94,7 @@ class StudentError(SubmissionFailure):
     unwritten: whether a NotImplementedError is the student's own, and not PyTorch's for a missing operator.
     misuse: a description of the failure if a probe raised, and no line of the student's.
     probe: the module and line of the probe that ran after the student's last line.
+    meant: a sentence on the name that is meant by one that is not defined.
     """
 
     type_name: str = "Exception"
@@ -102,6 +103,7 @@ class StudentError(SubmissionFailure):
     unwritten: bool = True
     misuse: str = ""
     probe: tuple[str, int] | None = None
+    meant: str = ""
 
     def __str__(self) -> str:
         # KeyError, which may be another base, would show the repr.

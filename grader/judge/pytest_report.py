@@ -15,7 +15,7 @@ import msgspec
 
 from grader.course.manifest import Course, load_course
 from grader.course.suite import SuiteTest, tests_of
-from grader.judge.scoring import score_exercise, score_test, sum_of, weighed
+from grader.judge.scoring import score_exercise, score_test, sum_of, weighed, without_unfounded
 from grader.results import ExerciseResult, Outcome, Place, Result, TestResult, Visibility
 
 
@@ -129,18 +129,20 @@ def _scored(course: Course, name: str, items: list[dict[str, Any]]) -> ExerciseR
         for item in items
     }
     visibilities = tuple(v for v in Visibility if any(key[0] is v for key in ran))
-    tests = []
-    for test in weighed(exercise, tests_of(course, exercise, visibilities)):
-        metadata = ran.get((test.visibility, test.name))
-        if metadata is None:
-            tests.append(score_test(test, Outcome.SKIPPED, "Not run."))
-        else:
-            tests.append(_weighed(test, metadata))
-            metadata.update(metadata_of(name, tests[-1]))
+    own = weighed(exercise, tests_of(course, exercise, visibilities))
+    tests = without_unfounded(
+        own, [_weighed(test, ran.get((test.visibility, test.name))) for test in own]
+    )
+    for test in tests:
+        if (metadata := ran.get((test.visibility, test.name))) is not None:
+            metadata.update(metadata_of(name, test))
     return score_exercise(exercise, tests)
 
 
-def _weighed(test: SuiteTest, metadata: dict[str, Any]) -> TestResult:
+def _weighed(test: SuiteTest, metadata: dict[str, Any] | None) -> TestResult:
+    """Return the result of a test from its metadata, or as not run."""
+    if metadata is None:
+        return score_test(test, Outcome.SKIPPED, "Not run.")
     place = msgspec.convert(metadata["place"], Place | None)
     return score_test(test, Outcome(metadata["result"]), metadata["message"], place)
 

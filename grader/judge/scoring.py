@@ -50,8 +50,8 @@ def score_test(
     )
 
 
-# The part of a function's values that must be right before words about it count.
-_FOUNDED = 1 / 3
+# The part of a function's values that must be right before words about it count, rounded like `kept`.
+_FOUNDED = round(1 / 3, 9)
 
 
 def without_unfounded(
@@ -215,11 +215,11 @@ def _status(tests: Sequence[TestResult]) -> Status:
 
 
 def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
-    """Return the points earned in these exercises, and their maximum without extra credit.
+    """Return the points earned in these exercises, without practice, and their maximum without extra credit.
 
     If all of them are extra credit, the maximum is theirs.
     """
-    results = tuple(exercises)
+    results = tuple(result for result in exercises if not result.practice)
     earned = sum(result.score for result in results)
     needed = [result for result in results if not result.extra_credit] or results
     return rounded(earned), rounded(sum(result.max_score for result in needed))

@@ -6,7 +6,9 @@ import ast
 import contextlib
 import functools
 import hashlib
+import re
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -593,7 +595,23 @@ class Session:
         error = raised_error(reply, written or frames)
         line = error.frames[-1].line if error.frames else None
         error.unwritten = line is None or any(line in lines for lines in self._raises)
+        if (undefined := _UNDEFINED.fullmatch(error.text)) and line is not None:
+            error.meant = _meant(undefined[1], self._names)
         return error
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        """The names that the file gives to something."""
+        names = set[str]()
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                    names.add(name)
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    names.add(name)
+                case ast.alias():
+                    names.add(node.asname or node.name.partition(".")[0])
+        return frozenset(names)
 
     @functools.cached_property
     def _functions(self) -> dict[int, str]:
@@ -634,6 +652,31 @@ class Session:
                     next(reversed(self._frames(frames)), Frame(0, "")),
                 )
         return reply
+
+
+_UNDEFINED = re.compile(r"name '(\w{1,40})' is not defined")
+# The usual names of libraries that files of this kind import.
+_IMPORTS = {
+    "torch": "import torch",
+    "nn": "from torch import nn",
+    "F": "import torch.nn.functional as F",
+    "np": "import numpy as np",
+}
+# A file with more names is not searched.
+_MOST_NAMES = 500
+
+
+@functools.lru_cache(maxsize=256)
+def _meant(name: str, known: frozenset[str]) -> str:
+    """Return a sentence on what an undefined name may mean, empty if there is none."""
+    if name in _IMPORTS or name in sys.stdlib_module_names:
+        return f" Is `{_IMPORTS.get(name, f'import {name}')}` missing?"
+    if len(known) > _MOST_NAMES:
+        return ""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known - {name}), n=1, cutoff=0.75)
+    return f" Did you mean {clean(close[0], 80)!r}?" if close else ""
 
 
 def derive_seed(seed: int, *names: str) -> int:

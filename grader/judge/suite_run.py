@@ -105,7 +105,7 @@ class SuiteRun:
             first = "it is too slow"
             if test.share in self._late:
                 first = text('first correct "{title}"', self._late[test.share])
-            raise NoTime(text("{share} ran out of its time: {first}.", test.share, first))
+            raise NoTime(text("{share} ran out of time: {first}.", test.share, first))
         # The sandbox gets another seed: a program can read torch's, and the judge's would tell it all inputs.
         names = self.seed, test.visibility.value, test.name
         seed, draw_seed = derive_seed(*names, "sandbox"), derive_seed(*names)
@@ -286,10 +286,18 @@ def _told(
     return TestEnd(outcome, finding([said], cause, plain))
 
 
+# Torch says of a module without the method what a stub says of a part that is still to be written.
+_NO_FORWARD = re.compile(r'Module \[(\w+)\] is missing the required "forward" function')
+
+
 def _student_error(error: StudentError) -> TestEnd:
     """Return the meaning of an exception in the student's code: a part to be written, or an error."""
     place = error.frames[-1] if error.frames else None
     line, function = (place.line, place.function) if place else (None, "")
+    if isinstance(error, NotImplementedError) and (module := _NO_FORWARD.match(error.text)):
+        plain = "A module has no method 'forward': is it missing, or misspelled?"
+        said = text("{module} has no method 'forward': is it missing, or misspelled?", module[1])
+        return TestEnd(Outcome.ERROR, finding([said], Cause.OTHER, plain), line, function)
     if isinstance(error, NotImplementedError) and error.unwritten:
         first = clean(error.text.partition("\n")[0], 400)
         plain = "This part is still to be written."
@@ -312,6 +320,9 @@ def _student_error(error: StudentError) -> TestEnd:
     exception = _INNER.sub("", first).rstrip(":. ")
     advice = _advice(error)
     told = text(f"{said} {{error}}{{where}}.{advice}", exception, where)
+    if error.meant:
+        # A name of the student's own could tell of the inputs of a test: a value, like the exception.
+        told = text("{told}{meant}", told, error.meant)
     cause = Cause.RAISE if place and error.unwritten else Cause.OTHER
     found = finding([told], cause, f"{said} {_known_type(error)}.{advice}")
     return TestEnd(Outcome.ERROR, found, line, function)
@@ -385,6 +396,10 @@ _ADVICE = tuple(
         (
             "not compiled with CUDA|CUDA.*not compiled|No CUDA|NVIDIA driver|support for mps",
             "There is no GPU here: stay on the device of your inputs.",
+        ),
+        (
+            "^(AttributeError|TypeError): .*'(method|builtin_function_or_method)'",
+            "Are parentheses missing? Without (), you have the method and not its result.",
         ),
     )
 )

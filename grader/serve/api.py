@@ -155,7 +155,7 @@ class Api:
     def _one_of_few(self, student: StudentInfo) -> Any:
         """Limit the requests of one student at a time, since their bodies are held in memory."""
         if self._busy[student.id] >= _MOST_AT_ONCE:
-            raise Refusal(429, "Another submission of yours is on its way.", retry_after=1)
+            raise Refusal(429, "Another submission of yours is being received.", retry_after=1)
         self._busy[student.id] += 1
         try:
             yield
@@ -284,7 +284,7 @@ class Api:
             yield event("judged", PracticeAnswer(run.result, self._shown(run.result)))
         else:
             sentence = (
-                "A newer run took the place of this one."
+                "A newer run replaced this one."
                 if run.replaced
                 else "This is a fault of the grader, and costs you nothing. Try again."
             )
@@ -355,7 +355,7 @@ class Api:
         return await self._paused(request, paused=True)
 
     async def resume(self, request: Request) -> Response:
-        """Go on judging."""
+        """Resume judging."""
         return await self._paused(request, paused=False)
 
     async def _paused(self, request: Request, *, paused: bool) -> Response:
@@ -366,7 +366,7 @@ class Api:
         return answered({"paused": paused})
 
     async def regrade(self, request: Request) -> Response:
-        """Queue the files whose suite changed, behind all hand-ins."""
+        """Queue the files whose suite changed, after all hand-ins."""
         await self._server.identity.staff(request, Right.RUN)
         body = await body_of(request, 64 << 10)
         wanted, course = decoded(body or b"{}", RegradeRequest).exercises, self._server.course

@@ -66,6 +66,8 @@ def routes(
         Route("/api/staff/me", api.me),
         Route("/api/staff/corrections", api.points),
         Route("/api/staff/corrections", api.correct, methods=["POST"]),
+        Route("/api/staff/corrections/class", programs.class_points),
+        Route("/api/staff/corrections/class", programs.correct_class, methods=["POST"]),
         Route("/api/staff/extensions", programs.extensions),
         Route("/api/staff/extensions", programs.extend, methods=["POST"]),
         Route("/api/staff/requests", programs.requests),
@@ -94,6 +96,7 @@ def routes(
         Route("/sign-out", door.sign_out, methods=["POST"]),
         Route("/lti/login", door.begin_launch, methods=["GET", "POST"]),
         Route("/lti/launch", door.launch, methods=["GET", "POST"]),
+        Route("/lti/register/{secret}", door.register),
         Route("/lti/keys", pages.tool_keys),
         Route("/static/{name}", pages.static),
     ]

@@ -2,7 +2,7 @@
 
 The time of the newest backup is in its name, so a backup that was due while the server was down is made at the
 next start. A failed backup deletes nothing. It appears in the log, at `/class` and as a metric, and is tried
-again after growing pauses. The thread has a connection of its own, and no hand-in waits for it.
+again after growing pauses. The thread has its own connection, so no hand-in waits for it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from grader.gradebook.times import read_span
 
 log = logging.getLogger("grader.serve")
 
-# Between steps of 4 MiB, so that hand-ins on the same disk go on.
+# Pause between steps of 4 MiB, so that hand-ins on the same disk go on.
 _STEP_SECONDS = 0.02
 _PAUSES_SECONDS = (60.0, 300.0, 900.0, 3600.0)
 _SHORTEST = datetime.timedelta(minutes=1)
-# The clock may be set meanwhile.
+# The clock may be set during a wait.
 _LONGEST_WAIT_SECONDS = 60.0
 # Do not wait longer for a running backup, which may be killed at any moment.
 _JOIN_SECONDS = 1.0
@@ -41,10 +41,11 @@ class BackupPlan(msgspec.Struct, frozen=True):
     keep: int
 
 
-def backup_plan(folder: Path | None, every: str, keep: int) -> BackupPlan | None:
-    """Return the plan for backups to a folder; None without a folder.
+def backup_plan(results: Path, folder: Path | None, every: str, keep: int) -> BackupPlan | None:
+    """Return the plan for backups of RESULTS to a folder; None without a folder.
 
-    Raises UsageError if the time `every` cannot be read or is too short, or if the folder cannot be written.
+    Raises UsageError if the time `every` cannot be read or is too short, or if the folder is in RESULTS or
+    cannot be written.
     """
     if folder is None:
         return None
@@ -53,7 +54,12 @@ def backup_plan(folder: Path | None, every: str, keep: int) -> BackupPlan | None
     except ValueError as error:
         raise UsageError(f'--backup-every: {error}. Write --backup-every "1 day".') from error
     if between < _SHORTEST:
-        raise UsageError("--backup-every: one minute is the shortest time between two backups.")
+        raise UsageError("--backup-every: the shortest time between backups is 1 minute.")
+    if folder.resolve().is_relative_to(results.resolve()):
+        raise UsageError(
+            f"--backups: {folder} is in {results}, so both would be lost together. Name a folder outside, on "
+            "another disk if you can."
+        )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -62,11 +68,11 @@ def backup_plan(folder: Path | None, every: str, keep: int) -> BackupPlan | None
 
 
 class _ClosingError(Exception):
-    """The server ends."""
+    """The server is ending."""
 
 
 class Backups:
-    """The thread, from `start` until `close`; any thread may ask for `newest` and `failure`.
+    """The thread, from `start` until `close`; any thread may read `newest` and `failure`.
 
     `newest` is the last checked backup of this gradebook, None before the first one. `failure` is the
     reason why the last try failed, else empty. Without a plan, there are no backups.
@@ -104,14 +110,14 @@ class Backups:
             remove_unfinished(self._results, self.plan.folder)
             self.newest = self._found(self.plan)
         except Exception:
-            # One is made now.
+            # Go on: a backup is made now.
             log.exception("a fault in a backup")
         wait = self.seconds_until_due(_now())
         while not self._closing.wait(min(wait, _LONGEST_WAIT_SECONDS)):
             if self.seconds_until_due(_now()) <= 0:
                 self._back_up(self.plan)
                 if self.failure:
-                    # Of its own: the time until it is due has passed.
+                    # The backup stays due, so the time until it is due cannot be the pause.
                     pause = _PAUSES_SECONDS[min(self._failed, len(_PAUSES_SECONDS)) - 1]
                     if self._closing.wait(min(pause, self.plan.every.total_seconds())):
                         return
@@ -133,7 +139,7 @@ class Backups:
         return own[-1] if own else None
 
     def _back_up(self, plan: BackupPlan) -> None:
-        """Make a backup and delete the oldest ones beyond the number; report a failure."""
+        """Make a backup and delete the oldest ones beyond `keep`; report a failure."""
         try:
             self.newest = make_backup(self._results, plan.folder, _now(), self._pause)
             self.failure, self._failed = "", 0

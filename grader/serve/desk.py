@@ -30,13 +30,22 @@ from grader.gradebook import (
     Gradebook,
     drafts,
     extending,
+    invitations,
     marking,
     platforms,
     queue,
     sessions,
 )
-from grader.gradebook.adjusting import corrections_about, exercise_named, new_correction, state_of
+from grader.gradebook.adjusting import (
+    class_state_of,
+    corrections_about,
+    corrections_of,
+    exercise_named,
+    new_correction,
+    state_of,
+)
 from grader.gradebook.anonymous import student_of
+from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange, Draft
 from grader.gradebook.intake import (
@@ -48,7 +57,7 @@ from grader.gradebook.intake import (
     is_stub_after_work,
     refuse_other_course,
 )
-from grader.gradebook.platforms import Link, LinkKey, TurnedOn
+from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState, Role
@@ -68,11 +77,13 @@ from grader.serve.roles import Asker
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
 from grader.submissions.download import TEAM
-from grader.text import counted, utc
+from grader.text import clean, counted, utc
 
 log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
+# For a retry that comes when a limit no longer holds.
+_NOT_THEN = "It was not accepted at the first try: hand it in again."
 # The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
 MOST_SUBMISSIONS = 50
 # The grader tries a job this often before it gives up.
@@ -132,6 +143,7 @@ class Desk:
         drafts.prepare(book)
         sessions.prepare(book)
         platforms.prepare(book)
+        invitations.prepare(book)
         # In a list of teams, an empty cell means that a student has left a team.
         has_teams = any(student.ids.get(TEAM) for student in self._students)
         with book.transaction():
@@ -161,8 +173,8 @@ class Desk:
     def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
-        A `retry_key` seen before returns the earlier submission. Raises Refusal for one too many, and if all
-        exercises are of exams that have ended.
+        A `retry_key` seen before returns the earlier submission. Files of exams that have ended and files too
+        many are not accepted; raises Refusal if no other file is left.
         """
         book = self._book
         with book.transaction():
@@ -170,18 +182,23 @@ class Desk:
             # Its extensions are in a file: a person's mistake there is no reason to refuse work.
             with contextlib.suppress(CorrectionsError):
                 self._policy = book.policy
-            ended = self._after_exam(student, [each.exercise.id for each in read.questions], now)
-            questions = [each for each in read.questions if each.exercise.id not in ended]
-            handed_in = {question.exercise.id: question.file for question in questions}
+            names = [each.exercise.id for each in read.questions]
+            ended = self._after_exam(student, names, now)
+            often = self._too_often(student, [name for name in names if name not in ended], now)
+            refused = {**ended, **{name: f"It {why}" for name, (why, _) in often.items()}}
             if (earlier := queue.tried_before(book, student.id, retry_key)) is not None:
                 whole = {question.exercise.id: question.file for question in read.questions}
-                kept = self._refuse_other_files(earlier, whole, handed_in)
-                return Accepted(earlier, {n: why for n, why in ended.items() if n not in kept})
+                kept = self._refuse_other_files(earlier, whole)
+                left = {n: refused.get(n, _NOT_THEN) for n in names if n not in kept}
+                return Accepted(earlier, left)
+            questions = [each for each in read.questions if each.exercise.id not in refused]
+            handed_in = {question.exercise.id: question.file for question in questions}
             if not questions:
+                for name, (why, wait) in often.items():
+                    raise Refusal(429, f"{name} {why}", retry_after=wait)
                 raise Refusal(
                     403, f"Nothing was accepted. {' '.join(dict.fromkeys(ended.values()))}"
                 )
-            self._refuse_too_often(student, handed_in, now)
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
             )
@@ -206,7 +223,7 @@ class Desk:
         if len(waiting) < len(questions):
             for member in (student, *mates):
                 self._write_result(member.id)
-        return Accepted(handed, ended)
+        return Accepted(handed, refused)
 
     def _queue(
         self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
@@ -233,7 +250,7 @@ class Desk:
         questions: Sequence[Question],
         now: float,
     ) -> None:
-        """Keep an attempt of a student's team as one of another member, who waits for the same verdicts."""
+        """Keep an attempt for another member of the team, who waits for the same verdicts."""
         book, student = self._book, found.student
         files = {question.exercise.id: question.file for question in questions}
         attempt = book.register(found, Submission(student.id, files), whole=False)
@@ -269,19 +286,16 @@ class Desk:
         return now
 
     def _refuse_other_files(
-        self, known: queue.Submission, *possible: Mapping[str, ExerciseFile]
+        self, known: queue.Submission, files: Mapping[str, ExerciseFile]
     ) -> Collection[str]:
-        """Return the exercises of a submission; raises Refusal if its files are none of the `possible` ones."""
+        """Return the exercises of a submission; raises Refusal unless its files are among these."""
         kept = self._book.files_of(known.attempt)
         before = {
             name: source_digest(file) for name, file in kept.items() if file.source is not None
         }
-        digests = (
-            {name: source_digest(file) for name, file in files.items()} for files in possible
-        )
-        if before not in digests:
+        if not before.items() <= {n: source_digest(file) for n, file in files.items()}.items():
             raise Refusal(
-                422, "Other files were handed in with this Idempotency-Key: take a new one."
+                422, "Other files were handed in with this Idempotency-Key: use a new one."
             )
         return before
 
@@ -297,12 +311,15 @@ class Desk:
                 ended[exercise] = f"The exam ended at {end}."
         return ended
 
-    def _refuse_too_often(self, student: StudentInfo, exercises: Iterable[str], now: float) -> None:
-        """Raise Refusal for an exercise that was handed in a moment ago, or too often within 24 hours.
+    def _too_often(
+        self, student: StudentInfo, exercises: Iterable[str], now: float
+    ) -> dict[str, tuple[str, int]]:
+        """Return why files of exercises are too many, or come too soon, and the seconds until the next try.
 
         For an exercise of teams, this is about each member.
         """
         mates = [mate.id for mate in self._teams.mates(student.id)]
+        found = {}
         for member, exercise in (
             (member, name)
             for name in exercises
@@ -317,13 +334,16 @@ class Desk:
             times = queue.times_of(self._book, member, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
-                sentence = f"{exercise} was handed in a moment ago; wait {counted(wait, 'second')}."
-                raise Refusal(429, sentence, retry_after=wait)
+                found[exercise] = (
+                    f"was handed in a moment ago; wait {counted(wait, 'second')}.",
+                    wait,
+                )
             if len(times) >= most:
                 wait = math.ceil(times[-most] + _DAY_SECONDS - now)
                 often = counted(most, "time")
-                sentence = f"{exercise} was handed in {often} within 24 hours, which is the most."
-                raise Refusal(429, sentence, retry_after=max(wait, 1))
+                why = f"was handed in {often} within 24 hours, the limit."
+                found[exercise] = why, max(wait, 1)
+        return found
 
     def _replace_older(
         self, student: StudentInfo, attempt: int, exercises: Iterable[str], now: float
@@ -402,6 +422,38 @@ class Desk:
             raise Refusal(422, "There is no such change of points.")
         with _refusing():
             self._book.correct(replacing=(made[0][0],))
+
+    def adjust_class(self, asker: Asker, exercise: str, seen: str, **change: Any) -> Correction:
+        """Change the points of the whole class, as `adjust` does for a student; return the correction."""
+        with _refusing():
+            blank = exercise_named(self._book, exercise)
+            self._refuse_changed_class(exercise, seen)
+            made = new_correction(self._book, "", blank, author=asker.name, **change)
+            self._book.correct(made)
+        return made
+
+    def take_back_of_class(self, exercise: str, seen: str, test: str) -> Correction:
+        """Remove the newest correction of the class for an exercise, with a `test` the one about it; return it.
+
+        Raises Refusal as `adjust_class` does, and if there is no such correction.
+        """
+        with _refusing():
+            exercise_named(self._book, exercise)
+            self._refuse_changed_class(exercise, seen)
+            if not (found := corrections_of(self._book, "", exercise, test)):
+                about = f" about {clean(test, 200)}" if test else ""
+                raise SubmissionError(
+                    f"No correction of the whole class for {exercise}{about} is there to take back."
+                )
+            place, made = found[-1]
+            self._book.correct(replacing=(place,))
+        return made
+
+    def _refuse_changed_class(self, exercise: str, seen: str) -> None:
+        if class_state_of(self._book, exercise) != seen:
+            raise Refusal(
+                409, "Nothing was changed: somebody else corrected the class since you looked."
+            )
 
     def extend(
         self,
@@ -538,6 +590,16 @@ class Desk:
         """Keep the link of a valid launch, and the student, if any, who is the platform's user."""
         with self._book.transaction():
             platforms.keep_launch(self._book, link, user, student)
+
+    def use_invitation(self, secret: str) -> bool:
+        """Use up the one-time address for a platform; return whether it was valid."""
+        with self._book.transaction():
+            return invitations.use(self._book, secret, time.time())
+
+    def keep_waiting(self, platform: Platform) -> None:
+        """Keep a platform that registered itself, until a person confirms it."""
+        with self._book.transaction():
+            invitations.keep_waiting(self._book, platform)
 
     def end_session(self, token: str) -> None:
         """End a session, if there is one with this token."""

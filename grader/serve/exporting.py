@@ -1,4 +1,4 @@
-"""Exports from the page: `grade export` in a process of its own, whose file is kept until its maker fetched it.
+"""Exports from the page: `grade export` in a separate process, whose file is kept for the person who made it.
 
 Theory of operation. A process reads the gradebook beside the server, with a lower priority and one at a time:
 nobody who hands in waits for it, and its memory is free afterwards. It gets the options of the page, and the
@@ -35,7 +35,7 @@ MOST_TEMPLATE_BYTES = 2 << 20
 _PREFIX = ".export-"
 _LONGEST_SECONDS = 600
 _LONGEST_SAID, _LONGEST_OPTION = 10_000, 300
-# They are for a workflow, which knows more of a student than the gradebook.
+# They are for workflows, which know more about a student than the gradebook.
 _OF_WORKFLOWS = ("annotations", "classroom", "classroom50")
 _LAYOUTS = ("plain", "moodle", "canvas")
 _SUFFIXES = {

@@ -1,4 +1,4 @@
-"""Extensions on the server: what a student's page for staff and programs show of them, and what both send."""
+"""Extensions on the server, as staff's pages and programs read and send them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ExtensionRow(msgspec.Struct, frozen=True):
 
 
 class DueTime(msgspec.Struct, frozen=True):
-    """When an exercise is due for a student, in UTC; `until` is later than `due` by an extension."""
+    """When an exercise is due for a student, in UTC; an extension makes `until` later than `due`."""
 
     exercise: str
     due: str
@@ -53,7 +53,7 @@ class ExtensionsState(msgspec.Struct, frozen=True):
 
 
 class ExtensionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More time that was decided by the state `seen`, or with `take_back` the number of an extension, from 0.
+    """More time, given when the state was `seen`; or `take_back`, the number of an extension, from 0.
 
     `name` is an exercise, an assignment, or empty for all exercises. `until` without an offset is in the time
     zone of the course.
@@ -92,7 +92,7 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
         for _, each in extensions_of(book, student.id)
     )
     names = {each.exercise for each in due}
-    parts = {} if book.facts.assignment else book.facts.assignments
+    parts = book.facts.parts
     choices = [
         (id_, f"all of {part.title}") for id_, part in parts.items() if names & {*part.exercises}
     ] or [("", "all exercises")]

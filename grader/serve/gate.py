@@ -1,9 +1,9 @@
-"""The gate: what a student may see, write and hand in now, exercise by exercise, as the assignments say.
+"""The gate decides what students may see, write and hand in now.
 
-In a course with assignments, an exercise does not exist for students before its assignment opens, by the clock
-of this machine. Exercises of no assignment are always there. An exam is an assignment with further rules: from
-where, and how students may write and hand in. The desk decides about the end of an exam, at the moment in which
-a submission would be kept. What none of this prevents is in docs/serve.md.
+In a course with assignments, an exercise does not exist for students before its assignment opens, by this
+machine's clock. Exercises without an assignment are always open. An exam also limits where and how students may
+write and hand in. The desk enforces its end when it keeps a submission. docs/serve.md says what all this cannot
+prevent.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def _now() -> datetime.datetime:
 
 
 class Gate:
-    """Answers for the exercises of a course; `now` is the clock."""
+    """Answers about the exercises of a course; `now` is the clock."""
 
     def __init__(self, course: Course, now: Callable[[], datetime.datetime] = _now) -> None:
         self._course, self._now = course, now
-        # A server of one assignment has opened it, unless it is an exam.
+        # A server for one assignment opens it by starting, unless it is an exam.
         self.is_term = course.assignment is None and bool(course.assignments)
-        self._of = {name: a for a in course.assignments for name in a.exercises}
+        self._of = course.assignment_of
         self._networks = {
             a.id: tuple(map(ipaddress.ip_network, a.exam.networks))
             for a in course.assignments
@@ -44,7 +44,7 @@ class Gate:
         return self._of.get(exercise)
 
     def is_exam(self, exercise: str) -> bool:
-        """Whether the exercise is one of an exam."""
+        """Whether the exercise is in an exam."""
         return self._exam(exercise) is not None
 
     def is_open(self, assignment: CourseAssignment) -> bool:
@@ -53,36 +53,36 @@ class Gate:
         return not is_kept_closed or self._now() >= assignment.opens_at
 
     def exists(self, exercise: str) -> bool:
-        """Whether there is this exercise for students now."""
+        """Whether the exercise exists for students now."""
         given = self._of.get(exercise)
         return not self.is_term or given is None or self.is_open(given)
 
     def exercises(self) -> list[Exercise]:
-        """Return the exercises that there are for students now, in the order of the course."""
+        """Return the exercises that exist for students now, in the order of the course."""
         return [exercise for exercise in self._course.exercises if self.exists(exercise.id)]
 
     def enter(self, request: Request, exercise: str) -> None:
-        """Raise Refusal for a student who may not open the page of an exercise now, or from there."""
+        """Raise Refusal if a student may not open the page of an exercise now, or from this address."""
         given = self._of.get(exercise)
         if given is None:
             return
         if not self.is_open(given):
-            # Alone on its server, an exam is on the students' pages from the start.
+            # In a term, a closed exam does not exist; alone on its server, students see it listed.
             raise Refusal(404 if self.is_term else 403, self._opens(given))
         networks = self._networks.get(given.id, ())
         address = client_address(request)
         if networks and not any(address in network for network in networks if address is not None):
-            raise Refusal(403, "The exam can be written only in its own network.")
+            raise Refusal(403, "This exam can only be written from its own network.")
 
     def hand_in(self, request: Request, exercise: str) -> None:
-        """Raise Refusal for a hand-in of an exam that does not come from the page, or may not enter."""
+        """Raise Refusal if the student may not enter, or hands in an exam without its page."""
         self.enter(request, exercise)
         if self.is_exam(exercise) and "authorization" in request.headers:
             title = self._of[exercise].title
             raise Refusal(403, f"{title} is an exam: hand in on the page of the exercise.")
 
     def why_closed(self, exercise: str) -> str:
-        """Say when the assignment of an exercise opens; empty if there is the exercise now."""
+        """Say when the assignment of an exercise opens; empty if the exercise exists now."""
         return "" if self.exists(exercise) else self._opens(self._of[exercise])
 
     def has_hints(self, exercise: str) -> bool:
@@ -92,29 +92,29 @@ class Gate:
     def download(self, exercise: str) -> None:
         """Raise Refusal if the student's file of an exercise may not be downloaded."""
         if not self.has_downloads(exercise):
-            raise Refusal(403, "In this exam nothing is downloaded.")
+            raise Refusal(403, "Files cannot be downloaded in this exam.")
 
     def has_downloads(self, exercise: str) -> bool:
         """Whether a student's file of an exercise may be downloaded."""
         return (self._exam(exercise) or Exam()).downloads
 
     def has_release(self, exercises: Collection[str]) -> bool:
-        """Whether students may have a release of these exercises now, which has the tasks and the hints."""
+        """Whether students may download a release of these exercises now, with its tasks and hints."""
         return all(
             self.exists(name) and self.has_downloads(name) and self.has_hints(name)
             for name in exercises
         )
 
     def release(self, request: Request, exercises: Collection[str]) -> None:
-        """Raise Refusal if a student may not download a release of these exercises now, or from there."""
+        """Raise Refusal if a student may not download a release of these now, or from this address."""
         for name in exercises:
             if not self.exists(name):
-                raise Refusal(404, "The copy of the course is offered once all of it has opened.")
+                raise Refusal(404, "The course can be downloaded once all of it has opened.")
             self.enter(request, name)
             self.download(name)
             if not self.has_hints(name):
                 raise Refusal(
-                    403, "In this exam the course is not downloaded, since it has the hints."
+                    403, "The course cannot be downloaded in this exam, since it has the hints."
                 )
 
     def _exam(self, exercise: str) -> Exam | None:
@@ -124,4 +124,4 @@ class Gate:
     @staticmethod
     def _opens(assignment: CourseAssignment) -> str:
         when = moment(utc(assignment.opens_at), assignment.timezone)
-        return f"{assignment.title} opens at {when}, by the clock of the server."
+        return f"{assignment.title} opens at {when}, by the server's clock."

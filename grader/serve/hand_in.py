@@ -83,7 +83,7 @@ class HandInReader:
         """Return the exercise files in a body; raises Refusal if none of them can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
-        # Found among all exercises, so that a file that comes too early is told from one with a wrong name.
+        # Found among all exercises, to distinguish a file that comes too early from a misnamed one.
         # Not those without a file of their own: an archive that cannot be read is the problem of each of them.
         refused = {
             name: why

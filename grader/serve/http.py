@@ -130,10 +130,10 @@ async def upload_of(request: Request, most: int) -> tuple[dict[str, str], dict[s
     body = await body_of(request, most)
     try:
         message = await asyncio.to_thread(email.message_from_bytes, head + body, policy=HTTP)
-        parts = [part for part in message.walk() if not part.is_multipart()]
+        parts = [part for part in message.walk() if not part.is_multipart()][:_MOST_FIELDS]
         named = [(part, part.get_param("name", header="content-disposition")) for part in parts]
         files, fields = {}, {}
-        for part, name in named[:_MOST_FIELDS]:
+        for part, name in named:
             content = part.get_payload(decode=True)
             if not isinstance(name, str) or not isinstance(content, bytes):
                 continue

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, queue, sessions
 from grader.gradebook.platforms import platforms
-from grader.gradebook.queue import Role
+from grader.gradebook.queue import STAFF, Role
 from grader.results import StudentInfo
 from grader.serve.fetching import IssuerKeys, safe_issuer
 from grader.serve.http import Refusal
-from grader.serve.roles import Asker, Right
+from grader.serve.roles import RIGHTS, Asker, Right
 from grader.serve.threads import BookThread
 from grader.serve.views import Views
 
@@ -61,7 +61,7 @@ class Identity:
         """Return the student who sent a request; for staff who try an exercise, a made-up student."""
         person = await self.person(request)
         if person.student is None and not person.may(Right.MARK):
-            raise not_for(person)
+            raise _not_for(person, Right.MARK)
         return person.student or StudentInfo(id=TRIAL + person.name, name=person.name)
 
     async def staff(self, request: Request, right: Right) -> Asker:
@@ -71,9 +71,9 @@ class Identity:
         """
         person = await self.person(request)
         if person.student is not None:
-            raise Refusal(403, "This is for staff.")
+            raise Refusal(403, "This is for staff, but your token is for a student.")
         if not person.may(right):
-            raise not_for(person)
+            raise _not_for(person, right)
         return person
 
     async def person(self, request: Request) -> Asker:
@@ -119,9 +119,12 @@ class Identity:
         return sessions.holder_of(book, token, {*self._origins, *of_platforms}, now)
 
 
-def not_for(person: Asker) -> Refusal:
+def _not_for(person: Asker, right: Right) -> Refusal:
     """Return the answer for staff without the right that a route needs."""
-    return Refusal(403, f"This is not for the role of your token, {person.role.word}.")
+    needed = " or ".join(role.word for role in STAFF if right in RIGHTS[role])
+    return Refusal(
+        403, f"This needs the role {needed}, but your token is for an {person.role.word}."
+    )
 
 
 def keep_signed_in(

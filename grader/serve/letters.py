@@ -14,7 +14,6 @@ from grader.exports.texts import one_line
 from grader.exports.verdicts import unjudged
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.outbox import Event, Kind
-from grader.judge.scoring import sum_of
 from grader.results import Entry, StudentInfo
 from grader.serve.views import Views
 from grader.text import listed, number, utc
@@ -46,15 +45,15 @@ def text_about(
     changed = _exercises(book, entry, about)
     blocks = _verdicts(submissions, title)
     if counting := _counting(entry, submissions):
-        # First: below it are the judge's points, before the cost of lateness.
+        # First, since the judge's points below leave out the cost of lateness.
         blocks.insert(0, "\n".join(("What counts now:", *counting, "")))
     if any(changed.values()):
         blocks.append("\n".join(_from_staff(entry, changed, is_first=not blocks)))
     if not blocks:
         return None
-    if not unjudged(entry.result):
-        blocks.append(_sum(entry, course))
-    return Text(f"{one_line(title)}: {_told(submissions, changed)}", "\n".join(blocks))
+    if entry.result.max_score and not unjudged(entry.result):
+        blocks.append(_sum(book, entry))
+    return Text(f"{one_line(title)}: {_news(submissions, changed)}", "\n".join(blocks))
 
 
 def _submissions(views: Views, student: StudentInfo, ids: Iterable[str]) -> list[Entry]:
@@ -84,9 +83,9 @@ def _verdicts(submissions: Sequence[Entry], title: str) -> list[str]:
 
 
 def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
-    """Return a line for each of these exercises whose points have a reason that its verdict does not say.
+    """Return a line for each of these exercises whose points have a reason, such as lateness.
 
-    A verdict has the judge's points: the cost of lateness, for example, is only in what counts.
+    The verdict does not have it, only the judge's points.
     """
     judged = {e.name for submission in submissions for e in submission.result.exercises}
     return [
@@ -97,20 +96,17 @@ def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
     ]
 
 
-def _sum(entry: Entry, course: Course) -> str:
-    """Return the line with the points of all exercises; in a term without practice."""
-    exercises, where = entry.result.exercises, "for all exercises"
-    if course.assignment is None and course.assignments:
-        given = {name for assignment in course.assignments for name in assignment.exercises}
-        exercises, where = tuple(e for e in exercises if e.name in given), "in all assignments"
-    score, max_score = sum_of(exercises)
-    return f"Your points {where} now: {number(score)} of {number(max_score)} points.\n"
+def _sum(book: Gradebook, entry: Entry) -> str:
+    """Return the line with the points of all exercises; a term's leaves out practice."""
+    where = "in all assignments" if book.facts.parts else "for all exercises"
+    score, max_score = entry.result.score, entry.result.max_score
+    return f"Your points {where} now: {number(score)} of {number(max_score)}.\n"
 
 
 def _exercises(
     book: Gradebook, entry: Entry, about: dict[Kind, list[str]]
 ) -> dict[Kind, list[str]]:
-    """Return the exercises of answers and of changes that the entry has, each once."""
+    """Return the entry's exercises with answers and with changes, each once."""
     requests = {str(request.number): request.exercise for request in book.requests()}
     answered = [requests.get(each.partition(" ")[0], "") for each in about[Kind.ANSWERS]]
     known = {exercise.name for exercise in entry.result.exercises}
@@ -128,7 +124,7 @@ def _from_staff(entry: Entry, changed: dict[Kind, list[str]], *, is_first: bool)
     if answered := changed[Kind.ANSWERS]:
         yield f"Your regrade request was answered: {listed([names[n] for n in answered])}."
     if points := changed[Kind.CHANGES]:
-        yield f"A person changed or marked these: {listed([names[n] for n in points])}."
+        yield f"The staff changed or marked: {listed([names[n] for n in points])}."
     for exercise in entry.result.exercises:
         if exercise.name in {*answered, *points}:
             yield ""
@@ -136,8 +132,8 @@ def _from_staff(entry: Entry, changed: dict[Kind, list[str]], *, is_first: bool)
     yield ""
 
 
-def _told(submissions: Sequence[Entry], changed: dict[Kind, list[str]]) -> str:
-    """Return the rest of the subject, which has no points: a locked screen shows it."""
+def _news(submissions: Sequence[Entry], changed: dict[Kind, list[str]]) -> str:
+    """Return the rest of the subject, without points, since a locked screen shows it."""
     parts = []
     if submissions:
         judged = dict.fromkeys(e.name for entry in submissions for e in entry.result.exercises)

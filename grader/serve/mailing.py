@@ -34,15 +34,15 @@ log = logging.getLogger("grader.serve")
 
 # The least time between two rounds.
 _BETWEEN_SECONDS = 2.0
-# The most time between two rounds: some events wake nobody.
+# The most time between two rounds: some events do not wake the thread.
 _IDLE_SECONDS = 15.0
-# Before the next try if no mail can be sent, and if the mail server takes none to one student.
+# Before the next try: if no mail can be sent, and if one student is refused for now.
 _PAUSES_SECONDS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _LATER_SECONDS = (60.0, 300.0, 900.0, 1800.0, 3600.0)
-# After this many students in a row, the others are not tried.
+# Give up a round when this many students in a row are refused for now.
 _MOST_LATER = 3
 _HOUR_SECONDS = 3600.0
-# A running mail is not waited for any longer: the thread may be killed at any moment.
+# Do not wait longer for a running mail: the thread may be killed at any moment.
 _JOIN_SECONDS = 1.0
 
 _NO_ADDRESS = "There is no address in the class list."
@@ -61,9 +61,9 @@ class Mailing:
         self._changed = threading.Condition()
         self._is_woken = self._closing = False
         self._failed = 0
-        # The file of corrections at the last look.
+        # The file of corrections as last read.
         self._corrections: str | None = None
-        # For students to whom the mail server takes nothing now: the number of tries, and when the next is due.
+        # For students who are refused for now: the number of tries, and when the next is due.
         self._later: dict[str, tuple[int, float]] = {}
         self.fault = ""
         self._thread = threading.Thread(target=self._work, name="mail", daemon=True)
@@ -82,7 +82,7 @@ class Mailing:
             self._thread.start()
 
     def close(self) -> None:
-        """Begin no more mails; a running one may end if it is quick."""
+        """Begin no more mails, and wait briefly for a running one to end."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -121,7 +121,7 @@ class Mailing:
         return _PAUSES_SECONDS[min(self._failed, len(_PAUSES_SECONDS)) - 1]
 
     def _rest(self, seconds: float, *, is_paused: bool) -> None:
-        """Wait for so long, or until something is new; a pause after a failure holds."""
+        """Wait for `seconds`, or until something is new; news do not shorten a pause after a failure."""
         until = time.monotonic() + seconds
         soon = time.monotonic() + min(_BETWEEN_SECONDS, seconds)
         with self._changed:
@@ -158,7 +158,7 @@ class Mailing:
                 continue
             _, again_at = self._later.get(name, (0, 0.0))
             events = [event for event in waiting if event.mail == waiting[0].mail]
-            # If the clock was set back, nobody waits longer.
+            # A clock that was set back makes no student wait longer.
             ready_at = min(events[0].noticed_at, now) + file.gather.total_seconds()
             if events[0].mail:
                 ready_at = now
@@ -196,7 +196,7 @@ class Mailing:
                     if not_now == _MOST_LATER:
                         # The server's words may name a student, and this goes to the log.
                         raise PostError(
-                            f"{self._server.name} takes no mail now; it answered {error.said[:3]}."
+                            f"{self._server.name} accepts no mail now; it answered {error.said[:3]}."
                         ) from error
                     continue
                 except PostError as error:
@@ -213,7 +213,7 @@ class Mailing:
     def _composed(
         self, book: Gradebook, student: StudentInfo, events: Sequence[Event]
     ) -> tuple[Letter, EmailMessage] | None:
-        """Compose a student's mail; None if there is nothing to tell, or no address."""
+        """Compose a student's mail; None if there is no news, or no address."""
         assert self._server is not None
         if not is_address(student.email):
             why = _BAD_ADDRESS if student.email else _NO_ADDRESS
@@ -234,7 +234,7 @@ class Mailing:
         except (GraderError, sqlite3.Error):
             raise
         except Exception:
-            # Other students get theirs.
+            # Other students still get theirs.
             log.exception("a mail cannot be composed")
             outbox.refused(book, events, student.email, _FAULT)
             return None

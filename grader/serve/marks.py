@@ -20,7 +20,7 @@ from grader.serve.threads import CHANGED, CLASS
 from grader.text import clean
 
 MOST_COMMENTS, LONGEST_COMMENT = 100, 1000
-# What leaves a file, which is free for others then.
+# These leave a file to others.
 _LEAVING = ("next", "skip", "stop")
 
 
@@ -33,7 +33,7 @@ class Marks:
     async def files(
         self, asker: Asker, exercise: Exercise, options: Mapping[str, str]
     ) -> list[ListedFile]:
-        """Return the files of an exercise that a person reaches, in the order of the list."""
+        """Return an exercise's files of the students that a person reaches, in the order of the list."""
         return await self._server.summaries.books.answer(
             lambda book: files_to_mark(book, asker, exercise.id, anonymous="anonymous" in options)
         )
@@ -41,11 +41,11 @@ class Marks:
     def next(
         self, asker: Asker, exercise: str, files: Sequence[ListedFile], options: Mapping[str, str]
     ) -> str:
-        """Claim the file to show, empty if none is left: one's own, else the next one that nobody has."""
+        """Claim a file to show: the person's own, else the next one that nobody has; empty if none is left."""
         after, again = options.get("after", ""), "again" in options
         own = self.claims.own(asker.name, exercise)
         at = next((place for place, file in enumerate(files, 1) if file.name == after), 0)
-        # Again from the beginning for those that were skipped; through all marked ones once.
+        # Skipped files come again after the last one; with `again`, each file is shown once.
         in_turn = files[at:] if again else [*files[at:], *files[:at]]
         in_turn = sorted(in_turn, key=lambda file: file.name != own)
         open_ones = [
@@ -59,7 +59,7 @@ class Marks:
         return [who for who in self.claims.holders(exercise.id) if who != asker.name]
 
     async def view(self, asker: Asker, exercise: Exercise, name: str) -> MarkView:
-        """Return a file as it is marked; raises Refusal if there is none that the person reaches."""
+        """Return a file for marking; raises Refusal unless the person reaches its student."""
         view = await self._server.summaries.books.answer(
             lambda book: mark_view(book, asker, exercise.id, name)
         )
@@ -77,18 +77,16 @@ class Marks:
         what: str,
         answers: Draft,
     ) -> str:
-        """Keep the answers about a file, with `next` as its mark, and leave it if `what` says so.
+        """Keep the answers about a file, as its mark with `next`, and leave it unless `what` is `draft`.
 
-        Returns the state afterwards. Raises Refusal if somebody else has the file, or changed something since
-        the state that was `seen`.
+        Returns the new state. Raises Refusal if somebody else has the file, or has changed it since the state
+        `seen`.
         """
         other = self.claims.renew(asker.name, exercise.id, name)
         if other and what in ("skip", "stop"):
-            pass  # It is with somebody else: what it has is that person's.
+            pass  # Only the person who has the file now may change its answers.
         elif other:
-            sentence = (
-                f"{other} works on this file now, since you had it for a while without an answer."
-            )
+            sentence = f"{other} has this file now, since you gave no answer for a while."
             raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
         elif what == "next":
             await self._server.desk.answer(
@@ -114,7 +112,7 @@ def exercise_of(course: Course, name: str) -> Exercise:
 
 
 def rubric_for(course: Course, exercise: Exercise) -> Rubric:
-    """Read the rubric of an exercise; raises Refusal if there is none, or it is not in order."""
+    """Read the rubric of an exercise; raises Refusal if there is none, or it has a mistake."""
     try:
         return read_rubric(rubric_of(course, exercise), exercise.points)
     except UsageError as error:
@@ -125,7 +123,7 @@ def rubric_for(course: Course, exercise: Exercise) -> Rubric:
 
 
 class MarkMade(msgspec.Struct, frozen=True):
-    """A mark that a file has."""
+    """A mark of a file."""
 
     points: float
     reason: str
@@ -136,7 +134,7 @@ class MarkMade(msgspec.Struct, frozen=True):
 class FileForMarking(msgspec.Struct, frozen=True, kw_only=True):
     """A file to mark, with the answers so far; `seen` is the digest of that state.
 
-    `file` is its name on the server. `student` and `name` are empty for somebody who marks without names.
+    `file` is its name on the server. `student` and `name` are empty if names are hidden.
     """
 
     file: str
@@ -152,9 +150,9 @@ class FileForMarking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Marking(msgspec.Struct, frozen=True, kw_only=True):
-    """The rubric of an exercise, how many of its files wait, and the one that this person has now.
+    """The rubric of an exercise, the number of files that wait, and the one that this person has now.
 
-    `others` are people who have a file; without a file, all that are left are with them.
+    `others` are people who have a file; if `file` is null, they have all that are left.
     """
 
     items: tuple[RubricItem, ...]
@@ -165,9 +163,9 @@ class Marking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answers about a file, by the state that was `seen`.
+    """The answers about a file, made when its state was `seen`.
 
-    `draft` keeps them, `next` makes them the mark and leaves the file, `skip` and `stop` keep and leave it.
+    `draft` keeps them; `next` makes them the mark, and leaves the file; `skip` and `stop` keep and leave it.
     """
 
     file: str
@@ -202,9 +200,9 @@ def file_for_marking(view: MarkView, *, anonymous: bool) -> FileForMarking:
 
 
 def answers_in(sent: MarkRequest, rubric: Rubric) -> Draft:
-    """Return the answers that a program sent, of items that the rubric has; raises Refusal."""
+    """Return the answers that a program sent, without items that the rubric lacks; raises Refusal."""
     if len(sent.comments) > MOST_COMMENTS:
-        raise Refusal(422, f"{MOST_COMMENTS} comments are the most.")
+        raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
     keys = tuple(item.key for item in rubric.item if item.key in sent.keys)
     cleaned = (clean(" ".join(text.split()), LONGEST_COMMENT) for text in sent.comments)
     return Draft(keys, tuple(filter(None, cleaned)))

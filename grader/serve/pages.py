@@ -46,9 +46,8 @@ from grader.serve.views import (
     OwnStanding,
     Views,
     with_exercises,
-    with_points_of,
 )
-from grader.student.blocks import FIRST_FINDINGS, summarized
+from grader.student.blocks import FIRST_FINDINGS, Printed, summarized
 from grader.submissions import safe_name
 from grader.submissions.submission import MOST_CHARACTERS
 
@@ -57,6 +56,7 @@ _STATIC = {
     "style.css": (TEMPLATES, "text/css"),
     "serve.css": (_OWN_TEMPLATES, "text/css"),
     "serve.js": (_OWN_TEMPLATES, "text/javascript"),
+    "close.js": (_OWN_TEMPLATES, "text/javascript"),
     "changes.js": (_OWN_TEMPLATES, "text/javascript"),
     "exercise.js": (_OWN_TEMPLATES, "text/javascript"),
     "mark.js": (_OWN_TEMPLATES, "text/javascript"),
@@ -87,12 +87,19 @@ class PageWriter:
     def findings(self, exercise: ExerciseResult) -> str:
         """Render the findings that `grade run` shows of an exercise, as a piece of a page."""
         printed = any(test.printed for test in exercise.tests) and not exercise.message
+        summary = summarized(exercise, FIRST_FINDINGS, printed=True)
+        blocks = (block for section in summary.sections for block in section.blocks)
+        shown = {block.text for block in blocks if isinstance(block, Printed)}
         return self._renderer.text(
             "findings.html",
             exercise=exercise,
             passed=sum(test.outcome is Outcome.PASSED for test in exercise.tests),
-            summary=summarized(exercise, FIRST_FINDINGS, printed=True),
+            summary=summary,
             output="" if printed else exercise.output.strip(),
+            is_printed=bool(shown),
+            other_tests=[
+                test for test in exercise.tests if test.printed and test.printed not in shown
+            ],
         )
 
 
@@ -120,10 +127,6 @@ class Pages:
             raise Refusal(503, "The course has no exercise that is judged here.")
         waiting = {exercise.name for exercise in standing.exercises if exercise.open}
         shown = with_exercises(entry, [e for e in entry.result.exercises if e.name not in waiting])
-        if gate.is_term:
-            # Practice counts for nothing, and is in no sum.
-            given = [e for e in shown.result.exercises if gate.assignment(e.name) is not None]
-            shown = with_points_of(shown, given)
         return self._page(
             "home.html",
             entry=shown,

@@ -1,4 +1,4 @@
-"""A regrade while the server runs: what it would judge, and its jobs behind all that students hand in."""
+"""A regrade while the server runs: what it would judge, and its jobs after all that students hand in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grader.serve.threads import CHANGED, CLASS
 
 
 class Waiting(NamedTuple):
-    """The files without a verdict of these suites and this grader, and the students that they are of."""
+    """The number of files without a verdict of these suites and this grader, and of their students."""
 
     files: int
     students: int

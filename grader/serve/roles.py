@@ -16,7 +16,9 @@ from grader.submissions.roster import is_in_group
 
 
 class Right(enum.Enum):
-    """A right of staff: read the class, change points and answer requests, or run the server."""
+    """A right of staff: read the class; change a student's points and answer requests; or run the server and
+    change points of the whole class.
+    """
 
     READ = "read"
     MARK = "mark"

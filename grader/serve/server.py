@@ -130,7 +130,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
             HandInReader(course, questions),
             desk,
             views,
-            ClassSummaries(of_class),
+            ClassSummaries(of_class, course),
             hub,
             judging,
             practice,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+
 import msgspec
 
 from grader.gradebook import Gradebook, marking, queue
-from grader.gradebook.adjusting import corrections_about, state_of
+from grader.gradebook.adjusting import class_state_of, corrections_about, state_of
 from grader.gradebook.anonymous import pseudonyms_of, student_of
 from grader.gradebook.corrections import Correction, correction_words
 from grader.gradebook.facts import Draft
@@ -15,7 +17,7 @@ from grader.gradebook.work import Request, Work
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
 from grader.serve.extensions import ExtensionsState, extensions_of_student
 from grader.serve.roles import Asker
-from grader.serve.views import counting_so_far, with_sum_of
+from grader.serve.views import so_far
 from grader.text import number
 
 # To an assistant, a student of another section does not exist.
@@ -66,7 +68,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
         return None
-    entry = with_sum_of(entry, counting_so_far(book))
+    entry = so_far(entry, book.not_open(datetime.datetime.now(datetime.UTC)))
     work, sources = book.work(info), book.sources(entry)
     parts = []
     for result in entry.result.exercises:
@@ -162,6 +164,63 @@ class CorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     release: bool = False
     reason: str = ""
     comment: str = ""
+
+
+class ClassPoints(msgspec.Struct, frozen=True):
+    """The points of a student for an exercise that count now; `is_open` if a verdict is to come."""
+
+    student: str
+    name: str
+    score: float
+    max_score: float
+    is_open: bool
+
+
+class ClassState(msgspec.Struct, frozen=True):
+    """The points of the whole class for an exercise; `seen` is the digest of the corrections of the class.
+
+    `said` is the correction that a request made or took back, in words.
+    """
+
+    exercise: str
+    students: tuple[ClassPoints, ...]
+    seen: str
+    said: str = ""
+
+
+class ClassCorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change for the whole class, decided on the state `seen`: `add`, `drop`, `give` or a comment.
+
+    `undo` takes the newest change back instead, or the one about the test in `drop` or `give`.
+    """
+
+    exercise: str
+    seen: str
+    add: float | None = None
+    drop: str = ""
+    give: str = ""
+    reason: str = ""
+    comment: str = ""
+    undo: bool = False
+
+
+def class_state(book: Gradebook, exercise: str, said: str = "") -> ClassState | None:
+    """Return the points of the class for an exercise; None if there is no such exercise."""
+    if exercise not in book.exercises:
+        return None
+    students = [
+        ClassPoints(
+            entry.student.id,
+            entry.student.name,
+            result.score,
+            result.max_score,
+            result.status is Status.UNJUDGED,
+        )
+        for entry in book.entries()
+        for result in entry.result.exercises
+        if result.name == exercise
+    ]
+    return ClassState(exercise, tuple(students), class_state_of(book, exercise), said)
 
 
 def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> PointsState | None:

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from grader.gradebook import Gradebook
+from grader.gradebook.corrections import correction_words
 from grader.serve.extensions import ExtensionRequest, extensions_state
 from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal, answered, body_of, decoded
 from grader.serve.marks import (
@@ -23,7 +24,13 @@ from grader.serve.marks import (
 )
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
-from grader.serve.staff import AnswerRequest, StaffRequest, staff_requests
+from grader.serve.staff import (
+    AnswerRequest,
+    ClassCorrectionRequest,
+    StaffRequest,
+    class_state,
+    staff_requests,
+)
 from grader.serve.staff_pages import options_of
 from grader.serve.threads import CHANGED, CLASS
 
@@ -37,6 +44,37 @@ class StaffApi:
 
     def __init__(self, server: OpenServer, marks: Marks) -> None:
         self._server, self._marks = server, marks
+
+    # --- changes for the whole class ------------------------------------------------------------
+
+    async def class_points(self, request: Request) -> Response:
+        """The points of the whole class for an exercise."""
+        await self._server.identity.staff(request, Right.RUN)
+        return await self._class_points(request.query_params.get("exercise", ""))
+
+    async def correct_class(self, request: Request) -> Response:
+        """Change the points of the whole class, or take a change back; sent when it is on the disk."""
+        asker = await self._server.identity.staff(request, Right.RUN)
+        sent = decoded(await body_of(request, _MOST_BYTES), ClassCorrectionRequest)
+        if sent.undo:
+            test = sent.drop or sent.give
+            made = await self._server.desk.answer(
+                lambda desk: desk.take_back_of_class(sent.exercise, sent.seen, test)
+            )
+        else:
+            change = msgspec.structs.asdict(sent)
+            del change["undo"]
+            made = await self._server.desk.answer(lambda desk: desk.adjust_class(asker, **change))
+        self._server.hub.tell(CLASS, CHANGED)
+        return await self._class_points(sent.exercise, correction_words(made))
+
+    async def _class_points(self, exercise: str, said: str = "") -> Response:
+        state = await self._server.summaries.books.answer(
+            lambda book: class_state(book, exercise, said)
+        )
+        if state is None:
+            raise Refusal(404, "There is no such exercise.")
+        return answered(state)
 
     # --- extensions -----------------------------------------------------------------------------
 

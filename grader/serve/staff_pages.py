@@ -15,6 +15,8 @@ from grader.course.manifest import Exercise
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric
+from grader.gradebook.queue import Role
+from grader.gradebook.term import TermRow
 from grader.serve import exporting, regrading
 from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
@@ -28,8 +30,9 @@ from grader.serve.marks import (
 from grader.serve.pages import PageWriter
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
-from grader.serve.staff import ListedFile, MarkView, mark_view, student_view
+from grader.serve.staff import ListedFile, MarkView, StudentView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
+from grader.serve.views import Views
 from grader.submissions.roster import is_in_group
 from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
@@ -38,7 +41,7 @@ log = logging.getLogger("grader.serve")
 # A character of a form takes up to twelve bytes; a form has up to two texts by a person.
 _FORM_BYTES = 24 * MOST_CHARACTERS + 4096
 _MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT
-# After these refusals, the page shows the reason beside the text that the person typed.
+# After these refusals, the page shows the reason with the text that the person typed.
 _TOLD_IN_PAGE = (409, 422)
 
 
@@ -74,15 +77,19 @@ class StaffPages:
         refusal: Refusal | None = None,
     ) -> Response:
         """Return the page of a student; after a refusal, with the text that the person typed."""
-        view = await self._server.views.answer(
-            lambda views: student_view(views.book, asker, student)
-        )
-        if view is None:
+
+        def read(views: Views) -> tuple[StudentView, TermRow | None] | None:
+            view = student_view(views.book, asker, student)
+            return None if view is None else (view, views.term(view.entry.student))
+
+        if (found := await self._server.views.answer(read)) is None:
             raise Refusal(404, NO_STUDENT)
+        view, term = found
         return self._page(
             "class_student.html",
             200 if refusal is None else refusal.status_code,
             view=view,
+            term=term,
             typed={name: " ".join(text.split()) for name, text in typed.items()},
             said=_said(refusal),
             may_mark=asker.may(Right.MARK),
@@ -185,9 +192,7 @@ class StaffPages:
         formats = exporting.formats()
         if name not in formats:
             raise refusal or Refusal(404, "There is no such format.")
-        parts = await self._server.views.answer(
-            lambda views: {} if views.book.facts.assignment else views.book.facts.assignments
-        )
+        parts = await self._server.views.answer(lambda views: views.book.facts.parts)
         return self._page(
             "class_export.html",
             200 if refusal is None else refusal.status_code,
@@ -238,10 +243,11 @@ class StaffPages:
         refusal: Refusal | None = None,
     ) -> Response:
         """Return the page of a file, or of none; after a refusal, with the person's own answers."""
-        rubric, view = await self._server.summaries.books.answer(
+        rubric, view, of_teams = await self._server.summaries.books.answer(
             lambda book: (
                 rubric_for(self._server.course, exercise),
                 mark_view(book, asker, exercise.id, name) if name else None,
+                exercise.id in book.of_teams,
             )
         )
         if name and view is None:
@@ -260,6 +266,7 @@ class StaffPages:
             again="again" in options,
             counts=(sum(file.waiting for file in files), len(files)) if files else None,
             others=self._marks.others(asker, exercise),
+            leaves_teams=of_teams and asker.role is Role.ASSISTANT,
         )
 
     async def _marked(self, request: Request, asker: Asker, exercise: Exercise) -> Response:
@@ -352,7 +359,7 @@ def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Dr
     if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
         raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
     if len(answers.comments) >= MOST_COMMENTS:
-        raise Refusal(422, f"{MOST_COMMENTS} comments are the most.")
+        raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
     said = clean(text, LONGEST_COMMENT)
     return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
 

@@ -28,6 +28,6 @@ class Teams:
         return exercise in self._exercises
 
     def mates(self, student: str) -> list[StudentInfo]:
-        """Return the others in a student's team."""
+        """Return the other students in a student's team."""
         team = self._teams.get(self._team_of.get(student, ""), [])
         return [mate for mate in team if mate.id != student]

@@ -11,7 +11,7 @@ import datetime
 import math
 import statistics
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -26,9 +26,14 @@ from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import Policy, attempts_at, late_words
 from grader.gradebook.queue import JobState, Role
-from grader.gradebook.review import StudentAttention, by_student
+from grader.gradebook.review import (
+    Attention,
+    StudentAttention,
+    by_student,
+    left_in_the_editor,
+)
 from grader.gradebook.standing import handed_in, result_of, with_late_days
-from grader.gradebook.term import TermRow, term_of
+from grader.gradebook.term import TermRow, TermSoFar
 from grader.gradebook.times import moment
 from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
@@ -75,6 +80,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     Times are ISO 8601 in UTC, or empty; with an extension, `until` is later than `due`, and `extended` has the
     reason. If another member of the student's team handed the newest file in, `handed_in_by` is this member.
+    `draft_at` is when a draft was saved after the newest file, with another text.
     """
 
     name: str
@@ -94,6 +100,7 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
     assignment: str = ""
     handed_in_by: str = ""
     handed_in_at: str = ""
+    draft_at: str = ""
 
 
 class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,7 +291,7 @@ class Views:
         exercises = with_extra_credit(results, self._course.extra_credit)
         submission = SubmissionInfo(handed.student, handed.id)
         result = disclosed_result(result_of(self._info, submission, exercises, judged))
-        # Of the seed of the hidden tests students get nothing.
+        # Students do not get the seed of the hidden tests.
         return msgspec.structs.replace(result, seed=0)
 
     def entry(self, student: StudentInfo) -> Entry | None:
@@ -301,6 +308,7 @@ class Views:
         policy = self.book.policy
         open_ones = queue.open_exercises(self.book, student.id)
         by_mates = queue.handed_in_by(self.book, student.id)
+        in_editor = drafts.drafts_of(self.book, student.id)
         rules = policy.rules
         results = {} if entry is None else {e.name: e for e in entry.result.exercises}
         exercises = []
@@ -331,10 +339,11 @@ class Views:
                     assignment="" if given is None else given.id,
                     handed_in_by="" if newest is None else self._name(by_mates.get(newest.id, "")),
                     handed_in_at="" if newest is None else newest.submitted_at,
+                    draft_at=self._left(student, exercise, in_editor.get(exercise.id)),
                 )
             )
         handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
-        row = self._term(student)
+        row = self.term(student)
         counts = {} if row is None else {part.assignment: part.words for part in row.parts}
         return OwnStanding(
             student=student.id,
@@ -353,7 +362,7 @@ class Views:
                 for given in self._course.assignments
                 if any(exercise.id in given.exercises for exercise in self._course.exercises)
             ),
-            term=None if row is None else TermStanding(row.total, row.letter, row.why),
+            term=_term_standing(row),
             late_days=rules.late_days,
             late_days_left=with_late_days(work, self.book.rules()).policy.late_days_left,
         )
@@ -364,12 +373,13 @@ class Views:
             return None
         return self._assignment(student, self.book.policy, given, {}, exercise=exercise)
 
-    def _term(self, student: StudentInfo) -> TermRow | None:
+    def term(self, student: StudentInfo) -> TermRow | None:
         """A student's term so far; None for a course without assignments, or for one of them."""
-        if not self._gate.is_term:
+        entry = self.book.entry_of(student.id) if self._gate.is_term else None
+        if entry is None:
             return None
         now = datetime.datetime.now(datetime.UTC)
-        return term_of(self.book, self._course, student.id, now)
+        return TermSoFar(self.book, self._course, now).of(entry)
 
     def _assignment(
         self,
@@ -416,7 +426,7 @@ class Views:
         return self._name(mate), sources[-1][0].submitted_at
 
     def about(self, student: StudentInfo, exercises: Iterable[str]) -> dict[str, str]:
-        """Say of each exercise its assignment, until when, for whom a file counts, and the cost of lateness.
+        """Describe each exercise: its assignment and due time, for whom a file counts, the cost of lateness.
 
         Nothing while there is a mistake in the file of corrections: a hand-in is answered all the same.
         """
@@ -435,7 +445,9 @@ class Views:
             words.append(EXTRA_CREDIT if exercise in self._course.extra_credit else "")
             mates = self._counts_for(student, given, exercise)
             words.append(f"also for {listed(mates)}" if mates else "")
-            words.append("for you alone: you are in no team" * (given.teams and not given.mates))
+            words.append(
+                "for you alone, since you have no team" * (given.teams and not given.mates)
+            )
             words.append(policy.cost(student, exercise, handed_in(work, rules, exercise)))
             said[exercise] = ", ".join(filter(None, words))
         return said
@@ -479,6 +491,14 @@ class Views:
             saved_at="" if draft is None else utc(draft.saved_at),
             versions=tuple(versions),
         )
+
+    def _left(self, student: StudentInfo, exercise: Exercise, draft: drafts.Draft | None) -> str:
+        """Return when a draft was saved that is later than the newest file, and another text; else nothing."""
+        if draft is None:
+            return ""
+        saved, handed = utc(draft.saved_at), self._handed_in(student, exercise)
+        since, source = handed or ("", self._course.stub(exercise).source)
+        return saved if saved > since and text_of(draft.source) != text_of(source) else ""
 
     def version(
         self, student: StudentInfo, exercise: Exercise, number: int
@@ -550,11 +570,27 @@ class Views:
         reach = asker.reach(self.book.students())
         entries = [
             entry
-            for entry in self.book.attention()
+            for entry in [*self.book.attention(), *self._never_handed_in()]
             if (reach is None or entry.student in reach)
             and (exercises is None or {*entry.exercise.split(", ")} & {*exercises})
         ]
         return by_student(entries, _MOST_LISTED)
+
+    def _never_handed_in(self) -> Iterator[Attention]:
+        """Yield an entry for each draft of an exercise that is due now, where the student handed in no file."""
+        policy, now = self.book.policy, time.time()
+        known = {exercise.id: exercise for exercise in self._course.exercises}
+        for who, name, draft in drafts.never_handed_in(self.book):
+            student, exercise = self.book.student(who), known.get(name)
+            if student is None or exercise is None:
+                continue
+            deadline = policy.deadline(student, name)
+            if deadline is None or deadline.until.timestamp() > now:
+                continue
+            if saved := self._left(student, exercise, draft):
+                zone = policy.rules.timezone
+                times = moment(saved, zone), moment(utc(deadline.until), zone)
+                yield left_in_the_editor(who, name, *times)
 
     def last_hour(self) -> list[int]:
         """Return the number of submissions in each five minutes of the last hour, oldest first."""
@@ -578,21 +614,9 @@ def with_exercises(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
     return with_points_of(msgspec.structs.replace(entry, result=result), exercises)
 
 
-def counting_so_far(book: Gradebook) -> frozenset[str]:
-    """Return the exercises that are in the sums of a term: of assignments that have opened, without practice.
-
-    Without such assignments, all are.
-    """
-    facts = book.facts
-    parts = () if facts.assignment else facts.assignments.values()
-    given = {name for part in parts for name in part.exercises}
-    opened = given - book.not_open(datetime.datetime.now(datetime.UTC))
-    return frozenset(opened or book.exercises)
-
-
-def with_sum_of(entry: Entry, names: Collection[str]) -> Entry:
-    """Return an entry with all its exercises, and the points of those with these names."""
-    return with_points_of(entry, [e for e in entry.result.exercises if e.name in names])
+def so_far(entry: Entry, not_open: Collection[str]) -> Entry:
+    """Return an entry with all its exercises, and the points of those that have opened."""
+    return with_points_of(entry, [e for e in entry.result.exercises if e.name not in not_open])
 
 
 def with_points_of(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
@@ -630,7 +654,7 @@ class PartPoints(msgspec.Struct, frozen=True):
 class StudentRow(msgspec.Struct, frozen=True):
     """A student with the points that count; `score` leaves out the `unjudged` exercises.
 
-    Of a whole course, `assignments` has the points for each assignment.
+    Of a whole course, `assignments` has the points for each assignment, and `term` the total so far.
     """
 
     id: str
@@ -643,6 +667,7 @@ class StudentRow(msgspec.Struct, frozen=True):
     attempts: int
     submitted_at: str
     assignments: dict[str, PartPoints] = {}
+    term: TermStanding | None = None
 
 
 class PartSummary(msgspec.Struct, frozen=True):
@@ -675,8 +700,8 @@ class ClassSummaries:
     Reading them has its own gradebook connection, so no student waits for it.
     """
 
-    def __init__(self, books: BookThread[Gradebook]) -> None:
-        self.books = books
+    def __init__(self, books: BookThread[Gradebook], course: Course) -> None:
+        self.books, self._course = books, course
         self._of: dict[tuple[bool, tuple[str, ...]], _Summaries] = {}
 
     async def current(self, asker: Asker) -> ClassSummary:
@@ -684,15 +709,15 @@ class ClassSummaries:
         # Without a section, an assistant sees nobody, and other staff see all students.
         reach = asker.role is Role.ASSISTANT, asker.sections
         if reach not in self._of:
-            self._of[reach] = _Summaries(self.books, asker)
+            self._of[reach] = _Summaries(self.books, self._course, asker)
         return await self._of[reach].current()
 
 
 class _Summaries:
     """The newest summary of one set of students."""
 
-    def __init__(self, books: BookThread[Gradebook], asker: Asker) -> None:
-        self._books, self._asker = books, asker
+    def __init__(self, books: BookThread[Gradebook], course: Course, asker: Asker) -> None:
+        self._books, self._course, self._asker = books, course, asker
         self._newest: ClassSummary | None = None
         self._made_at = 0.0
         self._making: asyncio.Task[ClassSummary] | None = None
@@ -713,7 +738,7 @@ class _Summaries:
     async def _made(self) -> ClassSummary:
         try:
             self._newest = await self._books.answer(
-                lambda book: summarized_class(book, self._asker)
+                lambda book: summarized_class(book, self._course, self._asker)
             )
             self._made_at = time.monotonic()
             return self._newest
@@ -721,25 +746,25 @@ class _Summaries:
             self._making = None
 
 
-def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
+def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSummary:
     """Return the summary of the students that the asker may see, as they are in the gradebook now."""
-    tally, counts, facts = Tally(), book.attempt_counts(), book.facts
-    in_sum = counting_so_far(book)
-    # In the gradebook of one assignment, the whole is the part.
-    given = {} if facts.assignment else facts.assignments
+    tally, counts, now = Tally(), book.attempt_counts(), datetime.datetime.now(datetime.UTC)
+    given, not_open = book.facts.parts, book.not_open(now)
+    term = TermSoFar(book, course, now) if given else None
     parts = {id_: Tally() for id_ in given}
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))
     rows = []
     for whole in book.entries() if reach is None else filter(None, of_some):
-        entry = with_sum_of(whole, in_sum)
+        entry = so_far(whole, not_open)
         row = tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
         own = {id_: _in_part(row, entry, part.exercises) for id_, part in given.items()}
         for id_, part_row in own.items():
             parts[id_].rows.append(part_row)
-        fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-1]}
+        fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-2]}
         points = {id_: _points_of(part_row) for id_, part_row in own.items()}
-        rows.append(StudentRow(**fields, assignments=points))
+        total = None if term is None else _term_standing(term.of(whole))
+        rows.append(StudentRow(**fields, assignments=points, term=total))
     views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     return ClassSummary(
         *(utc(time.time()), figures(tally), views, class_mistakes(views), rows),
@@ -748,6 +773,10 @@ def summarized_class(book: Gradebook, asker: Asker) -> ClassSummary:
             for id_, part in given.items()
         },
     )
+
+
+def _term_standing(row: TermRow | None) -> TermStanding | None:
+    return None if row is None else TermStanding(row.total, row.letter, row.why)
 
 
 def _part(title: str, tally: Tally, views: list[ExerciseView]) -> PartSummary:

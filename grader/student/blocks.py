@@ -88,7 +88,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Printed(msgspec.Struct, frozen=True):
-    """Printed output of a test, for the student at the own machine or for staff."""
+    """Printed output of a test, for students on their own machine, or for staff."""
 
     text: str
 

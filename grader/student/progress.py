@@ -172,7 +172,7 @@ class Logbook:
         return self._book.exercises.get(exercise.id, Page())
 
     def standing(self, exercise: Exercise, handed: ExerciseFile) -> Standing:
-        """Return the standing of an exercise, for the present content of its file."""
+        """Return the standing of an exercise, for the current content of its file."""
         page = self.page(exercise)
         served = self._current(page.served, exercise, handed)
         if served is not None and served.score >= served.max_score:
@@ -332,7 +332,7 @@ class Logbook:
         else:
             self._tell(
                 f"Your progress file {why}: it is kept as {aside}, and a new one is begun. "
-                "`grade --all` finds out again what passes."
+                "Run `grade --all` to see again what passes."
             )
         return _Book()
 

@@ -41,6 +41,12 @@ class ServerError(GraderError):
     """The server cannot be reached, or refuses; nothing is lost."""
 
 
+class ForbiddenError(ServerError):
+    """The token's holder may not do this: another role is needed, or another time or place."""
+
+    exit_code = 2
+
+
 class ChangedError(ServerError):
     """Nothing was changed, because somebody else changed it since the state that was seen."""
 
@@ -163,10 +169,7 @@ def holder(server: Server) -> tuple[str, str]:
     """Return the name of the token's holder, and the title of the course; raises ServerError."""
     try:
         own = standing(server)
-    except ServerError as refused:
-        cause = refused.__cause__
-        if not (isinstance(cause, urllib.error.HTTPError) and cause.code == 403):
-            raise
+    except ForbiddenError:
         # The token may be one of staff.
         answer = asked(server, "GET", "/api/staff/me")
         staff = msgspec.json.decode(answer, type=dict[str, Any])
@@ -254,7 +257,7 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
     """Return the result of a submission once it is judged; `tell` gets each event's name and its place in
     words.
 
-    Raises ServerError, and SubmissionError if it is not going to be judged.
+    Raises ServerError, and SubmissionError if it will not be judged.
     """
     failures, states = 0, dict[str, str]()
     while handed.is_open:
@@ -269,7 +272,7 @@ def wait_for(server: Server, handed: ServerAnswer, tell: Callable[[str, str], No
             if failures > len(PAUSES_SECONDS):
                 raise ServerError(
                     f"{server.address} is out of reach ({reason_of(error)}). Your files are handed in and "
-                    "are going to be judged: `grade submit --status` shows it, or the page of the server."
+                    "will be judged: see `grade submit --status`, or the server's page."
                 ) from error
             time.sleep(PAUSES_SECONDS[failures - 1])
     if handed.result is None:
@@ -293,7 +296,7 @@ def _whereabouts(states: dict[str, str], name: str, data: Mapping[str, Any]) -> 
 
 
 def submission(server: Server, id_: str) -> ServerAnswer:
-    """Return the present state of a submission; raises ServerError."""
+    """Return the current state of a submission; raises ServerError."""
     return decoded_as(asked(server, "GET", f"/api/submissions/{id_}"), ServerAnswer)
 
 
@@ -329,8 +332,8 @@ def asked(
         except (OSError, http.client.HTTPException) as error:
             if pause is None:
                 raise ServerError(
-                    f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: your files are "
-                    "as they were; try again when there is a network."
+                    f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: try again "
+                    "when there is a network."
                 ) from error
         if not is_told:
             is_told = True
@@ -371,13 +374,15 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     sentence = clean(sentence, 1000)
     if error.code in _OF_THE_FILES:
         return SubmissionError(sentence)
+    if error.code == 403:
+        return ForbiddenError(sentence)
     if error.code == 409:
         return ChangedError(sentence)
     if error.code == 401:
         return ServerError(f"{sentence} `grade login {server.address}` accepts a new token.")
     wait = error.headers.get("Retry-After", "")
     if error.code == 429 and wait.isdecimal():
-        return ServerError(f"{sentence} Nothing was handed in. Again in {_words(int(wait))}.")
+        return ServerError(f"{sentence} Nothing was handed in. Try again in {_words(int(wait))}.")
     return ServerError(sentence)
 
 

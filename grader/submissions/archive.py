@@ -207,9 +207,7 @@ class _Contents:
             self.kept_extras.append(member)
             return self.kept_extras if self._extras.may_hold_work(name) else None
         if len(self.kept) >= _MAX_CANDIDATES:
-            raise Unreadable(
-                f"holds {clean(name)} and its like too many times: hand in one of each."
-            )
+            raise Unreadable(f"holds too many files like {clean(name)}: hand in one of each.")
         self.kept.append(member)
         return self.kept
 

@@ -287,7 +287,7 @@ class _Gathering:
         equal = [c.piece for c in written if c.order == chosen.order]
         contents = {canonical(piece.file.source or b""): piece.path for piece in equal}
         if len(contents) > 1:
-            problem = f"{exercise.id}.py is there {len(contents)} times"
+            problem = f"There are {len(contents)} files named {exercise.id}.py"
             if len(contents) <= _MAX_ALIKE:
                 paths = ", ".join(sorted({clean(path, 60) for path in contents.values()}))
                 problem += f", and they differ ({paths}): hand in one of them."
@@ -338,7 +338,7 @@ class _Gathering:
                 else ", which are not exercises' names"
             )
         name = f"{exercise.id}.py"
-        problem = f"Handed in besides: {_listed(near, name)}{remark}."
+        problem = f"Also handed in: {_listed(near, name)}{remark}."
         if any(piece.name != name for piece in near):
             problem += f" Only {name} is judged: put the code there."
         return own.with_note(problem)
@@ -375,11 +375,11 @@ class _Gathering:
             others = (*self._extras, *self._given)
             by_name = sorted(others, key=lambda piece: (piece not in near, piece.shown))
             names = _listed(by_name[:_NAMES_SHOWN])
-            problem += f" What was handed in is {names}." if names else " Nothing was handed in."
+            problem += f" Handed in instead: {names}." if names else " Nothing was handed in."
             if any(looks_packed(piece.name) for piece in self._extras):
                 problem += " An archive in an archive is not opened."
         elif names := _listed(near or self._code):
-            problem += f" Handed in besides: {names}."
+            problem += f" Also handed in: {names}."
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
     # --- files that are not judged ----------------------------------------------------------------
@@ -388,8 +388,8 @@ class _Gathering:
         """Return a sentence on the judged file if its name is not the best one."""
         path = clean(chosen.piece.path, 60)
         if chosen.rank[:2] != best.rank[:2]:
-            return f"Judged is {path}: {clean(best.piece.path, 60)} {_REASONS[best.state]}."
-        return f"Judged is {path}: hand it in as {exercise.id}.py." if chosen.rank.is_text else ""
+            return f"Judged: {path}, since {clean(best.piece.path, 60)} {_REASONS[best.state]}."
+        return f"Judged: {path}. Hand it in as {exercise.id}.py." if chosen.rank.is_text else ""
 
     def _not_judged(self, exercise: Exercise, judged: _Piece, rest: list[_Choice]) -> str:
         """Return a sentence on other files with work for the exercise, except equal code."""
@@ -434,13 +434,13 @@ class _Gathering:
         sentences = [problem for problem, _ in self._problems[:1]]
         if is_idle and (code := [piece for piece in self._code if self._is_own_code(piece)]):
             remark = "is not an exercise's name" if len(code) == 1 else "are not exercises' names"
-            sentences.append(f"Handed in besides: {_listed(code)}, which {remark}.")
+            sentences.append(f"Also handed in: {_listed(code)}, which {remark}.")
         is_told = bool(sentences)
         if first.source is None and first.path is None:
             sentences = []  # the reason why it is missing has them
         if packed := [piece for piece in self._extras if looks_packed(piece.name)]:
             remark = "An archive in an archive is not opened."
-            sentences.append(f"Handed in besides: {_listed(packed)}. {remark}")
+            sentences.append(f"Also handed in: {_listed(packed)}. {remark}")
         return first.with_note(*sentences) if sentences or is_told else first
 
     @functools.cached_property

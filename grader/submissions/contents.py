@@ -143,7 +143,7 @@ class _Level(NamedTuple):
     def below(self, passed: _Level, folder: Item) -> _Level:
         """Return this level, with names that were skipped in the level around its folder."""
         beside = [item.name for item in passed.items if item is not folder]
-        note = (f"Not looked at: {listed_names(beside)}.",) if beside else ()
+        note = (f"Ignored: {listed_names(beside)}.",) if beside else ()
         hidden = [*passed.hidden, *self.hidden]
         return self._replace(hidden=hidden, notes=(*passed.notes, *note, *self.notes))
 
@@ -246,7 +246,7 @@ def _without_ours(level: _Level, context: Context) -> _Level:
     listed = listed_names([f"{name} ({kind})" for name, kind in ours.items()])
     return level._replace(
         items=[item for item in level.items if item.name not in ours],
-        notes=(f"Not looked at, since `grade` wrote it: {listed}.",),
+        notes=(f"Ignored, since `grade` wrote it: {listed}.",),
     )
 
 

@@ -178,15 +178,15 @@ class _Finding:
         """Yield notes on items that were skipped."""
         yield from self._notes
         if self._ignored:
-            yield f"Not looked at: {listed_names(self._ignored)}."
+            yield f"Ignored: {listed_names(self._ignored)}."
         if hidden := self._download.hidden:
             yield (
-                f"Not looked at, because of the dot in front: {listed_names(hidden)}. If this is a student's "
+                f"Ignored because of the dot in front: {listed_names(hidden)}. If this is a student's "
                 "name, rename it without the dot."
             )
         if self._download.strays:
             yield (
-                f"Not looked at: names in the archive that lead out of it ({self._download.strays}). "
+                f"Ignored: names in the archive that lead out of it ({self._download.strays}). "
                 "Such names are made on purpose."
             )
 
@@ -392,7 +392,7 @@ def _notes(
     notes = [f"{counted(len(teams), 'team')}: a submission of one member counts for all of them."]
     if alone:
         notes.append(
-            f"In no team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."
+            f"Without a team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."
         )
     several = [
         f"{listed([member.id for member in members], _MOST_NAMES)} ({team})"
@@ -406,7 +406,7 @@ def _notes(
         )
     if moved:
         notes.append(
-            f"In another team than before: {listed(moved, _MOST_NAMES)}. They keep attempts of their former "
-            "team, too; the newest attempt counts."
+            f"In a different team from before: {listed(moved, _MOST_NAMES)}. They keep attempts of their "
+            "former team, too; the newest attempt counts."
         )
     return notes

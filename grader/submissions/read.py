@@ -89,7 +89,7 @@ def _read_one(path: Path, course: Course, only: Exercise | None) -> Submission:
         exercise = course.exercise(path.stem)
     except CourseError as error:
         if only is None:
-            raise SubmissionError(f"{path} is named after no exercise: {error}") from error
+            raise SubmissionError(f"{path} is not named after an exercise: {error}") from error
         exercise = only
     return Submission(exercise.id, {exercise.id: _beside(course, exercise, _read(path))})
 

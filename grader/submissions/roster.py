@@ -286,7 +286,8 @@ def settle_ids(
     if alone:
         notes.append(
             f"Names of teams, but this grading has no teams: {listed_names(alone)}. No member gets these "
-            "results: grade with an --assignment that has `teams = true`, or rename them to students' ids."
+            "results: rename them to students' ids, or grade an assignment with `teams = true` into RESULTS of "
+            "its own, with --assignment."
         )
     if roster is not None and strangers:
         called = listed_names([_called(person) for person in strangers])

@@ -8,6 +8,7 @@ import enum
 import hashlib
 import re
 import sys
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -206,6 +207,16 @@ _OLD = re.compile(
     r"print\b(?!\s*\()|exec\b(?!\s*\()|raise\s+[\w.]+\s*,|except\s+(\([^)]*\)|[\w.]+)\s*,\s*[a-z_]\w*\s*:|.*<>"
 )
 _QUOTES = frozenset("“”„‘’‚«»´")  # noqa: RUF001  # of word processors
+# What stands for these signs in a text that was set for print.
+_PLAIN = {
+    **dict.fromkeys("\N{MINUS SIGN}\N{EN DASH}\N{EM DASH}\N{NON-BREAKING HYPHEN}", "-"),
+    "\N{MULTIPLICATION SIGN}": "*",
+    "\N{DIVISION SIGN}": "/",
+    "\N{NOT EQUAL TO}": "!=",
+    "\N{SUPERSCRIPT TWO}": "**2",
+    "\N{LESS-THAN OR EQUAL TO}": "<=",
+    "\N{GREATER-THAN OR EQUAL TO}": ">=",
+}
 _LONGEST_EXPLAINED = 200_000
 _LONGEST_LINE = 1000
 
@@ -320,9 +331,13 @@ def _remedy(message: str) -> str:
     """Return advice on a character that only looks like one of Python's."""
     if message.startswith("invalid non-printable character"):
         return "; it looks like a space or like nothing: delete it, and type a space if one belongs there"
-    if message.startswith("invalid character") and _QUOTES & set(message):
+    if not (found := re.match(r"invalid character '(.)'", message)):
+        return ""
+    if found[1] in _QUOTES:
         return "; type a plain quotation mark instead"
-    return ""
+    # Full-width signs of East Asian keyboards are plain ones in another form.
+    plain = _PLAIN.get(found[1]) or unicodedata.normalize("NFKC", found[1])
+    return f"; type {plain} instead" if plain.isascii() else ""
 
 
 # Names that later versions added to the standard library, and that students may import.

@@ -109,8 +109,8 @@ def result(*exercises: ExerciseResult, name: str = "ada", **changes: Any) -> Res
     given: dict[str, Any] = {
         "course": CourseInfo("plain", "1.0", "c0ffee"),
         "submission": SubmissionInfo(name, "d1gest"),
-        "score": round(sum(each.score for each in exercises), 2),
-        "max_score": round(sum(each.max_score for each in exercises), 2),
+        "score": round(sum(each.score for each in exercises if not each.practice), 2),
+        "max_score": round(sum(each.max_score for each in exercises if not each.practice), 2),
         "seed": 0,
         "started_at": "2026-09-01T10:00:00Z",
         "duration_seconds": 1.25,

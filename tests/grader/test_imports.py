@@ -159,7 +159,7 @@ def test_nine_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits
     # The server and `grade push` keep tables of their own in the same file, and an older file has tables that
     # are no more.
     assert executing == {
-        *("tables", "queue", "drafts", "sessions", "platforms", "pushed", "outbox"),
+        *("tables", "queue", "drafts", "sessions", "platforms", "invitations", "pushed", "outbox"),
         *("personal", "migration"),
     }
 

@@ -23,6 +23,7 @@ from grader.cli.terminal.console import (
     status_words,
 )
 from grader.cli.terminal.progress import ProgressBar
+from grader.exports.verdicts import unjudged
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
 from grader.gradebook.review import Attention, AttentionGroup, Reason, grouped
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
@@ -78,8 +79,8 @@ class BatchDisplay(BatchProgress):
 def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
     """Print a line for each student and the class's mean; for a large class only the mean.
 
-    The mean is over students who handed something in and are fully judged; unjudged exercises do not count as
-    0.
+    The mean is over students who handed something in and whose total is final; unjudged exercises do not count
+    as 0.
     """
     scores: list[float] = []
     lines: list[Text] = []
@@ -91,7 +92,7 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
             chapters |= dict.fromkeys(exercise.chapter for exercise in entry.result.exercises)
         if entry.absent:
             absent += 1
-        elif not _is_open(entry):
+        elif not unjudged(entry.result):
             scores.append(entry.result.score)
         if len(lines) < _SHOWN_STUDENTS:
             lines.append(_line(console, entry))
@@ -133,10 +134,6 @@ def _legend(console: Console, *, is_open: bool) -> Iterator[Text]:
     yield from hang(console, "", f"Points; exercises: {', '.join(shown)}; student.", "dim")
 
 
-def _is_open(entry: Entry) -> bool:
-    return any(e.status is Status.UNJUDGED for e in entry.result.exercises)
-
-
 def _line(console: Console, entry: Entry) -> Text:
     """Return a student's points, a mark for each exercise, and the name."""
     result, marks = entry.result, marks_for(console)
@@ -147,7 +144,7 @@ def _line(console: Console, entry: Entry) -> Text:
         by_chapter[exercise.chapter] = by_chapter.get(exercise.chapter, "") + mark
     is_long = len(result.exercises) > _MOST_MARKS
     cells = " ".join(by_chapter.values() if is_long else "".join(by_chapter.values()))
-    earned = "open" if _is_open(entry) else number(result.score)
+    earned = "open" if unjudged(result) else number(result.score)
     score = f"{earned:>7} / {number(result.max_score)}"
     room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
     name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)

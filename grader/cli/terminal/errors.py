@@ -50,7 +50,7 @@ def error_lines(exercise: ExerciseResult, guide: Guide) -> Iterator[str]:
                 case Where(at):
                     place = place or at
         text = ": ".join(filter(None, [section.title, message]))
-        # Skips remarks about points, and a mistake that another test tells with other details.
+        # Skips remarks about points, and a mistake that another test reports with other details.
         if text and (message or text, place) not in told:
             told.add((message or text, place))
             is_part = section.test is not None and section.test.outcome is Outcome.NOT_IMPLEMENTED

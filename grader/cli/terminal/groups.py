@@ -84,7 +84,7 @@ def _alike(console: Console, group: AlikeGroup, names: Mapping[str, str]) -> Ite
 
 
 def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
-    """List files that are alike to a file of the corpus, which is called by the beginning of its digest."""
+    """List files that are alike to a file of the corpus, which is named by the beginning of its digest."""
     yield Text()
     yield Text("With the corpus:", "bold")
     for match in similarity.corpus[:_SHOWN_MATCHES]:
@@ -100,7 +100,7 @@ def _corpus(similarity: Similarity, names: Mapping[str, str]) -> Iterator[Text]:
         learned = "learned from it and the class"
         how = learned if survey.learned else "too few to learn from, or given"
         files, share = counted(survey.files, "file"), _percent(survey.threshold)
-        text = f"{files} of the corpus, told from {share} on ({how})"
+        text = f"{files} of the corpus, reported from {share} on ({how})"
         yield Text.assemble((survey.exercise, "bold"), f"  {text}")
 
 
@@ -115,13 +115,13 @@ def _survey(survey: ExerciseSurvey) -> str:
     words = [counted(survey.files, "file"), counted(survey.alike, "alike pair")]
     if survey.short:
         words.insert(1, f"{survey.short} with too little code to compare")
-    decided = f"told from {_percent(survey.threshold)} on"
+    decided = f"reported from {_percent(survey.threshold)} on"
     match survey.basis:
         case Basis.FIXED:
             decided = f"fewer than {LEAST_FILES} files, too few to learn from: {decided}"
         case Basis.NONE:
             decided = (
-                "files are ordinarily alike here: told only if everything is in common, unless a third of "
+                "files are ordinarily alike here: reported only if everything is in common, unless a third of "
                 "the class shares it"
             )
         case Basis.LEARNED:
@@ -131,7 +131,7 @@ def _survey(survey: ExerciseSurvey) -> str:
         for percent, pairs in survey.at_other_thresholds.items()
         if pairs > survey.alike
     ]
-    would = f"; --threshold would tell {', '.join(others)}" if others else ""
+    would = f"; --threshold would report {', '.join(others)}" if others else ""
     return f"{', '.join(words)}; {decided}{would}"
 
 

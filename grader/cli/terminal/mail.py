@@ -25,7 +25,7 @@ def show_mails(
     """Print a row for each student who gets a mail."""
     rows = [_HEADER]
     for mail in plan.mails:
-        again = "" if mail.first else ", again: the feedback or the address is another one"
+        again = "" if mail.first else ", again: the feedback or the address has changed"
         rows.append((called(mail.student, names), f"{mail.letter.to}{again}"))
     width = min(max(len(name) for name, _ in rows), _LONGEST_NAME)
     for name, address in rows if plan.mails else ():

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.cli.terminal.console import and_more, called, hang, print_lines, printed, say
+from grader.cli.terminal.student_result import total_line
+from grader.exports.verdicts import unjudged
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import (
     Correction,
@@ -35,7 +37,6 @@ from grader.gradebook.policy import (
 from grader.gradebook.policy_file import odd_times
 from grader.gradebook.standing import choices, handed_in, with_late_days
 from grader.gradebook.times import instant, local, span_words, submitted
-from grader.judge.scoring import sum_of
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
 from grader.text import clean, counted, number
 
@@ -91,7 +92,7 @@ def _first_words(policy: Policy) -> str:
     first = "" if most is None else f", of the first {most}"
     budget = counted(rules.late_days, "late day")
     days = f" Each student has {budget} for the term." if rules.late_days else ""
-    times = f" Times are those of {zone}." if zone else ""
+    times = f" Times are in {zone}." if zone else ""
     return f"{_COUNTS[rules.attempts]}{first}.{days}{times}"
 
 
@@ -143,9 +144,9 @@ def show_explanation(
     for result in entry.result.exercises:
         if not exercises or result.name in exercises:
             files = handed_in(work, rules, result.name)
-            is_practice = not files and policy.deadline(student, result.name) is None
+            is_never_due = not files and policy.deadline(student, result.name) is None
             is_changed = result.mark and (result.mark.reasons or result.mark.comment)
-            if is_practice and not exercises and policy.rules.due and not is_changed:
+            if is_never_due and not exercises and policy.rules.due and not is_changed:
                 skipped += 1
                 continue
             choice = chosen.get(result.name)
@@ -158,11 +159,8 @@ def show_explanation(
     if budget := policy.rules.late_days:
         yield Text()
         yield Text.assemble("Late days left: ", (f"{policy.late_days_left} of {budget}", "bold"))
-    total = f"{number(entry.result.score)} of {number(entry.result.max_score)} points"
-    if any(exercise.status is Status.UNJUDGED for exercise in entry.result.exercises):
-        total = "open, because an exercise is not judged"
     yield Text()
-    yield Text.assemble("Total: ", (total, "bold"))
+    yield total_line(entry.result)
 
 
 def _exercise_lines(
@@ -177,7 +175,8 @@ def _exercise_lines(
     """Describe an exercise: points, due time, every attempt, and reasons for changed points."""
     is_open = result.status is Status.UNJUDGED
     points = "not judged" if is_open else f"{number(result.score)} / {number(result.max_score)}"
-    yield Text.assemble((result.name, "bold"), f"  {points}")
+    aside = (f"  {result.aside}" if result.aside else "", "dim")
+    yield Text.assemble((result.name, "bold"), f"  {points}", aside)
     deadline = policy.deadline(student, result.name)
     if deadline is not None:
         yield from hang(console, "  ", clean(due_words(deadline, policy.zone), _LONGEST))
@@ -276,10 +275,13 @@ def points_of(entries: Iterable[Entry], exercise: str = "") -> dict[str, Points]
     """Return each student's points, of one exercise or in total."""
     points = {}
     for entry in entries:
-        about = [result for result in entry.result.exercises if exercise in ("", result.name)]
-        is_open = any(result.status is Status.UNJUDGED for result in about)
-        score, worth = sum_of(about) if exercise else (entry.result.score, entry.result.max_score)
-        points[entry.student.id] = Points(score, worth, is_open)
+        result, gone = entry.result, Points(0.0, 0.0, is_open=False)
+        whole = Points(result.score, result.max_score, bool(unjudged(result)))
+        each = {
+            e.name: Points(e.score, e.max_score, e.status is Status.UNJUDGED)
+            for e in result.exercises
+        }
+        points[entry.student.id] = each.get(exercise, gone) if exercise else whole
     return points
 
 

@@ -18,10 +18,11 @@ from grader.cli.terminal.console import (
     status_words,
 )
 from grader.cli.terminal.result import LONGEST_LINE, section_lines
+from grader.exports.verdicts import unjudged
 from grader.gradebook.times import local, moment, submitted
 from grader.gradebook.work import Request
 from grader.judge.scoring import shares
-from grader.results import Entry, ExerciseResult, Outcome, Place, Status
+from grader.results import Entry, ExerciseResult, Outcome, Place, Result, Status
 from grader.student.blocks import every_test, fault, remarks
 from grader.text import clean, counted, number
 
@@ -44,15 +45,23 @@ def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> 
         if not exercises or exercise.name in exercises:
             yield from _exercise(console, exercise)
     yield Text()
+    yield total_line(result)
+
+
+def total_line(result: Result) -> Text:
+    """Return the line with the total, which is open while an exercise that counts is not judged."""
     total = f"{number(result.score)} of {number(result.max_score)} points"
-    yield Text.assemble("Total: ", (total, "bold"))
+    if unjudged(result):
+        total = "open, because an exercise is not judged"
+    return Text.assemble("Total: ", (total, "bold"))
 
 
 def _exercise(console: Console, exercise: ExerciseResult) -> Iterator[Text]:
     """Yield the points of an exercise, and each test that did not pass after its cost."""
     mark, words = status_words(exercise.status, marks_for(console), waiting=exercise.waiting)
     points = f"{number(exercise.score)} / {number(exercise.max_score)}"
-    yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words)
+    aside = (f"  {exercise.aside}" if exercise.aside else "", "dim")
+    yield Text.assemble(mark, " ", (exercise.name, "bold"), f"  {points}  ", words, aside)
     if exercise.message:
         yield from section_lines(console, fault(exercise), _where)
     elif exercise.status is not Status.UNJUDGED:

@@ -40,8 +40,8 @@ def _keys() -> tuple[str, list[tuple[str, str]]]:
     "--errors",
     "as_errors",
     is_flag=True,
-    help="For an editor: print what does not hold as lines, as `grade run --errors`, between one that "
-    "begins with `grade: judging` and one with `grade: judged`; no keys.",
+    help="For an editor: print problems as `grade run --errors` does, between a line that begins with "
+    "`grade: judging` and one with `grade: judged`; no keys.",
 )
 @click.option(
     "--submit",
@@ -58,7 +58,7 @@ def watch(
     Begins with the exercise that you name, or with the first one that is not done, and stays
     there until you save another one or press n.
 
-    On network drives and the like, which do not report saves, an answer takes up to half a second longer,
+    Network drives and the like do not report saves: there, an answer takes up to half a second longer,
     unless you use --poll.
 
     \b

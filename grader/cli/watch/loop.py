@@ -441,7 +441,7 @@ KEYS = {
     "l": KeyBinding("list", "show your progress, and back", WatchLoop._list),
     "a": KeyBinding("all", "judge every exercise", WatchLoop._all),
     "r": KeyBinding("rerun", "judge this one again", WatchLoop._rerun),
-    "o": KeyBinding("output", "show all that your code printed", WatchLoop._printed),
+    "o": KeyBinding("output", "show everything that your code printed", WatchLoop._printed),
     "j": KeyBinding("down", "scroll down if the window is small", WatchLoop._down),
     "k": KeyBinding("up", "scroll up again", WatchLoop._up),
     "p": KeyBinding("plot", "plot your code at work, as `grade plot`", WatchLoop._begin_plot),
@@ -451,7 +451,7 @@ KEYS = {
         WatchLoop._begin_submit,
         needs_server=True,
     ),
-    "q": KeyBinding("quit", "end the watching", WatchLoop._quit),
+    "q": KeyBinding("quit", "quit", WatchLoop._quit),
 }
 
 

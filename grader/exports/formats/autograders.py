@@ -58,6 +58,7 @@ def _gradescope_json(result: Result, limit: int) -> bytes:
             "tests": [
                 _gradescope_test(f"{chapter}.{place}", exercise, line, limit)
                 for chapter, exercise in enumerate(result.exercises, 1)
+                if is_judged(exercise)
                 for place, line in enumerate(lines(exercise), 1)
             ],
         }
@@ -77,6 +78,8 @@ def _summary(result: Result) -> str:
 
 
 def _standing(exercise: ExerciseResult) -> str:
+    if not is_judged(exercise):
+        return not_judged(exercise).rstrip(".")
     if not _has_hidden(exercise):
         return f"{number(exercise.score)} of {number(exercise.max_score)} points"
     public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
@@ -145,7 +148,7 @@ def _prairielearn_json(result: Result, limit: int) -> bytes:
             "output": shortened("\n\n".join(printed), limit * 10),
             "tests": [
                 _prairielearn_test(exercise, line, limit)
-                for exercise in result.exercises
+                for exercise in filter(is_judged, result.exercises)
                 for line in lines(exercise)
             ],
         }

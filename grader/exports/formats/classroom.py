@@ -20,7 +20,7 @@ from grader.exports.verdicts import (
     unjudged,
     why_open,
 )
-from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Outcome
+from grader.results import Entry, ExerciseResult, Outcome
 
 # --- GitHub Classroom's autograding-grading-reporter: one environment variable for each runner ------
 
@@ -56,7 +56,7 @@ def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # 
 
 def _runners(exercise: ExerciseResult, group: list[Line], most: int) -> Iterator[tuple[str, bytes]]:
     """Yield the runners of an exercise with their results: one, or one for passed tests and one for others."""
-    extra = exercise.extra_credit
+    aside = exercise.aside
     if not is_judged(exercise) or not exercise.tests:
         # Neither earns nor loses a point: worth nothing, but an error that makes the step red.
         test = {"name": "verdict", "status": "error", "score": 0, "message": not_judged(exercise)}
@@ -65,25 +65,25 @@ def _runners(exercise: ExerciseResult, group: list[Line], most: int) -> Iterator
     passed = [line for line in group if line.test.outcome is Outcome.PASSED]
     rest = [line for line in group if line.test.outcome is not Outcome.PASSED]
     if passed and rest:
-        yield exercise.name, _fitting(passed, most, extra=extra)
-        yield f"{exercise.name}-open", _fitting(rest, most, extra=extra)
+        yield exercise.name, _fitting(passed, most, aside=aside)
+        yield f"{exercise.name}-open", _fitting(rest, most, aside=aside)
     else:
-        yield exercise.name, _fitting(group, most, extra=extra)
+        yield exercise.name, _fitting(group, most, aside=aside)
 
 
-def _fitting(group: list[Line], most: int, *, extra: bool) -> bytes:
+def _fitting(group: list[Line], most: int, *, aside: str) -> bytes:
     """Return the tests of a runner, all passed or all not, in at most `most` bytes: shortened, or as one."""
     worth = sum(line.share.max_score for line in group)
     statuses = [_status(line.test.outcome) for line in group]
     whole = "pass" if statuses[0] == "pass" else "fail"
 
     def written(limit: int) -> bytes:
-        return _encoded(whole, worth, [_reported(line, limit, extra=extra) for line in group])
+        return _encoded(whole, worth, [_reported(line, limit, aside=aside) for line in group])
 
     if len(written(0)) <= most:
         return fitted(written, most)
     score = sum(line.share.score for line in group)
-    name = f"{len(group)} tests{f' ({EXTRA_CREDIT})' if extra else ''}"
+    name = f"{len(group)} tests{f' ({aside})' if aside else ''}"
     test = {"name": name, "status": statuses[0], "score": score, "message": ""}
     return _encoded(whole, worth, [test])
 
@@ -95,11 +95,11 @@ def _encoded(status: str, worth: int, tests: list[dict[str, Any]]) -> bytes:
     return msgspec.json.encode({"version": 1, "status": status, "max_score": worth, "tests": tests})
 
 
-def _reported(line: Line, limit: int, *, extra: bool) -> dict[str, Any]:
+def _reported(line: Line, limit: int, *, aside: str) -> dict[str, Any]:
     """Return a test for the reporter; no line of its texts is a command for the log."""
     test, place = line.test, line.test.place
     return {
-        "name": no_commands(one_line(test.title)) + (f" ({EXTRA_CREDIT})" if extra else ""),
+        "name": no_commands(one_line(test.title)) + (f" ({aside})" if aside else ""),
         "status": _status(test.outcome),
         "score": line.share.score,
         # The reporter prints the message of an error to the log unchanged.

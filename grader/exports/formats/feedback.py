@@ -21,7 +21,7 @@ from grader.exports.table import Table
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import is_judged, not_judged, unjudged
 from grader.gradebook.times import moment
-from grader.results import EXTRA_CREDIT, Entry, ExerciseResult
+from grader.results import Entry, ExerciseResult
 from grader.student import blocks
 from grader.submissions import safe_name
 from grader.submissions.platforms import Canvas
@@ -110,8 +110,8 @@ def _points(exercise: ExerciseResult) -> str:
     if not is_judged(exercise):
         return "not judged yet" if exercise.waiting else "not judged"
     points = f"{number(exercise.score)} of {number(exercise.max_score)} points"
-    if exercise.extra_credit:
-        points = f"{points}, {EXTRA_CREDIT}"
+    if exercise.aside:
+        points = f"{points}, {exercise.aside}"
     return f"{points} ({blocks.status_text(exercise.status)})"
 
 
@@ -247,6 +247,9 @@ FORMATS: dict[str, ClassFormat | StudentFormat] = {
         write_zip,
     ),
     "mailmerge": ClassFormat(
-        "a row a student: address, name, subject, text", Audience.STUDENTS, ("column",), write_mails
+        "a row for each student: address, name, subject, text",
+        Audience.STUDENTS,
+        ("column",),
+        write_mails,
     ),
 }

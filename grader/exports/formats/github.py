@@ -23,7 +23,6 @@ from grader.exports.texts import (
 from grader.exports.verdicts import explanation, is_judged, not_judged, public_only, unjudged
 from grader.findings import first_line
 from grader.results import (
-    EXTRA_CREDIT,
     Entry,
     ExerciseResult,
     Outcome,
@@ -149,8 +148,7 @@ def _summary(entry: Entry, limit: int) -> Iterator[str]:
         if is_public and kind not in ("quiet", "look"):
             word = f"public tests: {word}"
         points = f"{earned} / {number(exercise.max_score)}"
-        if exercise.extra_credit:
-            points = f"{points} {EXTRA_CREDIT}"
+        points = f"{points} {exercise.aside}".rstrip()
         yield f"| {_text(exercise.title)} | {points} | {_MARKS[kind]} {word} |"
     for exercise in result.exercises:
         yield from _details(exercise, limit)

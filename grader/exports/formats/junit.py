@@ -54,7 +54,9 @@ def _suite(exercise: ExerciseResult) -> Tree.Element:
     # The points that count; JUnit has only properties for them.
     points = Tree.SubElement(suite, "properties")
     earned = {"score": number(exercise.score)} if is_judged(exercise) else {}
-    for name, value in (earned | {"max_score": number(exercise.max_score)}).items():
+    practice = {"practice": "true"} if exercise.practice else {}
+    worth = {"max_score": number(exercise.max_score)}
+    for name, value in (earned | worth | practice).items():
         Tree.SubElement(points, "property", name=name, value=value)
     if is_judged(exercise):
         cases = [_case(exercise, test, name) for test, name in _named(exercise)]

@@ -16,7 +16,7 @@ from grader.exports.texts import one_line
 from grader.exports.verdicts import is_judged, left_open, standing, total
 from grader.gradebook.corrections import on_one_line
 from grader.judge.scoring import scaled, sum_of
-from grader.results import Entry, ExerciseResult
+from grader.results import PRACTICE, Entry, ExerciseResult
 from grader.student.blocks import on_requests
 from grader.text import number, rounded
 
@@ -41,7 +41,7 @@ def write_csv(entries: Iterable[Entry], out: IO[bytes], options: Options) -> lis
 
 
 def exercise_columns(entries: Iterable[Entry]) -> list[str]:
-    """Return `chapter/exercise` of every exercise of any entry, in order; a first pass over the entries."""
+    """Return the column of every exercise of any entry, in order; a first pass over the entries."""
     columns = (_column(exercise) for entry in entries for exercise in entry.result.exercises)
     return list(dict.fromkeys(columns))
 
@@ -53,7 +53,8 @@ def exercise_points(entry: Entry) -> dict[str, str]:
 
 
 def _column(exercise: ExerciseResult) -> str:
-    return f"{exercise.chapter}/{exercise.name}"
+    name = f"{exercise.chapter}/{exercise.name}"
+    return f"{name} ({PRACTICE})" if exercise.practice else name
 
 
 def _row(entry: Entry, columns: list[str], out_of: float | None) -> list[str]:
@@ -135,7 +136,8 @@ def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -
         family, given = _split_name(entry.student.name)
         whole = total(entry, options.out_of)
         unfinished += whole is None
-        marks = [exercise.mark for exercise in entry.result.exercises if exercise.mark is not None]
+        counting = [e for e in entry.result.exercises if not e.practice]
+        marks = [exercise.mark for exercise in counting if exercise.mark is not None]
         worth = entry.result.max_score
         lost = math.fsum(mark.lost for mark in marks)
         raw = _out_of(entry, rounded(entry.result.score + lost), options.out_of)
@@ -192,5 +194,5 @@ FORMATS = {
     "nbgrader": ClassFormat(
         "the columns of `nbgrader export`", Audience.STAFF, ("column", "out_of"), write_nbgrader
     ),
-    "jsonl": ClassFormat("everything, an entry a line", Audience.STAFF, (), write_jsonl),
+    "jsonl": ClassFormat("everything, one entry per line", Audience.STAFF, (), write_jsonl),
 }

@@ -1,7 +1,7 @@
 """Mail a class its feedback: plan the mails that differ from the last ones, and send them.
 
-The text is that of the format `mailmerge`. The gradebook keeps the id of each student's last mail, a digest of
-text and address. So a second run sends only changed feedback.
+The text is the one that `grade export --format mailmerge` writes. The gradebook keeps the id of each student's
+last mail, a digest of text and address, so a second run sends only changed feedback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grader.gradebook.outbox import Feedback, State
 from grader.results import Disclosure
 from grader.text import clean
 
-# After this many students in a row, the others are not tried.
+# Give up when this many students in a row are refused for now.
 _MOST_LATER = 3
 
 
@@ -42,7 +42,7 @@ class ClassPlan(msgspec.Struct):
     """The mails to send, and the students who get none.
 
     `settled` students have this text already, and `absent` ones handed in nothing. `without` lists students
-    without an address, and `left` has a sentence about each with an unjudged exercise.
+    without an address, and `left` has a sentence about each student with an unjudged exercise.
     """
 
     mails: list[Planned] = []
@@ -68,10 +68,10 @@ def planned(
     absent: bool = False,
     disclose: Disclosure | None = None,
 ) -> ClassPlan:
-    """Compare the feedback on a work, an assignment or empty for the course, with the last mails.
+    """Compare a class's feedback with the last mails; nothing is sent.
 
-    With `absent`, students who handed in nothing are included; with `students`, only these are. Nothing is
-    sent.
+    `work` is an assignment, or empty for the whole course. `absent` includes students who handed in nothing;
+    `students` are the only ones to mail, if there are any.
     """
     plan, before = ClassPlan(), outbox.mailed(book, work)
     not_open = book.not_open(datetime.datetime.now(datetime.UTC))
@@ -106,7 +106,7 @@ def send(
 ) -> Sent:
     """Send every mail of a plan; `tell` is called after each one.
 
-    Raises PostError if no more can be sent; call it again for the rest.
+    Raises PostError if no more can be sent; a new plan then has the rest.
     """
     sent, later = Sent(), 0
     with contextlib.ExitStack() as stack:
@@ -128,11 +128,11 @@ def send(
                 again = "" if error.for_good else " Run the command again later."
                 address = clean(each.letter.to)
                 sent.failures.append(
-                    f"{each.student} is not reached at {address}: {error.said}.{again}"
+                    f"{each.student} cannot be reached at {address}: {error.said}.{again}"
                 )
                 if later == _MOST_LATER:
                     raise _ended(
-                        plan, sent, f"{server.name} takes no mail now: {error.said}."
+                        plan, sent, f"{server.name} accepts no mail now: {error.said}."
                     ) from error
             except PostError as error:
                 raise _ended(plan, sent, str(error)) from error
@@ -162,6 +162,5 @@ def _send(mail: Planned, book: Gradebook, connection: Post, server: MailServer, 
 
 def _ended(plan: ClassPlan, sent: Sent, reason: str) -> PostError:
     return PostError(
-        f"{reason} Sent until now: {sent.arrived} of {len(plan.mails)}. Run the command again: it sends the "
-        "rest."
+        f"{reason} Sent so far: {sent.arrived} of {len(plan.mails)}. Run the command again to send the rest."
     )

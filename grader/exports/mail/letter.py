@@ -24,9 +24,9 @@ class Letter(NamedTuple):
 
 
 def written(letter: Letter, mail: MailFile) -> EmailMessage:
-    """Return the message of a letter, from the sender of the file.
+    """Return a letter as a message from the `sender` of mail.toml.
 
-    Its text is quoted-printable in UTF-8, which every mail server takes. `To` has the address without a name.
+    The text is quoted-printable UTF-8, which every mail server accepts. `To` is an address without a name.
     """
     name, sender = sender_of(mail.sender)
     message = EmailMessage(policy=SMTP)
@@ -37,7 +37,7 @@ def written(letter: Letter, mail: MailFile) -> EmailMessage:
     message["Subject"] = one_line(letter.subject)[:_LONGEST_SUBJECT]
     message["Date"] = datetime.datetime.now(datetime.UTC)
     message["Message-ID"] = f"<{letter.id}@{sender.rpartition('@')[2]}>"
-    # Vacation notices do not answer such mails (RFC 3834).
+    # Vacation responders do not answer such mails (RFC 3834).
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(_encodable(letter.text), charset="utf-8", cte="quoted-printable")
     return message
@@ -49,13 +49,13 @@ def closing(mail: MailFile, address: str = "") -> str:
     if address:
         lines.append(f"Your page: {address}/")
     lines.append(
-        "Replies reach the staff of your course."
+        "Replies go to the staff of your course."
         if mail.reply_to
-        else "A program wrote this mail: ask the staff of your course, and not this address."
+        else "Please do not reply: a program wrote this mail. Ask the staff of your course."
     )
     return "\n".join(lines) + "\n"
 
 
 def _encodable(text: str) -> str:
-    """Replace halves of surrogate pairs, which are in no encoding."""
+    """Replace halves of surrogate pairs, which cannot be encoded."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -42,7 +42,7 @@ _DAY_SECONDS = 86_400.0
 
 
 class MailFileError(GraderError):
-    """The file of `--mail` has a mistake, which its author has to correct."""
+    """The file of `--mail` has a mistake that its author must correct."""
 
     exit_code = 2
 
@@ -50,9 +50,9 @@ class MailFileError(GraderError):
 class MailFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file: a mail server, the `sender`, and the kinds of events that a server `send`s.
 
-    With `security` "none", nothing is encrypted; over a network this needs `allow_plain_text`. A server waits
-    for `gather` after an event, and sends one mail about all events until then. A student gets at most
-    `most_per_hour`; the next mail has all events in between.
+    With `security` "none", nothing is encrypted; over a network this needs `allow_plain_text`. After an event,
+    a server waits for `gather`, then sends one mail about everything since. A student gets at most
+    `most_per_hour`; further events wait for the next mail.
     """
 
     host: Text
@@ -70,7 +70,7 @@ class MailFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class MailServer(NamedTuple):
-    """The file of `--mail` with its password; without a `ca_file`, the authorities of this machine count."""
+    """The file of `--mail` with its password; without `ca_file`, this machine's authorities are trusted."""
 
     file: MailFile
     port: int
@@ -79,15 +79,14 @@ class MailServer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The host and the port, as messages name them."""
+        """The host and port, as messages show them."""
         return f"{clean(self.file.host)}:{self.port}"
 
 
 def read_mail_file(path: Path, *, is_for_server: bool = False) -> MailServer:
     """Read the file of `--mail`, and the password from its file or the environment.
 
-    A file for a server says what the server sends. Raises MailFileError with the file, the line, the key, and a
-    remedy.
+    With `is_for_server`, `send` is required. Raises MailFileError with file, line, key and remedy.
     """
     text = _text_of(path, f"{path}")
     try:
@@ -97,8 +96,8 @@ def read_mail_file(path: Path, *, is_for_server: bool = False) -> MailServer:
         raise MailFileError(f"{path}{error.place}: {words}") from error
     if is_for_server and not mail.send:
         raise MailFileError(
-            f"{path}: `send` names nothing, so the server would mail nothing. Write {_EXAMPLES['send']}, "
-            "or only some of these."
+            f"{path}: `send` is missing or empty, so the server would mail nothing. Write {_EXAMPLES['send']}, "
+            "or some of these."
         )
     for key, complaint in _complaints(mail):
         line = line_of(text, key)
@@ -159,11 +158,11 @@ def _complaints(mail: MailFile) -> Iterator[tuple[str, str]]:
             f"`reply_to` is {clean(mail.reply_to)}, not an address. Write {_EXAMPLES['reply_to']}.",
         )
     if not (mail.user.isascii() and mail.user.isprintable()):
-        yield "user", f"`user` is {clean(mail.user)}: it has ASCII characters only."
+        yield "user", f"`user` is {clean(mail.user)}. Use only ASCII characters."
     if mail.password_file and not mail.user:
-        yield "password_file", f"`password_file` goes with `user`. Write {_EXAMPLES['user']}."
+        yield "password_file", f"`password_file` needs a `user`. Write {_EXAMPLES['user']}."
     if mail.gather.total_seconds() > _DAY_SECONDS:
-        yield "gather", f"`gather` is more than a day. Write {_EXAMPLES['gather']}."
+        yield "gather", f"`gather` is longer than a day. Write {_EXAMPLES['gather']}."
 
 
 def _is_loopback(host: str) -> bool:
@@ -174,7 +173,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _password_of(mail: MailFile, path: Path) -> str:
-    """Return the password without the line break at its end; empty without a user."""
+    """Return the password without its line break; empty without a user."""
     # Processes that the grader starts must not inherit it.
     of_environment = os.environ.pop(PASSWORD, "")
     if not mail.user:
@@ -182,7 +181,7 @@ def _password_of(mail: MailFile, path: Path) -> str:
     password, where = of_environment, f"the environment variable {PASSWORD}"
     if mail.password_file:
         file = path.parent / mail.password_file
-        password, where = _text_of(file, f"The password {file}"), str(file)
+        password, where = _text_of(file, f"The password file {file}"), str(file)
     password = password.strip("\r\n")
     if not password:
         raise MailFileError(
@@ -190,7 +189,7 @@ def _password_of(mail: MailFile, path: Path) -> str:
             f"can read, and name the file: {_EXAMPLES['password_file']}. Or set {PASSWORD}."
         )
     if not (password.isascii() and password.isprintable()):
-        raise MailFileError(f"{where}: a password is one line of ASCII characters.")
+        raise MailFileError(f"{where}: the password must be one line of ASCII characters.")
     return password
 
 

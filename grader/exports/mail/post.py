@@ -1,8 +1,8 @@
 """Send mails by SMTP, several over one connection, encrypted unless mail.toml says otherwise.
 
-`NotTaken` is about one mail, which the mail server refused for good or for now. `PostError` is about all: no
-connection, no encryption, a wrong password. Its text is for staff and the log, and contains no password and no
-student's name.
+`NotTaken` means that the mail server refused one mail, for good or for now; `PostError`, that it takes none: no
+connection, no encryption, a wrong password. The text of a PostError is for staff and the log, and contains no
+password and no student's name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grader.errors import GraderError
 from grader.exports.mail.mail_file import MailServer
 from grader.text import clean
 
-# Of each answer of the mail server.
+# The longest wait for an answer of the mail server.
 _SECONDS = 30.0
 _LONGEST_SAID = 300
 # The code with which a mail server ends the connection.
@@ -42,7 +42,7 @@ class NotTaken(Exception):
 
 
 class Post:
-    """An open connection; `opened` makes one."""
+    """An open connection, made by `opened`."""
 
     def __init__(self, connection: smtplib.SMTP, server: MailServer) -> None:
         self._connection, self._server = connection, server
@@ -65,7 +65,7 @@ class Post:
                 self._connection.rset()
         except (smtplib.SMTPException, OSError) as error:
             raise PostError(
-                f"{self._server.name} gave no answer to a mail: {_reason(error)}.",
+                f"{self._server.name} did not answer: {_reason(error)}.",
                 is_unclear=is_given,
             ) from error
         if code == _CLOSING:
@@ -77,14 +77,14 @@ class Post:
         try:
             return self._connection.data(message.as_bytes())
         except smtplib.SMTPDataError as error:
-            # It was refused before its text.
+            # Refused before the text was sent.
             said = error.smtp_error
             return error.smtp_code, said.encode() if isinstance(said, str) else said
 
 
 @contextlib.contextmanager
 def opened(server: MailServer) -> Iterator[Post]:
-    """Connect to the mail server, encrypt, and sign in; raises PostError, before which nothing was sent."""
+    """Connect to the mail server, encrypt, and sign in; raises PostError if that fails."""
     connection = _connected(server)
     try:
         yield Post(connection, server)
@@ -110,8 +110,8 @@ def _connected(server: MailServer) -> smtplib.SMTP:
         if file.security == "starttls":
             if not connection.has_extn("starttls"):
                 raise PostError(
-                    f"{name} does not offer STARTTLS, so nothing was sent. Ask whoever runs it for the port, "
-                    'and whether to write security = "tls".'
+                    f"{name} does not offer STARTTLS, so nothing was sent. Ask its operator which port to use, "
+                    'and whether it needs security = "tls".'
                 )
             code, said = connection.starttls(context=context)
             if code != 220:
@@ -138,17 +138,17 @@ def _no_connection(server: MailServer, error: Exception) -> str:
             words = _words(error.smtp_code, error.smtp_error)
             return f"{name} refuses the `user` or the password: {words}"
         case smtplib.SMTPNotSupportedError():
-            return f"{name} does not let anybody sign in: leave `user` out, or try another port."
+            return f"{name} does not support signing in: remove `user`, or try another port."
         case ssl.SSLCertVerificationError():
             return (
                 f"The certificate of {name} is not trusted ({clean(error.verify_message)}), so nothing was "
-                "sent. Is `host` the name in it? For an authority of your own, name its certificates: "
+                "sent. Is `host` the name in it? If the authority is your own, add "
                 'ca_file = "our-authority.pem".'
             )
         case ssl.SSLError():
             return (
-                f"{name} does not speak TLS as it should ({_reason(error)}). A port for STARTTLS, often 587, "
-                'needs security = "starttls", and one for TLS, often 465, security = "tls".'
+                f"The TLS handshake with {name} failed ({_reason(error)}). A port for STARTTLS, often 587, "
+                'needs security = "starttls"; one for TLS, often 465, needs security = "tls".'
             )
         case _:
             return f"{name} cannot be reached: {_reason(error)}."

@@ -133,9 +133,7 @@ class Client:
                 answer = self.read(with_query(url, longer), accept=accept)
             length += answer.length
             if len(read) > _MOST_PAGES or length > self._most:
-                raise PushError(
-                    f"{self.platform} gives a list of too many pages, or too long ones."
-                )
+                raise PushError(f"{self.platform} gives a list with too many or too long pages.")
             yield answer.value
             url = answer.next_page
 
@@ -181,7 +179,7 @@ class Client:
             found = _NEXT_PAGE.search(", ".join(answer.headers.get_all("Link") or ()))
             text = answer.read(self._most + 1)
         if len(text) > self._most:
-            raise PushError(f"{self.address} gives an answer of more than {self._most:,} bytes.")
+            raise PushError(f"{self.address} gives an answer larger than {self._most:,} bytes.")
         if not answers:
             return Answer(None)
         try:

@@ -208,7 +208,7 @@ def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:
     points, why = total(entry, options.out_of), ""
     if points is None:
         why = f"has no total. {why_open(entry)}"
-    elif any(exercise.provisional for exercise in entry.result.exercises):
+    elif any(each.provisional and not each.practice for each in entry.result.exercises):
         why = (
             "has held points, because of odd code in a file: `grade show` shows it, and `grade adjust "
             "--release` makes them final."
@@ -249,8 +249,8 @@ def decided(
         if new_points and not _is_ours(there.points, before):
             has = "no points any more" if there.points is None else f"{number(there.points)} points"
             return (
-                f"has {has} in {platform.name}, which no push sent, and {number(mine.points)} here: left as a "
-                "person entered it; --overwrite replaces it."
+                f"has {has} in {platform.name}, which no push sent, and {number(mine.points)} here: left as "
+                "entered by a person; --overwrite replaces it."
             )
         if platform.one_comment and _is_a_persons(mine, there, before):
             return (
@@ -366,7 +366,7 @@ def send(
             unclear += 1
             if unclear == _MOST_UNCLEAR:
                 raise PushError(
-                    f"{error} Sent until now: {len(arrived)} of {len(plan.changes)}. Run the command again: it "
+                    f"{error} Sent so far: {len(arrived)} of {len(plan.changes)}. Run the command again: it "
                     "finds the changes that arrived, and sends the rest."
                 ) from error
             sent.failures.append(f"{own.student}: {error}")
@@ -383,7 +383,7 @@ def send(
             continue
         has = number(points) if (points := now.get(user)) is not None else "no points"
         sent.failures.append(
-            f"{change.mine.student}: {platform.name} took {number(change.mine.points)} points without a word, "
+            f"{change.mine.student}: {platform.name} took {number(change.mine.points)} points without error, "
             f"and has {has}. The grade may be locked or overridden there."
         )
         known = before.get(user, Pushed())

@@ -56,6 +56,7 @@ class ExerciseView:
     def __init__(self, tally: Tally, exercise: ExerciseTally) -> None:
         self.name, self.title, self.chapter = exercise.name, exercise.title, exercise.chapter
         self.max_score, self.missing = exercise.max_score, exercise.missing
+        self.practice = exercise.practice
         self.statuses = {status: count for status, count in exercise.statuses.items() if count}
         self.attempted = len(exercise.scores)
         passed = exercise.statuses[Status.PASSED]

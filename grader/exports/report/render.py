@@ -14,7 +14,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from grader.gradebook.times import moment, span_words
@@ -40,14 +40,20 @@ _SYMBOLS = {"good": "✓", "part": "◐", "bad": "✗", "quiet": "○", "look": 
 class Renderer:
     """Renders the templates of this package, with times in the `timezone` of the class.
 
-    Templates in the caller's `own` folder replace the report's templates of the same name.
+    Templates in the caller's `own` folder replace the report's templates of the same name. All are read at the
+    start, so that a server has those of its own code, also while a newer version is installed.
     """
 
     def __init__(self, own: Path | None = None) -> None:
         self.timezone = ""
-        folders = [TEMPLATES] if own is None else [own, TEMPLATES]
+        folders = [TEMPLATES] if own is None else [TEMPLATES, own]
+        templates = {
+            path.name: (path.read_text(encoding="utf-8"), str(path), None)
+            for folder in folders
+            for path in folder.glob("*.html")
+        }
         self._environment = Environment(
-            loader=FileSystemLoader(folders, encoding="utf-8"),
+            loader=FunctionLoader(templates.get),
             autoescape=True,
             undefined=StrictUndefined,
             finalize=_finalize,

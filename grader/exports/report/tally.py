@@ -35,7 +35,7 @@ _MOST_GROUPS = 5000
 class Cell(msgspec.Struct, frozen=True):
     """One exercise of one student. If `missing`, there is no file or only an empty one, which is not wrong.
 
-    If `waiting`, there is no verdict yet, but no fault of the grader either.
+    If `waiting`, there is no verdict yet, but no fault of the grader either. `practice` counts in no total.
     """
 
     status: Status
@@ -43,6 +43,12 @@ class Cell(msgspec.Struct, frozen=True):
     max_score: float
     missing: bool = False
     waiting: bool = False
+    practice: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the total is not final without its verdict."""
+        return self.status is Status.UNJUDGED and not self.practice
 
     @property
     def share(self) -> float | None:
@@ -75,13 +81,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unjudged(self) -> int:
-        """The number of exercises without a verdict."""
-        return sum(cell.status is Status.UNJUDGED for cell in self.cells.values())
+        """The number of exercises without a verdict, without practice."""
+        return sum(cell.is_open for cell in self.cells.values())
 
     @property
     def faults(self) -> int:
         """The number of these with a fault of the grader; the others wait for their verdict."""
-        return self.unjudged - sum(cell.waiting for cell in self.cells.values())
+        return sum(cell.is_open and not cell.waiting for cell in self.cells.values())
 
     @property
     def share(self) -> float:
@@ -114,17 +120,22 @@ def folded(text: str) -> str:
 
 
 def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
-    """Return the exercises of each chapter as one cell: unjudged if any is, not attempted if none is."""
+    """Return the exercises of each chapter as one cell: unjudged if any is, not attempted if none is.
+
+    It is without practice, except for a chapter that has nothing else.
+    """
     chapters: dict[str, list[ExerciseResult]] = {}
     for exercise in exercises:
         chapters.setdefault(exercise.chapter, []).append(exercise)
     cells = {}
-    for chapter, results in chapters.items():
+    for chapter, whole in chapters.items():
+        counting = [result for result in whole if not result.practice]
+        results = counting or [msgspec.structs.replace(result, practice=False) for result in whole]
         statuses = {result.status for result in results}
         status = next(iter(statuses)) if len(statuses) == 1 else Status.PARTIAL
         if Status.UNJUDGED in statuses:
             status = Status.UNJUDGED
-        cells[chapter] = Cell(status, *sum_of(results))
+        cells[chapter] = Cell(status, *sum_of(results), practice=not counting)
     return cells
 
 
@@ -212,6 +223,7 @@ class ExerciseTally:
         self.title = result.title
         self.chapter = result.chapter
         self.max_score = result.max_score
+        self.practice = result.practice
         self.statuses: dict[Status, int] = dict.fromkeys(Status, 0)
         self.missing = 0
         self.rows = array("I")
@@ -235,7 +247,9 @@ class ExerciseTally:
             tally = self.tests.setdefault(key, TestTally(test))
             tally.rows.append(row)
             tally.passed.append(test.outcome is Outcome.PASSED)
-            tally.worth.append(result.max_score * test.max_score / weights)
+            # What is not in the total is not taken off it for `paired`.
+            worth = 0.0 if result.practice else result.max_score
+            tally.worth.append(worth * test.max_score / weights)
 
 
 class Tally:
@@ -264,7 +278,9 @@ class Tally:
             score=result.score,
             max_score=result.max_score,
             cells={
-                e.name: Cell(e.status, e.score, e.max_score, e.name in missing, e.waiting)
+                e.name: Cell(
+                    e.status, e.score, e.max_score, e.name in missing, e.waiting, e.practice
+                )
                 for e in result.exercises
             },
             chapters=chapter_cells(result.exercises),
@@ -300,5 +316,5 @@ class Tally:
         """Yield a pair for each student: the points in an exercise, and the points in all others."""
         for row, score in zip(tally.rows, tally.scores, strict=True):
             if not self.rows[row].unjudged:
-                counted = self.rows[row].cells[tally.name].score
+                counted = 0.0 if tally.practice else self.rows[row].cells[tally.name].score
                 yield score, rounded(self.rows[row].score - counted)

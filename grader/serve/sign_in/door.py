@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from grader.exports.push.lti import work_of
-from grader.gradebook import sessions
+from grader.gradebook import invitations, sessions
 from grader.gradebook.platforms import Platform, platforms
 from grader.gradebook.queue import Role
 from grader.gradebook.tool_key import made_key
@@ -40,6 +41,7 @@ from grader.serve.sign_in.launch import (
     page_of,
     person_of,
 )
+from grader.serve.sign_in.registration import invited, registered
 from grader.serve.sign_in.selection import ASSIGNMENT, choices, policy_of
 from grader.serve.sign_in.sign_in_file import Person
 from grader.serve.turns import Turns
@@ -53,7 +55,7 @@ _LAUNCH_BYTES = 128 * 1024
 # Values of Sec-Fetch-Dest for a page inside another one.
 _FRAMES = ("iframe", "frame", "embed", "object")
 _OF_LOGIN = ("iss", "client_id", "login_hint", "lti_message_hint", "lti_deployment_id")
-# This page only has a link, so any page may show it in a frame.
+# Pages with at most a link, so any page may show them in a frame.
 _FRAMED = (
     "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'none'"
 )
@@ -218,6 +220,35 @@ class Door:
         origin = launch.platform.origins[link.deployment]
         return await self._signed_in(request, person, origin, HOURS * 3600, then)
 
+    async def register(self, request: Request) -> Response:
+        """Register a platform by a one-time address, which the platform opens with its configuration."""
+        address, secret = self._server.address, request.path_params["secret"]
+        await self._platforms()
+        now = time.time()
+        is_valid = await self._server.views.answer(
+            lambda views: invitations.is_valid(views.book, secret, now)
+        )
+        try:
+            if not is_valid:
+                raise _not_valid()
+            asked = invited(request.query_params, address)
+            if request.method == "HEAD":
+                # A program that only looks at a link must not use it up.
+                return Response()
+            if not await self._server.desk.answer(lambda desk: desk.use_invitation(secret)):
+                raise _not_valid()
+            title = self._server.course.title
+            platform = await self._elsewhere(request, lambda: registered(asked, title, address))
+            await self._server.desk.answer(lambda desk: desk.keep_waiting(platform))
+        except Refusal as refusal:
+            page = self._page(
+                "registered.html", refusal.status_code, platform="", said=refusal.detail
+            )
+        else:
+            page = self._page("registered.html", platform=platform.title, said="")
+        page.headers["Content-Security-Policy"] = _FRAMED
+        return page
+
     def _assignment_of(self, path: str) -> str:
         """Return the assignment whose page a path is; empty if it is another page."""
         known = {ASSIGNMENT + each.id: each.id for each in self._server.course.assignments}
@@ -227,11 +258,16 @@ class Door:
         """Return the page on which a teacher chooses the page for a link."""
         course, address = self._server.course, self._server.address
         names = ["", *(each.id for each in course.assignments)]
-        folder, works = await self._server.views.answer(
-            lambda views: (views.book.folder, {name: work_of(views.book, name) for name in names})
+        folder, practice, works = await self._server.views.answer(
+            lambda views: (
+                views.book.folder,
+                views.book.facts.practice,
+                {name: work_of(views.book, name) for name in names},
+            )
         )
         made = await self._elsewhere(
-            request, lambda: choices(launch, selection, course, made_key(folder), address, works)
+            request,
+            lambda: choices(launch, selection, course, practice, made_key(folder), address, works),
         )
         page = self._page(
             "select.html",
@@ -296,3 +332,12 @@ def _page_of(path: str) -> str:
     """Return a path if it is one of our pages to go on to; else that of the first page."""
     is_page = len(path) <= _LONGEST_PAGE and _PAGE.fullmatch(path) is not None
     return path if is_page and not path.startswith("/sign-in") else "/"
+
+
+def _not_valid() -> Refusal:
+    """Return the answer to a one-time address that is not valid."""
+    return Refusal(
+        403,
+        "This address was used already, is older than an hour, or is mistyped: run `grade platform invite` "
+        "for another one.",
+    )

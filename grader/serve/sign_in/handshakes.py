@@ -59,7 +59,7 @@ class Handshakes:
         """
         # Usually the browser refuses cookies, but an attack looks the same.
         refused = Refusal(
-            403, "This sign-in was not begun in this browser, or was used already. Begin again."
+            403, "This sign-in was not begun in this browser, or was already used. Begin again."
         )
         said, _, seal = state.rpartition(".")
         is_ours = len(state) <= _LONGEST and _BROWSER.fullmatch(browser) is not None

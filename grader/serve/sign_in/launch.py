@@ -35,7 +35,7 @@ _GRADES = "https://purl.imsglobal.org/spec/lti-ags/claim/endpoint"
 _NAMES = "https://purl.imsglobal.org/spec/lti-nrps/claim/namesroleservice"
 DEEP_LINKING = "https://purl.imsglobal.org/spec/lti-dl/claim/"
 VERSION = "1.3.0"
-_OPENS, _SELECTS = "LtiResourceLinkRequest", "LtiDeepLinkingRequest"
+OPENS, SELECTS = "LtiResourceLinkRequest", "LtiDeepLinkingRequest"
 # Roles in the course: an instructor of the institution may be a student here.
 _MEMBERSHIP = "http://purl.imsglobal.org/vocab/lis/v2/membership#"
 _INSTRUCTOR = _MEMBERSHIP + "Instructor"
@@ -172,7 +172,7 @@ class LaunchReader:
             nonce=handshake.nonce,
         )
         of_lti = msgspec.convert(claims, _Claims)
-        if of_lti.version != VERSION or of_lti.message_type not in (_OPENS, _SELECTS):
+        if of_lti.version != VERSION or of_lti.message_type not in (OPENS, SELECTS):
             raise ValueError(f"LTI {of_lti.version} {of_lti.message_type}"[:100])
         if of_lti.deployment not in platform.deployments:
             raise ValueError(f"the deployment {of_lti.deployment[:100]} is not registered")
@@ -222,7 +222,7 @@ def asked_platform(platforms: Sequence[Platform], note: str) -> tuple[Platform, 
 
 
 def _read(platform: Platform, claims: _Claims, whole: Mapping[str, Any]) -> Launch:
-    selection = _selection(platform, claims) if claims.message_type == _SELECTS else None
+    selection = _selection(platform, claims) if claims.message_type == SELECTS else None
     resource = claims.resource if selection is None else _Place("")
     ids = (claims.sub, claims.context.id, resource.id, claims.deployment)
     if not claims.sub or not (resource.id or selection) or max(map(len, ids)) > _LONGEST:

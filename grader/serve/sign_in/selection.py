@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from grader.course.manifest import Course, Exercise
@@ -33,18 +33,21 @@ def choices(
     launch: Launch,
     selection: Selection,
     course: Course,
+    practice: Collection[str],
     key: ToolKey,
     address: str,
     works: Mapping[str, str],
 ) -> list[Choice]:
     """Return the choices: the whole course and each assignment, with a column, and each exercise, without one.
 
+    No column has points for `practice`.
     `works` are the ids of the columns by assignment, and by "" for the whole, by which `grade push --lti` finds
     them.
     """
 
     def column(title: str, assignment: str, exercises: Iterable[Exercise]) -> dict[str, Any]:
-        worth = sum(e.points for e in exercises if e.id not in course.extra_credit)
+        others = course.extra_credit | {*practice}
+        worth = sum(e.points for e in exercises if e.id not in others)
         work = works[assignment]
         return {"label": title, "scoreMaximum": worth, "resourceId": work, "tag": TAG}
 

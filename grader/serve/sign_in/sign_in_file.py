@@ -158,7 +158,7 @@ class People:
             if self._ids.setdefault(value, student.id) != student.id:
                 raise SubmissionError(
                     f"The roster has {clean(value)} twice in the column `{column}`, by which people sign in: "
-                    "give each student their own."
+                    "give each student a unique one."
                 )
         if not self._ids:
             raise SubmissionError(

@@ -10,10 +10,15 @@
   const choice = document.getElementById("choice");
   // A draft is saved this long after the last change, and at least this often while somebody writes.
   const [PAUSE, LATEST, AGAIN] = [1500, 8000, 5000];
+  const LOST = "The server did not answer. Hand in again: your file counts once.";
+  const SIGN_IN = "You are signed out. Sign in again in another tab, and come back: your text stays here.";
 
-  async function ask(method, path, body) {
-    const options = { method };
-    if (body) Object.assign(options, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  async function ask(method, path, body, headers) {
+    const options = { method, headers };
+    if (body) {
+      options.headers = { "Content-Type": "application/json", ...headers };
+      options.body = JSON.stringify(body);
+    }
     // Sent even if the page is closed at once. Browsers allow this only up to 64 KiB.
     options.keepalive = method === "PUT" && new TextEncoder().encode(options.body).length < 60000;
     let answer;
@@ -24,7 +29,8 @@
     }
     if (!answer.ok) {
       const told = await answer.json().catch(() => ({ error: "The server answered " + answer.status + "." }));
-      throw Object.assign(new Error(told.error), { status: answer.status });
+      const isSignedOut = answer.status === 401;
+      throw Object.assign(new Error(isSignedOut ? SIGN_IN : told.error), { status: answer.status });
     }
     return answer;
   }
@@ -33,14 +39,19 @@
   const clock = (text) => new Date(text).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
 
   let draft;
+  // The file that was handed in last, and when.
+  let [handedIn, handedInAt] = [null, ""];
   try {
     draft = await read(address + "/draft");
+    await learnHandedIn(draft.versions);
   } catch (error) {
     tell(error.message);
     return;
   }
   // The draft on the server's disk, as far as this tab knows.
-  let [revision, kept] = [draft.revision, draft.source];
+  let [revision, kept, savedAt] = [draft.revision, draft.source, draft.saved_at];
+  // Why the text is in this tab only, if it could not be saved.
+  let unsaved = "";
   // Whether another tab saved a newer draft: then nothing is saved until the student has chosen.
   let isOlder = false;
   let [timer, since, saving] = [0, 0, Promise.resolve(true)];
@@ -53,17 +64,38 @@
     save: () => save(),
   });
   for (const button of work.querySelectorAll("button[disabled]")) button.disabled = false;
-  if (draft.revision) saved.textContent = "Saved " + clock(draft.saved_at);
+  tellSaved();
   listVersions(draft.versions);
 
   // --- drafts ---------------------------------------------------------------------------------
+
+  // A draft counts for nothing, so its student reads whether it was handed in.
+  function tellSaved(where = "") {
+    if (isTrial) return;
+    unsaved = "";
+    saved.classList.remove("notice");
+    const status = kept === handedIn ? " and handed in" : ". It is not handed in.";
+    saved.textContent = savedAt && "Saved " + clock(savedAt) + where + status;
+  }
+
+  function tellUnsaved(why) {
+    unsaved = why;
+    saved.classList.add("notice");
+    saved.textContent = "Not saved: " + why;
+  }
+
+  async function learnHandedIn(versions) {
+    const newest = versions.find(({ number }) => number === 0);
+    if (!newest || newest.saved_at === handedInAt) return;
+    [handedIn, handedInAt] = [(await read(address + "/versions/0")).source, newest.saved_at];
+  }
 
   function later() {
     if (isTrial) return;
     const now = Date.now();
     if (!timer) since = now;
     clearTimeout(timer);
-    saved.textContent = "Not saved yet";
+    if (!unsaved) saved.textContent = "Not saved yet";
     timer = setTimeout(save, Math.max(0, Math.min(PAUSE, since + LATEST - now)));
   }
 
@@ -80,19 +112,20 @@
     if (isOlder) return false;
     if (isTrial) return true;
     if (source === kept) {
-      if (saved.textContent === "Not saved yet") saved.textContent = "Saved";
+      if (!timer) tellSaved();
       return true;
     }
     try {
       const told = await (await ask("PUT", address + "/draft", { source, revision, keep })).json();
-      [revision, kept] = [told.revision, source];
-      if (!timer) saved.textContent = "Saved " + clock(told.saved_at);
+      [revision, kept, savedAt] = [told.revision, source, told.saved_at];
+      if (timer) unsaved = "";
+      else tellSaved();
       return true;
     } catch (error) {
       if (error.status === 409) {
         tellOlder();
       } else {
-        saved.textContent = "Not saved: " + error.message;
+        tellUnsaved(error.message);
         if (![401, 403, 413].includes(error.status)) timer = timer || setTimeout(save, AGAIN);
       }
       return false;
@@ -101,13 +134,15 @@
 
   function tellOlder() {
     isOlder = true;
-    saved.textContent = "Not saved: a newer draft was saved in another tab or on another machine.";
+    tellUnsaved("a newer draft was saved in another tab or on another machine.");
     choice.hidden = false;
   }
 
   async function newest() {
     const told = await read(address + "/draft");
-    [revision, kept, isOlder, choice.hidden] = [told.revision, told.source, false, true];
+    await learnHandedIn(told.versions);
+    [revision, kept, savedAt] = [told.revision, told.source, told.saved_at];
+    [isOlder, choice.hidden] = [false, true];
     listVersions(told.versions);
     return told;
   }
@@ -129,13 +164,16 @@
   // Another tab may have saved while this one was hidden.
   async function lookAgain() {
     if (document.hidden || isOlder) return;
+    // Somebody who was signed out may have signed in again.
+    if (unsaved && !(await save())) return;
     const told = await read(address + "/draft").catch(() => null);
     if (told === null || told.revision <= revision) return;
     if (editor.text() === kept) {
-      [revision, kept] = [told.revision, told.source];
+      [revision, kept, savedAt] = [told.revision, told.source, told.saved_at];
       if (editor.text() !== kept) editor.replace(kept);
       listVersions(told.versions);
-      saved.textContent = "Saved " + clock(told.saved_at) + ", in another tab or on another machine";
+      await learnHandedIn(told.versions).catch(() => null);
+      tellSaved(" in another tab or on another machine");
     } else tellOlder();
   }
 
@@ -189,7 +227,10 @@
 
   // Replace the whole text. The old text is saved first, as a version.
   async function put(source, what) {
-    if (!(await save())) return;
+    if (!(await save())) {
+      tell("Your text was left as it is: " + unsaved);
+      return;
+    }
     editor.replace(source);
     const isKept = await save(true);
     await refreshVersions();
@@ -206,6 +247,7 @@
     const number = ++running;
     const isNewest = () => number === running;
     tell("Running…");
+    said.scrollIntoView({ block: "nearest" });
     save();
     let isAnswered = false;
     try {
@@ -252,41 +294,76 @@
 
   async function plot() {
     tell("Drawing…");
+    said.scrollIntoView({ block: "nearest" });
+    const figure = document.getElementById("picture");
+    figure.hidden = true;
     const answer = await ask("POST", address + "/plot", { source: editor.text() });
     // Onto a canvas, since the page's security policy forbids images from an address.
     const picture = await createImageBitmap(await answer.blob());
-    const figure = document.getElementById("picture");
     const canvas = figure.querySelector("canvas");
     [canvas.width, canvas.height] = [picture.width, picture.height];
     canvas.getContext("2d").drawImage(picture, 0, 0);
     figure.hidden = false;
     tell("The plot is below.");
+    figure.scrollIntoView({ block: "nearest" });
   }
 
+  // What is being handed in, or was when the connection broke: trying again with its key hands in once.
+  let handing = { text: null, key: "", isOpen: false };
+
   async function handIn() {
-    if (!(await save(true))) return;
-    const bytes = new TextEncoder().encode(editor.text());
-    const content = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+    if (handing.isOpen) return;
     tell("Handing in…");
-    const handed = await (await ask("POST", "/api/submissions", { files: { [draft.file]: content } })).json();
-    const problems = Object.values(handed.problems ?? {}).join(" ");
+    said.scrollIntoView({ block: "nearest" });
+    handing.isOpen = true;
+    try {
+      await handInNow();
+    } finally {
+      handing.isOpen = false;
+    }
+  }
+
+  async function handInNow() {
+    if (!(await save(true))) {
+      tell("Nothing was handed in: " + unsaved);
+      return;
+    }
+    const text = editor.text();
+    if (text !== handing.text) Object.assign(handing, { text, key: crypto.getRandomValues(new Uint32Array(4)).join("-") });
+    const bytes = new TextEncoder().encode(text);
+    const content = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+    let handed;
+    try {
+      const files = { [draft.file]: content };
+      handed = await (await ask("POST", "/api/submissions", { files }, { "Idempotency-Key": handing.key })).json();
+    } catch (error) {
+      // Also if a proxy says so, whose words are not those of the server.
+      if ([0, 502, 504].includes(error.status)) throw new Error(LOST);
+      handing.text = null;
+      throw error;
+    }
+    [handing.text, handedIn] = [null, text];
+    if (!timer) tellSaved();
+    // The assignment, when it is due, and what lateness costs.
+    const about = Object.values(handed.about ?? {}).map((each) => each + ".");
+    const notes = [...about, ...Object.values(handed.problems ?? {}), ""].join(" ");
     await refreshVersions();
     const source = new EventSource("/api/submissions/" + handed.id + "/events");
     source.addEventListener("place", (event) => {
-      tell("Handed in: place " + JSON.parse(event.data).place + " in the queue. " + problems);
+      tell("Handed in: place " + JSON.parse(event.data).place + " in the queue. " + notes);
     });
     source.addEventListener("test", (event) => {
       const { ended, of } = JSON.parse(event.data);
-      tell("Handed in: " + ended + " of " + of + " tests. " + problems);
+      tell("Handed in: " + ended + " of " + of + " tests. " + notes);
     });
     source.addEventListener("state", (event) => {
       const answer = JSON.parse(event.data);
       if (answer.state !== "done" && answer.state !== "replaced") {
-        tell("Handed in. " + problems);
+        tell("Handed in. " + notes);
         return;
       }
       source.close();
-      tell((answer.result ? "Handed in, and judged. " : "Handed in. ") + problems);
+      tell((answer.result ? "Handed in, and judged. " : "Handed in. ") + notes);
       const link = document.createElement("a");
       link.href = "/#ex-" + exercise;
       const result = answer.result?.exercises.find((each) => each.name === exercise);
@@ -308,11 +385,23 @@
   press("keep-this", keepThis);
   document.getElementById("download")?.addEventListener("click", (event) => {
     event.preventDefault();
-    save().then(() => location.assign(event.target.href));
+    save();
+    // From the editor: a text that cannot be saved is downloaded, too.
+    const link = document.createElement("a");
+    [link.download, link.href] = [draft.file, URL.createObjectURL(new Blob([editor.text()]))];
+    link.click();
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented) run();
+    if (!(event.ctrlKey || event.metaKey) || event.defaultPrevented) return;
+    if (event.key === "Enter") run();
+    if (event.key === "s") {
+      event.preventDefault();
+      save();
+    }
   });
   document.addEventListener("visibilitychange", () => (document.hidden ? save() : lookAgain()));
   window.addEventListener("focus", lookAgain);
+  window.addEventListener("beforeunload", (event) => {
+    if (unsaved) event.preventDefault();
+  });
 })();

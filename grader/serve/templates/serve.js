@@ -4,9 +4,13 @@
   const form = document.getElementById("hand-in-form");
   const open = document.getElementById("open");
   const said = document.getElementById("said");
+  // What was said of files that were not accepted, before the page with the verdict was loaded.
+  const before = sessionStorage.getItem("said") ?? "";
+  if (form) said.textContent = before;
+  sessionStorage.removeItem("said");
 
   // Show the state of one submission in one line, from its stream.
-  function follow(id, line) {
+  function follow(id, line, problems = "") {
     const source = new EventSource("/api/submissions/" + id + "/events");
     const states = {};
     const show = () => {
@@ -20,7 +24,8 @@
       show();
       if (answer.state === "done" || answer.state === "replaced") {
         source.close();
-        location.hash = "ex-" + Object.keys(answer.exercises)[0];
+        if (problems) sessionStorage.setItem("said", problems);
+        else location.hash = "ex-" + Object.keys(answer.exercises)[0];
         location.reload();
       }
     });
@@ -40,32 +45,46 @@
     return new Promise((resolve, reject) => {
       const reader = new FileReader();
       reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-      reader.onerror = () => reject(new Error(file.name + " cannot be read."));
+      reader.onerror = () => reject(new Error("Nothing was handed in. " + file.name + " cannot be read."));
       reader.readAsDataURL(file);
     });
+  }
+
+  // What was sent without an answer: trying again with its key hands in once.
+  let [sent, key] = ["", ""];
+
+  async function send(body) {
+    if (body !== sent) [sent, key] = [body, crypto.getRandomValues(new Uint32Array(4)).join("-")];
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
+    let answer, told;
+    try {
+      answer = await fetch("/api/submissions", { method: "POST", headers, body });
+      told = await answer.json();
+    } catch {
+      throw new Error("The server did not answer. Hand in again: your files count once.");
+    }
+    sent = "";
+    if (!answer.ok) throw new Error(told.error);
+    return told;
   }
 
   async function handIn(list) {
     const files = {};
     try {
       for (const file of list) {
-        if (file.size > Number(form.dataset.most)) throw new Error(file.name + " is too large.");
+        if (file.size > Number(form.dataset.most)) throw new Error("Nothing was handed in. " + file.name + " is too large.");
         files[file.name] = await inBase64(file);
       }
       said.textContent = "Handing in…";
-      const answer = await fetch("/api/submissions", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ files }),
-      });
-      const told = await answer.json();
-      if (!answer.ok) throw new Error(told.error);
-      said.textContent = ["Handed in.", ...Object.values(told.problems ?? {})].join(" ");
+      const told = await send(JSON.stringify({ files }));
+      const about = Object.entries(told.about ?? {}).map(([name, text]) => name + ": " + text + ".");
+      const problems = Object.values(told.problems ?? {}).join(" ");
+      said.textContent = ["Handed in.", ...about, problems].join(" ");
       const line = document.createElement("li");
       open.append(line);
-      follow(told.id, line);
+      follow(told.id, line, problems);
     } catch (error) {
-      said.textContent = "Nothing was handed in. " + error.message;
+      said.textContent = error.message;
     }
   }
 
@@ -87,7 +106,7 @@
       handIn(event.dataTransfer.files);
     });
     for (const line of open.querySelectorAll("[data-submission]")) {
-      follow(line.dataset.submission, line);
+      follow(line.dataset.submission, line, before);
     }
   }
 
@@ -97,7 +116,8 @@
     const show = () => {
       const left = Math.max(0, Math.floor(Number(place.dataset.seconds) - (Date.now() - since) / 1000));
       const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
-      place.textContent = parts.map((part) => String(part).padStart(2, "0")).join(":") + " left";
+      const clock = parts.map((part) => String(part).padStart(2, "0")).join(":");
+      place.textContent = left ? clock + " left" : "so the time is up";
     };
     show();
     setInterval(show, 1000);

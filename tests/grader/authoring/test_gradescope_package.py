@@ -114,7 +114,9 @@ def test_who_hands_in_something_else_reads_what_is_missing(root: Path) -> None:
     assert run("run_autograder", root).returncode == 0
     read = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))
     assert read["score"] == 0
-    told = "text/word_count.py is missing: hand it in under this name. What was handed in is essay.txt."
+    told = (
+        "text/word_count.py is missing: hand it in under this name. Handed in instead: essay.txt."
+    )
     assert told in read["output"]
     # Not for students: paths of the container, and advice for instructors.
     assert str(root) not in read["output"] and "grade batch" not in read["output"]

@@ -252,11 +252,12 @@ def test_without_a_kept_stub_the_file_is_judged(grade: Grade, clone: Path) -> No
 
 def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
     (clone / "exercises/text/word_count.py").unlink()
-    write(clone, "text/greeting.py", "def greeting(:\n")
+    write(clone, "text/greeting.py", "print(1 2)\n")
     done = grade("--all", cwd=clone)
     stub = "text/word_count.py is missing: `grade reset word_count` restores the stub."
     assert stub in " ".join(done.stdout.split())
-    assert "text/greeting.py is not valid Python: line 1: invalid syntax." in done.stdout
+    told = "is not valid Python: line 1: invalid syntax. Perhaps you forgot a comma? exercises/"
+    assert told in " ".join(done.stdout.split())
     assert "exercises/text/greeting.py:1\n" in done.stdout
     assert "Next: put your file or the stub at exercises/text/word_count.py, then" in done.stdout
 
@@ -414,7 +415,7 @@ def test_a_file_of_any_name_is_that_of_the_one_exercise_that_is_named(
     assert (done.returncode, done.stderr) == (0, "")
     for names in ([], ["greeting", "word_count"]):
         refused = grade("run", *names, "--submission", file, cwd=clone)
-        assert "is named after no exercise" in refused.stderr
+        assert "is not named after an exercise" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -455,7 +456,7 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["verify", "zzz"], "There is no exercise 'zzz'"),
         (["run", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
         (["run", "--submission", "tests"], "has no file of Plain Python and NumPy"),
-        (["run", "--submission", "exercises/course.toml"], "is named after no exercise"),
+        (["run", "--submission", "exercises/course.toml"], "is not named after an exercise"),
         (["run", "--suite", "secret"], "'secret' is not one of"),
         (["run", "--fail-under", "101"], "101"),
         (["run", "greeting", "--all"], "Name exercises or give --all, not both."),

@@ -113,6 +113,16 @@ def test_extra_credit_is_added_and_is_in_no_maximum(
     assert table(alone) == annotation(alone) == (round(more.score * 100), 1500)
 
 
+def test_practice_is_worth_nothing_and_is_named_as_practice() -> None:
+    tests = (checked(), checked("b", Outcome.FAILED))
+    runners = reporter_reads(
+        entry(exercise(*tests, worth=20), exercise(*tests, name="gelu", practice=True))
+    )
+    assert table(runners) == annotation(runners) == (1000, 2000)
+    names = [test["name"] for name, each in runners if "gelu" in name for test in each["tests"]]
+    assert len(names) == 2 and all(name.endswith("(practice)") for name in names)
+
+
 def test_the_fields_that_the_reporter_needs() -> None:
     failed = checked("b", Outcome.FAILED, 3)
     runners = dict(reporter_reads(entry(exercise(checked(), failed, checked("c", Outcome.ERROR)))))

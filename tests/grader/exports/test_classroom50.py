@@ -10,7 +10,7 @@ import pytest
 
 from grader.exports import FORMATS
 from grader.exports.files import ExportError, NoVerdict
-from grader.results import Entry, Outcome
+from grader.results import Entry, Outcome, Status
 
 from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
@@ -107,6 +107,16 @@ def test_extra_credit_is_added_and_is_in_no_maximum(
         "glu",
         "gelu (extra credit)",
     ]
+
+
+def test_practice_is_listed_and_worth_nothing() -> None:
+    practice = exercise(checked(), name="gelu", practice=True)
+    read = classroom50_reads(entry(exercise(checked(), worth=20), practice))
+    assert (read["score"], read["max-score"]) == (2000, 2000)
+    assert read["tests"][1]["test-name"].startswith("gelu (practice): ")
+    # It leaves the score final, even if there is no verdict.
+    waiting = exercise(name="gelu", practice=True, status=Status.UNJUDGED, score=0.0)
+    assert classroom50_reads(entry(exercise(checked(), worth=20), waiting))["score"] == 2000
 
 
 def test_identities_are_those_of_the_environment() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from grader.exports import FORMATS
 from grader.exports.files import NoVerdict
-from grader.results import Entry, Outcome, Visibility
+from grader.results import Entry, Outcome, Status, Visibility
 
 from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
@@ -60,6 +60,21 @@ def test_points_status_and_what_the_student_reads() -> None:
     assert [test["score"] for test in read["tests"]] == [3.75, 0, 0, 2.5]
     assert read["tests"][1]["output"] == "It does not hold.\nmodules/glu.py:7\nHint: Look again."
     assert read["output"].splitlines() == ["glu: 3.75 of 15 points", "gelu: 2.5 of 2.5 points"]
+
+
+def test_practice_is_listed_and_worth_nothing() -> None:
+    tests = (checked(), checked("b", Outcome.FAILED))
+    practice = exercise(*tests, name="gelu", practice=True)
+    read = gradescope_reads(entry(exercise(*tests, worth=20), practice))
+    assert (read["score"], sum(test["max_score"] for test in read["tests"])) == (10, 20)
+    assert [test["status"] for test in read["tests"]] == ["passed", "failed"] * 2
+    assert read["tests"][2]["name"].startswith("gelu (practice): ")
+    assert read["output"].splitlines()[1] == "gelu (practice): 7.5 of 15 points"
+    waiting = exercise(
+        checked(outcome=Outcome.SKIPPED), name="gelu", practice=True, status=Status.UNJUDGED
+    )
+    read = gradescope_reads(entry(exercise(*tests, worth=20), waiting))
+    assert len(read["tests"]) == 2 and "gelu (practice): Not judged" in read["output"]
 
 
 def test_hidden_tests_are_shown_when_grades_are_published() -> None:

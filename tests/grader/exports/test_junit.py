@@ -44,6 +44,13 @@ def test_counts_places_and_children() -> None:
     assert suite.findtext("system-out") == "hi"
 
 
+def test_practice_is_marked() -> None:
+    exercises = exercise(checked()), exercise(checked(), name="gelu", practice=True)
+    root = ElementTree.fromstring(rendered(FORMATS["junit"], entry(*exercises)))
+    marked = [suite.find("properties/property[@name='practice']") is not None for suite in root]
+    assert marked == [False, True]
+
+
 def test_equal_titles_get_names_of_their_own() -> None:
     same = [checked(name, title="Same") for name in ("a", "a", "a", "b")]
     root = ElementTree.fromstring(rendered(FORMATS["junit"], entry(exercise(*same))))

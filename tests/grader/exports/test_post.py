@@ -51,7 +51,7 @@ def test_a_mail_arrives_as_it_was_written(tmp_path: Path) -> None:
     }
     assert first["Auto-Submitted"] == "auto-generated" and first["Date"]
     assert first["Message-ID"] == second["Message-ID"] == f"<{LETTER.id}@example.org>"
-    assert "Replies reach the staff" in closing(server.file)
+    assert "Replies go to the staff" in closing(server.file)
     assert "https://grade.example.org/" in closing(server.file, "https://grade.example.org")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from grader.errors import GraderError
 from grader.exports import FORMATS
-from grader.results import Entry, Outcome
+from grader.results import Entry, Outcome, Status
 
 from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, rendered, unjudged
 
@@ -23,6 +23,13 @@ def prairielearn_reads(of: Entry) -> dict[str, Any]:
         assert round(sum(test["points"] for test in read["tests"]), 2) == of.result.score
         assert round(sum(test["max_points"] for test in read["tests"]), 2) == of.result.max_score
     return read
+
+
+def test_practice_without_a_verdict_has_no_tests_and_costs_nothing() -> None:
+    tests = (checked(outcome=Outcome.SKIPPED),)
+    waiting = exercise(*tests, name="gelu", practice=True, status=Status.UNJUDGED)
+    read = prairielearn_reads(entry(exercise(checked()), waiting))
+    assert (read["score"], len(read["tests"])) == (1, 1)
 
 
 def test_score_points_and_output() -> None:

@@ -18,7 +18,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.pushed import Pushed, pushing, reading
 from grader.results import Status, StudentInfo
 from grader.submissions.source import code_digest
-from tests.grader.builders import result
+from tests.grader.builders import checked, entry, exercise, result
 from tests.grader.exports.classroom_of_push import (
     BUSY,
     CLASS,
@@ -324,6 +324,14 @@ def test_held_points_are_sent_only_after_release(push: Pushing) -> None:
     push()
     assert push.platform.grades[FIRST] == 7.0
     assert len(push.comments(FIRST)) == 1
+
+
+def test_held_points_of_practice_hold_no_total_back() -> None:
+    held = exercise(checked(), name="more", held=("it imports ctypes",), practice=True)
+    nowhere: Any = None
+    options = comparison.Options(comments=False)
+    mine = comparison._mine(entry(exercise(checked()), held), nowhere, options)
+    assert (mine.points, mine.why) == (15, "")
 
 
 def test_an_open_total_is_no_zero(push: Pushing) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from grader.exports import FORMATS
 from grader.exports.files import Options
 from grader.exports.table import Table, guarded
 from grader.exports.texts import one_line
-from grader.results import Entry, Outcome
+from grader.results import Entry, Mark, Outcome
 
 from ..builders import HOSTILE, checked, entry, exercise, hostile_entry, unjudged, written
 
@@ -152,6 +153,18 @@ def test_the_total_can_be_scaled() -> None:
     )
     (row,) = rows_of(out)
     assert (row["total"], row["max_score"]) == ("5", "10")
+
+
+def test_in_nbgrader_lateness_costs_nothing_in_practice() -> None:
+    late: dict[str, Any] = {
+        "mark": Mark(judged=15, due="2026-10-01T10:00:00Z", lost=5.0),
+        "score": 10.0,
+    }
+    exercises = exercise(checked(), **late), exercise(checked(), name="b", practice=True, **late)
+    out, _ = written(FORMATS["nbgrader"], [entry(*exercises)])
+    (row,) = rows_of(out)
+    keys = ("raw_score", "late_submission_penalty", "score", "max_score")
+    assert [row[key] for key in keys] == ["15", "5", "10", "15"]
 
 
 def test_nbgrader_has_the_columns_of_its_export() -> None:

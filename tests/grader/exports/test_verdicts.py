@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.exports.verdicts import overall, total
+from grader.exports.verdicts import overall, total, why_open
 from grader.judge.scoring import hundredths, shares
 from grader.results import Outcome, Status
 from grader.text import number
@@ -42,6 +42,19 @@ def test_a_total_over_something_unjudged_is_no_number() -> None:
     assert total(entry(judged, unjudged())) is None
     assert total(entry(judged)) == 15
     assert total(entry(judged), 10) == 10
+
+
+def test_a_total_is_final_without_a_verdict_on_practice() -> None:
+    practice = exercise(name="gelu", practice=True, status=Status.UNJUDGED, score=0.0)
+    found = entry(exercise(checked()), practice)
+    assert total(found) == 15
+    assert overall(found.result) is Status.PASSED
+    # Nor does it hide that nothing was handed in.
+    nothing = exercise(status=Status.NOT_ATTEMPTED, score=0.0)
+    assert overall(entry(nothing, practice).result) is Status.NOT_ATTEMPTED
+    # The reason why a total is open is one of the exercises that count.
+    waiting = exercise(status=Status.UNJUDGED, waiting=True, message="Not judged yet.", score=0.0)
+    assert why_open(entry(waiting, practice)) == "Not judged yet."
 
 
 def test_scaling_makes_nothing_perfect_or_empty() -> None:

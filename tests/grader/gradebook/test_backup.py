@@ -353,8 +353,11 @@ def test_a_single_file_is_restored_and_corrections_stay(graded: School, tmp_path
     with Gradebook.open_to_write(graded.results) as book:
         correct(book, "bob")
     done = CliRunner().invoke(main, ["restore", str(copy), "-o", str(graded.results), "--yes"])
-    assert done.exit_code == 0 and "corrections in it stay" in done.output
+    assert done.exit_code == 0 and f"The corrections in {graded.results} stay" in done.output
     assert scores(graded.results) == {"ann": 9, "bob": 9}
+    (graded.results / CORRECTIONS_FILE).unlink()
+    done = CliRunner().invoke(main, ["restore", str(copy), "-o", str(graded.results), "--yes"])
+    assert done.exit_code == 0 and "corrections" not in done.output, done.output
 
 
 def test_a_backup_of_an_earlier_format_is_brought_up_to_date(tmp_path: Path) -> None:
@@ -385,7 +388,7 @@ def other(file: Path) -> None:
     ("harm", "told"),
     [
         (newer, "a newer grader wrote it"),
-        (damage, "Take another one"),
+        (damage, "Use another one"),
         (empty, "no such table"),
         (other, "file is not a database"),
     ],

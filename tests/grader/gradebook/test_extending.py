@@ -109,9 +109,9 @@ def test_what_gives_no_more_time_is_refused(late: School) -> None:
             return str(caught.value)
 
         assert "Give a reason" in refused(reason=" \n")
-        assert "task is due at 2026-12-01 12:00 CET already" in refused(until=noon)
+        assert "task is already due at 2026-12-01 12:00 CET" in refused(until=noon)
         assert "The year 1 is out of range" in refused(until=datetime.datetime.min)
-        with pytest.raises(SubmissionError, match="no exercise and no assignment here"):
+        with pytest.raises(SubmissionError, match="neither an exercise nor an assignment here"):
             exercises_named(book, "tsak")
         book.set_policy(read_policy("").rules)
         assert "task is never due" in refused()
@@ -230,7 +230,7 @@ def test_grade_adjust_gives_more_time_lists_it_and_takes_it_back(
             "Only one at a time",
         ),
         (["--until", "2026-12-03T23:59", "--reason", "x"], "Name a STUDENT; here: nothing"),
-        (["ann", "tsak", "--until", "2026-12-03T23:59", "--reason", "x"], "no exercise"),
+        (["ann", "tsak", "--until", "2026-12-03T23:59", "--reason", "x"], "neither an exercise"),
         (["zoe", "--until", "2026-12-03T23:59", "--reason", "x"], "no student"),
         (["--undo", "--number", "1"], "no correction"),
     ],

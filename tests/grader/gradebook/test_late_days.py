@@ -98,6 +98,16 @@ def test_grace_and_extensions_come_first() -> None:
     assert used(RULES + ill, relu=40, glu=49) == ({0: 1}, 2)
 
 
+def test_a_stub_uses_none() -> None:
+    """As of an exercise that a student never began, in a zip of the whole folder."""
+    stub = msgspec.structs.replace(at("relu", 30), judged=0.0, untouched=True)
+    rules = policy().with_late_days(ANN, {"relu": [stub], "lora": [at("lora", 30)]})
+    assert rules.used == {1: 2}
+    assert rules.cost(ANN, "relu", [stub]) == ""
+    begun = rules.with_late_days(ANN, {"relu": [stub, at("relu", 40, 2)]})
+    assert begun.used == {0: 2}
+
+
 def test_a_due_time_may_limit_them() -> None:
     none = RULES.replace('chapters = ["two"]', 'chapters = ["two"]\nlate_days = 0')
     assert used(none, lora=24, moe=24) == ({2: 1}, 2)
@@ -181,10 +191,10 @@ def test_an_override_says_which_attempts_count_and_are_judged() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("late_days = 3", "`late_days` spares nothing, for nothing is due"),
-        ("late_days = 3\n[[due]]\nat = 2026-10-01T12:00:00Z", "for lateness costs nothing"),
+        ("late_days = 3", "`late_days` has no effect, since nothing is due"),
+        ("late_days = 3\n[[due]]\nat = 2026-10-01T12:00:00Z", "since lateness costs nothing"),
         ("late_days = -1", "late_days"),
-        ('[[override]]\nattempts = "best"', "is about nothing"),
+        ('[[override]]\nattempts = "best"', "names no exercises"),
         ('[[override]]\nexercises = ["relu"]', "changes nothing"),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
@@ -47,7 +50,8 @@ def marked(school: School) -> School:
 def mark(school: School, keys: str, *options: str) -> Result:
     course = ["--course", str(school.course.root), "--author", "ben"]
     arguments = ["mark", str(school.results), "task", *course, *options]
-    return CliRunner().invoke(main, arguments, input=keys)
+    with patch("grader.cli.mark.refuse_without_terminal"):
+        return CliRunner().invoke(main, arguments, input=keys)
 
 
 def points(school: School) -> dict[str, tuple[float, tuple[str, ...], str]]:
@@ -95,6 +99,22 @@ def test_what_is_marked_is_not_shown_again(marked: School) -> None:
     assert points(marked)["bob"][0] == 10, "an item that was taken back does not hold"
     assert "Read by a person: nothing to remark." in points(marked)["bob"][1][0]
     assert "0 marked, 0 of 2 left." in mark(marked, "").output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sessions without a terminal are POSIX's")
+def test_without_a_terminal_no_file_is_shown(marked: School) -> None:
+    command = ["mark", str(marked.results), "task", "--course", str(marked.course.root)]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "grader.cli", *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2 and "run it in a terminal" in done.stderr, done.stderr
+    assert done.stdout == ""
 
 
 def test_a_new_mark_replaces_the_old_one_and_a_new_file_has_none(marked: School) -> None:

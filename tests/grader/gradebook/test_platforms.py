@@ -194,3 +194,23 @@ def test_links_without_a_column_share_that_of_their_course(book: Gradebook) -> N
     assert platforms.chosen_link(book, "c13") == (CANVAS, elsewhere)
     platforms.remove_platform(book, CANVAS.issuer, CANVAS.client_id)
     assert linked() == []
+
+
+def test_an_assignment_names_the_link_that_opens_it(book: Gradebook) -> None:
+    """In a course with a link for each assignment, nobody has to name both."""
+    platforms.add_platform(book, CANVAS)
+    week1, week2 = (
+        msgspec.structs.replace(
+            LINK, resource=name, assignment=name, lineitem=f"{LINK.lineitem}/{name}"
+        )
+        for name in ("week1", "week2")
+    )
+    for link in (LINK, week1, week2):
+        platforms.keep_launch(book, link)
+    assert platforms.chosen_link(book, assignment="week2") == (CANVAS, week2)
+    assert platforms.chosen_link(book) == (CANVAS, LINK), "the whole course"
+    assert platforms.chosen_link(book, "week1") == (CANVAS, week1)
+    with pytest.raises(
+        SubmissionError, match="Name one link with --link, by words of its platform"
+    ):
+        platforms.chosen_link(book, assignment="week3")

@@ -98,7 +98,7 @@ def test_the_first_attempts_alone_may_count() -> None:
     files = at(-3, 1, 2.0), at(-2, 2, 4.0), at(-1, 3, 9.0)
     two = counted("max_attempts = 2", *files)
     assert (two.attempt, two.points) == (2, 4.0)
-    assert two.reasons == ("Only the first 2 attempts may count: 1 later not.",)
+    assert two.reasons == ("Only the first 2 attempts may count, without 1 later.",)
 
 
 def test_the_same_file_is_no_further_attempt_and_as_old_as_it_first_was() -> None:

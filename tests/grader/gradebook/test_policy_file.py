@@ -27,6 +27,7 @@ CHAPTERS = {"strides": "tensors", "relu": "autograd"}
 AT = "[[due]]\nat = 2026-10-12T23:59:00Z\n"
 WRONG = {
     'keep = "2 moons"': ["`keep`", "'2 moons'", 'keep = "2 years"'],
+    'keep = "0 days"': ["`keep`", "'0 days' keeps nothing", 'keep = "2 years"'],
     "keep = 2": ["`keep`", 'keep = "2 years"'],
     'timezone = "Europe/Warsaww"': ["`timezone`", "'Europe/Warsaw'"],
     'attempts = "bst"': ["`attempts`", '"newest", "best" or "average"'],
@@ -56,7 +57,7 @@ WRONG = {
     "[[due]]\nat = 2026-10-12T23:59:00": ["`at` of [[due]] 1", 'timezone = "Europe/Warsaw"'],
     '[[due]]\nexercises = ["relu"]': ["[[due]] 1 needs `at`"],
     AT + 'exercises = ["strdes"]': ["policy.toml", "`exercises` of [[due]] 1", "'strides'?"],
-    AT + 'chapters = ["tensor"]': ["`chapters` of [[due]] 1", "no chapter", "'tensors'?"],
+    AT + 'chapters = ["tensor"]': ["`chapters` of [[due]] 1", "no such chapter", "'tensors'?"],
     AT + 'exercises = "strides"': ["`exercises` of [[due]] 1", "expected a list"],
     "[due]\nat = 2026-10-12T23:59:00Z": ["`due`", "[[due]]"],
     AT + AT: ["'strides' is due twice", "[[due]] 1 and [[due]] 2"],
@@ -70,7 +71,7 @@ WRONG = {
         "`exercises` of [[extension]] 1",
         "'relu'?",
     ],
-    '[[extension]]\nstudent = "zoe"\nby = "1 day"': ["extends nothing"],
+    '[[extension]]\nstudent = "zoe"\nby = "1 day"': ["has no effect"],
     "[[due]]\nat = 0001-01-01T00:00:00+14:00": ["`at` of [[due]] 1", "out of range"],
 }
 
@@ -198,7 +199,7 @@ def test_extensions_that_name_nobody_of_a_class_are_refused() -> None:
         refuse_strangers(read_policy(text), students)
 
     with pytest.raises(
-        PolicyError, match=r"name nobody of this class.* jdoe, and ids here are 501"
+        PolicyError, match=r"name no student of this class.* jdoe, and ids here are 501"
     ):
         refuse("jdoe")
     with pytest.raises(PolicyError, match=r"They name x and y, and ids here are 501 and 502"):

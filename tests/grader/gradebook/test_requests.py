@@ -87,7 +87,7 @@ def test_a_further_answer_holds_and_the_first_one_stays_in_the_history(graded: S
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("7",), 2, "There is no request 7; there is: none yet."),
+        (("7",), 2, "There is no request 7. Requests here: none yet."),
         (("7", "--answer", "x"), 2, "There is no request 7"),
         (("--answer", "x"), 2, "the request to answer"),
         (("--ask", "zoe", "task", "x"), 2, "There is no student 'zoe' here."),
@@ -109,7 +109,7 @@ def test_the_same_message_is_one_request_and_a_student_has_at_most_so_many(grade
             ask(book, "ann", "task", "Look  again.", "test")
         for number in range(1, MOST_REQUESTS):
             ask(book, "ann", "task", f"And {number}?", "test")
-        with pytest.raises(SubmissionError, match="20 requests about task are the most"):
+        with pytest.raises(SubmissionError, match="The limit is 20 requests about task"):
             ask(book, "ann", "task", "Once more?", "test")
         with book.transaction():
             assert keep_requests(book, "ann", {"task": "Again?"}, "", "test") == 0

@@ -147,3 +147,43 @@ def test_points_stay_within_those_of_the_exercise_and_a_correction_of_another_ch
     others = tuple(msgspec.structs.replace(each, student="bob") for each in by.corrections)
     apart = msgspec.structs.replace(by, corrections=others)
     assert counted(work(handed_in), apart) == counted(work(handed_in), rules(policy))
+
+
+def test_the_shown_attempt_is_late_only_by_a_file_of_its_own_with_work() -> None:
+    """A project in time is not late because an exercise of an earlier week was, or its stub came along."""
+    first, second = (Attempt(n, "ann", n, f"2026-03-0{n + 5}T12:00:00Z") for n in (1, 2))
+
+    def verdict(status: Status, score: float) -> Verdict:
+        return Verdict(
+            status=status,
+            score=score,
+            max_score=10.0,
+            packed=packed(result(status, score)),
+            graded_at="2026-03-09T00:00:00Z",
+            seed=0,
+            environment=HERE,
+        )
+
+    passed, stub = verdict(Status.PASSED, 10.0), verdict(Status.NOT_ATTEMPTED, 0.0)
+    due = "[late]\nper_day = 10\n" + "".join(
+        f'[[due]]\nat = {day}T12:00:00Z\nexercises = ["{name}"]\n'
+        for name, day in (
+            ("week1", "2026-03-05"),
+            ("stub", "2026-03-05"),
+            ("project", "2026-03-20"),
+        )
+    )
+    by = msgspec.structs.replace(
+        rules(),
+        exercises=("week1", "stub", "project"),
+        policy=read_policy(due, {}),
+        has_policy=True,
+    )
+
+    def late(*attempts: Attempt) -> bool:
+        files = {"week1": {1: "aa"}, "stub": {2: "bb"}, "project": {2: "cc"}}
+        verdicts = {"week1": {1: passed}, "stub": {2: stub}, "project": {2: passed}}
+        return counted(work_of(ANN, [*attempts], files, verdicts), by).late
+
+    assert late(first)
+    assert not late(first, second)

@@ -23,7 +23,7 @@ from grader.exports.term import write_upload
 from grader.exports.verdicts import why_open
 from grader.gradebook import Gradebook
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.term import Term, TermRow, add_up, read_graded, term_of
+from grader.gradebook.term import Term, TermRow, TermSoFar, add_up, read_graded
 from grader.gradebook.verdict_key import VerdictKey
 from grader.results import Environment, Status, StudentInfo
 from grader.submissions import Attempt, ExerciseFile, Submission
@@ -241,7 +241,7 @@ def test_two_ids_of_one_person_are_told(semester: Semester) -> None:
 
 def test_what_is_not_judged_leaves_the_total_open(semester: Semester) -> None:
     rows = graded(semester, zoe=(6.0, None, 3.75))
-    why = "week2 could not be judged, for a fault of the grader (greeting)"
+    why = "week2 could not be judged because of a fault of the grader (greeting)"
     assert rows["zoe"].words.endswith(f"Total: open: {why}")
 
 
@@ -467,8 +467,9 @@ def test_a_students_term_so_far(semester: Semester) -> None:
 
     def zoe(day: int) -> TermRow:
         with Gradebook.open(folder) as book:
-            row = term_of(book, semester.course, "zoe", of_october(day))
-            assert term_of(book, semester.course, "nobody", of_october(day)) is None
+            entry = book.entry_of("zoe")
+            assert entry is not None
+            row = TermSoFar(book, semester.course, of_october(day)).of(entry)
         assert row is not None
         return row
 

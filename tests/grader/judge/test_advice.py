@@ -13,6 +13,7 @@ NO_NETWORK = "There is no network where your code is judged"
 NO_DISPLAY = "There is no display where your code is judged"
 NO_PROGRAM = "Judged code cannot start another program or use the network"
 ONE_PROCESS = "use num_workers=0 and no multiprocessing"
+PARENTHESES = "Are parentheses missing?"
 WORKING_FOLDER = "can read and write files only in its working folder"
 
 
@@ -54,6 +55,12 @@ def told(type_name: str, text: str) -> str:
         ("SystemExit", "", "remove the call that exits."),
         ("AssertionError", "Torch not compiled with CUDA enabled", "There is no GPU here"),
         ("RuntimeError", "PyTorch is not linked with support for mps devices", "There is no GPU"),
+        ("TypeError", "'method' object is not subscriptable", PARENTHESES),
+        (
+            "AttributeError",
+            "'builtin_function_or_method' object has no attribute 'backward'",
+            PARENTHESES,
+        ),
     ],
 )
 def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> None:
@@ -71,3 +78,10 @@ def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> No
 )
 def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text: str) -> None:
     assert told(type_name, text) == f"Your code raised {type_name}: {text} (line 3, in <module>)."
+
+
+def test_a_module_without_forward_is_no_part_that_is_still_to_be_written() -> None:
+    text = 'Module [Gate] is missing the required "forward" function'
+    assert told("NotImplementedError", text) == (
+        "Gate has no method 'forward': is it missing, or misspelled?"
+    )

@@ -148,4 +148,4 @@ def test_what_is_said_of_a_loop(judged: JudgeSource) -> None:
     limits = [f"Your code gave no answer within {limit} s." for limit in ("1", "0.5", "0.25")]
     assert [test.message.partition(" It was ")[0] for test in (built, forward, again)] == limits
     assert "still running line 6, in __init__. Is there a loop" in built.message
-    assert last.message == 'Layer ran out of its time: first correct "It is built".'
+    assert last.message == 'Layer ran out of time: first correct "It is built".'

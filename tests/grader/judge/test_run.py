@@ -65,6 +65,12 @@ SECOND = "\ndef second():\n    return 2\n"
             Outcome.ERROR,
             "raised NotImplementedError: Cannot copy out of meta tensor",
         ),
+        (
+            "value = 1; return valeu",
+            Outcome.ERROR,
+            "name 'valeu' is not defined (line 2, in first). Did you mean 'value'?",
+        ),
+        ("return math.pi", Outcome.ERROR, "(line 2, in first). Is `import math` missing?"),
         ("return first()", Outcome.ERROR, "It recursed deeper than Python's limit, 1,000 calls"),
         ("return bytearray(2**40)", Outcome.ERROR, "more memory"),
         ("import torch; return torch.zeros(2**40)", Outcome.ERROR, "more memory"),

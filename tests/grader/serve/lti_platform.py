@@ -22,6 +22,12 @@ from lti1p3platform.request import Request
 CLIENT, DEPLOYMENT, COURSE = "10000000000007", "1:abc", "course-1"
 LTI = "https://purl.imsglobal.org/spec/lti/claim/"
 MEMBERSHIP = "http://purl.imsglobal.org/vocab/lis/v2/membership#"
+TOOL = "https://purl.imsglobal.org/spec/lti-tool-configuration"
+# A page that shows the message with which a registration in its frame ends.
+CLOSED = (
+    "<title>Register</title><p id=heard></p>"
+    "<script>addEventListener('message', (e) => { heard.textContent = e.data.subject })</script>"
+)
 SENT_BY_ITSELF = "<script>document.forms[0].submit()</script>"
 
 
@@ -77,6 +83,12 @@ class Platform:
         self.claims: dict[str, Any] = {}
         self.forge: Callable[[dict[str, Any]], str] | None = None
         self.asked: list[dict[str, str]] = []
+        # Dynamic registration, which the library does not have: what it tells of itself and answers, and the
+        # requests that it got: the token of each, and the body.
+        self.configuration: dict[str, Any] = {}
+        self.registered: dict[str, Any] = {"client_id": CLIENT, TOOL: {"deployment_id": DEPLOYMENT}}
+        self.status = 201
+        self.registrations: list[tuple[str, dict[str, Any]]] = []
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -96,6 +108,11 @@ class Platform:
                     self.answer(
                         f"<form method=post action='{action}'>{fields}</form>{SENT_BY_ITSELF}"
                     )
+                elif path == "/openid-configuration":
+                    outer.registrations.append((self.headers["Authorization"] or "", {}))
+                    self.answer(json.dumps(outer.configuration), "application/json")
+                elif path == "/registering":
+                    self.answer(f"{CLOSED}<iframe src='{outer.target}'></iframe>")
                 elif path == "/framed":
                     self.answer(f"<title>Course</title><iframe src='{outer.login()}'></iframe>")
                 else:
@@ -103,10 +120,16 @@ class Platform:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                self.answer(f"<title>Selected</title>{outer.select(body)} selected")
+                if self.path == "/register":
+                    assert self.headers["Content-Type"] == "application/json"
+                    token = self.headers["Authorization"] or ""
+                    outer.registrations.append((token, json.loads(body)))
+                    answer = json.dumps(outer.registered)
+                    return self.answer(answer, "application/json", outer.status)
+                return self.answer(f"<title>Selected</title>{outer.select(body)} selected")
 
-            def answer(self, body: str, kind: str = "text/html") -> None:
-                self.send_response(200)
+            def answer(self, body: str, kind: str = "text/html", status: int = 200) -> None:
+                self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.end_headers()
                 self.wfile.write(body.encode())
@@ -117,6 +140,17 @@ class Platform:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         # To a browser, another site than 127.0.0.1.
         self.address = f"http://localhost:{self.server.server_port}"
+        self.configuration |= {
+            "issuer": self.address,
+            "authorization_endpoint": f"{self.address}/authorize",
+            "token_endpoint": f"{self.address}/token",
+            "jwks_uri": f"{self.address}/keys",
+            "registration_endpoint": f"{self.address}/register",
+            "https://purl.imsglobal.org/spec/lti-platform-configuration": {
+                "product_family_code": "moodle",
+                "messages_supported": ["LtiResourceLinkRequest", "LtiDeepLinkingRequest"],
+            },
+        }
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         pem = self.key.private_bytes(
             serialization.Encoding.PEM,

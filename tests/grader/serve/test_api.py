@@ -157,13 +157,13 @@ def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(
 ) -> None:
     # With nothing else to look at, since a page has limited room for each student.
     served = serving().start()
-    told = "Judged is greeting (1).py: greeting.py is still the stub."
+    told = "Judged: greeting (1).py, since greeting.py is still the stub."
     answer = served.hand_in("ada", {"greeting.py": STUB, "greeting (1).py": marked(91)})
     assert answer.json["problems"] == {"greeting": told}
     result = served.judged("ada", answer.json["id"])["result"]["exercises"][0]
     assert (result["score"], result["note"]) == (2.5, told)
     other = served.hand_in("bob", {"greeting.py": STUB, "hw3.py": marked(92)})
-    assert "Handed in besides: hw3.py" in other.json["problems"]["greeting"]
+    assert "Also handed in: hw3.py" in other.json["problems"]["greeting"]
     served.judged("bob", other.json["id"])
     with Gradebook.open_beside_writer(served.results) as book:
         entries = [(e.student, e.exercise) for e in book.attention() if e.kind is Reason.MISNAMED]
@@ -374,7 +374,7 @@ def test_a_wrong_body_gets_one_sentence_and_the_server_goes_on(
 
 def test_a_file_of_an_unknown_name_is_told_every_name_that_it_may_have(served: Served) -> None:
     said = served.hand_in("ada", {"other.py": b"x = 1\n"}).json["error"]
-    assert "What was handed in is other.py." in said
+    assert "Handed in instead: other.py." in said
     for stub in (PLAIN / "exercises").glob("*/*.py"):
         assert stub.name in said, said
 
@@ -425,6 +425,14 @@ def test_too_soon_is_told_when_again(serving: Callable[..., Served]) -> None:
     # Of another exercise, and of another student, it says nothing.
     assert served.hand_in("ada", {"word_count.py": COUNTING}).status == 202
     assert served.hand_in("bob", {"greeting.py": marked(2)}).status == 202
+    # What may be handed in beside it is accepted, and a retry is the same hand-in.
+    both = {"greeting.py": marked(3), "word_count.py": COUNTING}
+    part, again = (served.hand_in("bob", both, key="two-files") for _ in range(2))
+    assert part.status == again.status == 202 and part.json["id"] == again.json["id"]
+    assert list(part.json["exercises"]) == ["word_count"]
+    told = part.json["problems"]["greeting"]
+    assert told.startswith("greeting was not accepted: It was handed in a moment ago")
+    assert again.json["problems"].keys() == {"greeting"}
     standing = served.ask("GET", "/api/standing", "ada").json
     assert (standing["most_submissions"], standing["cool_down_seconds"]) == (2, 3600.0)
 

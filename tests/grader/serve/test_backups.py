@@ -124,10 +124,12 @@ def test_the_end_of_the_server_ends_one_that_goes_on(
     ("options", "told"),
     [
         (["--backups", "b", "--backup-every", "2 moons"], "'2 moons'"),
-        (["--backups", "b", "--backup-every", "30 seconds"], "one minute"),
+        (["--backups", "b", "--backup-every", "30 seconds"], "1 minute"),
         (["--backup-every", "1 hour"], "--backups FOLDER"),
         (["--keep-backups", "3"], "--backups FOLDER"),
         (["--backups", "class.csv/b"], "cannot be written"),
+        (["--backups", "results/backups"], "Name a folder outside"),
+        (["--backups", "results"], "Name a folder outside"),
         (["--backups", "b", "--keep-backups", "0"], "0 is not in the range"),
     ],
 )
@@ -143,10 +145,11 @@ def test_a_plan_that_makes_no_sense_is_refused(
 
 
 def test_a_plan_s_folder_is_made(tmp_path: Path) -> None:
-    plan = backup_plan(tmp_path / "a" / "b", "6 hours", 3)
+    results = tmp_path / "results"
+    plan = backup_plan(results, tmp_path / "a" / "b", "6 hours", 3)
     assert plan == BackupPlan(tmp_path / "a" / "b", datetime.timedelta(hours=6), 3)
     assert (tmp_path / "a" / "b").is_dir()
-    assert backup_plan(None, "1 day", 14) is None
+    assert backup_plan(results, None, "1 day", 14) is None
 
 
 def test_a_server_backs_up_tells_it_and_goes_on_after_a_kill(

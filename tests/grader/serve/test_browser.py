@@ -140,8 +140,17 @@ def test_what_cannot_be_taken_is_said_beside_the_form(
     view.find_element(By.CSS_SELECTOR, "#hand-in-form button").click()
     said = view.find_element(By.ID, "said")
     until(view, lambda _: "essay.py" in said.text)
-    assert said.text.startswith("Nothing was handed in.")
+    assert said.text.startswith("Nothing was accepted. ")
     assert all("422" in entry["message"] for entry in severe(view))
+    # Beside a file that is accepted: it is still said when the page with the verdict is there.
+    paths = [tmp_path / name for name in ("greeting.py", "my_word_count.py")]
+    for path in paths:
+        path.write_bytes(marked(101))
+    view.get(address(served))
+    view.find_element(By.ID, "files").send_keys("\n".join(map(str, paths)))
+    view.find_element(By.CSS_SELECTOR, "#hand-in-form button").click()
+    until(view, lambda v: v.find_elements(By.LINK_TEXT, "Go on writing"))
+    until(view, lambda v: "my_word_count.py" in v.find_element(By.ID, "said").text)
 
 
 def test_the_class_page_follows_what_comes_in(view: Chrome, served: Served) -> None:

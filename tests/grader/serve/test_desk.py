@@ -100,7 +100,7 @@ def test_the_pause_and_the_number_of_a_day_end_at_the_time_that_was_told(
         assert told(0) == ("0", "")
         assert told(3599) == ("1", "greeting was handed in a moment ago; wait 1 second.")
         assert told(3600) == ("0", "")
-        often = "greeting was handed in 2 times within 24 hours, which is the most."
+        often = "greeting was handed in 2 times within 24 hours, the limit."
         assert told(7200) == ("79200", often)
         assert told(86_399) == ("1", often)
         assert told(86_401) == ("0", "")

@@ -99,6 +99,38 @@ def test_another_student_s_draft_is_not_there(served: Served) -> None:
         assert served.ask("GET", path, "ada").status == 404
 
 
+def test_work_that_stayed_in_the_editor_is_told_to_the_student_and_when_due_to_staff(
+    serving: Callable[..., Served],
+) -> None:
+    due = 'timezone = "UTC"\n[[due]]\nat = {}-01-12T12:00:00\n'
+    served = serving(policy=due.format(2066)).start()
+
+    def pages() -> tuple[str, str]:
+        students = served.ask("GET", "/", "ada").body.decode()
+        return students, served.ask("GET", "/class", "staff").body.decode()
+
+    assert save(served, "ada", STUB, 0).status == 200
+    assert "is not handed in" not in pages()[0]
+    assert save(served, "ada", SOLUTION.decode(), 1).status == 200
+    home, of_class = pages()
+    assert "your draft of" in home and "is not handed in" in home
+    assert "draft: No file" not in of_class, "it is not due yet"
+    assert served.stop() == 0
+    policy = served.course / "exercises" / "policy.toml"
+    policy.write_text(due.format(2026), encoding="utf-8")
+    served.start()
+    assert save(served, "bob", SOLUTION.decode(), 0).status == 200
+    told = "draft: No file was handed in until 2026-01-12 12:00 UTC, but a draft was saved at"
+    assert pages()[1].count(told) == 2
+    # Bob is of another section.
+    assert served.ask("GET", "/class", "assistant").body.decode().count(told) == 1
+    # The same text, or a later one from elsewhere.
+    for source in (SOLUTION, marked(1)):
+        served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
+        home, of_class = pages()
+        assert "is not handed in" not in home and of_class.count(told) == 1
+
+
 def test_what_is_no_draft_is_refused_and_a_foreign_page_saves_nothing(served: Served) -> None:
     before = draft(served, "bob")
     assert save(served, "bob", "#" * 200_001, 0).status == 413

@@ -272,5 +272,7 @@ def test_an_exam_is_written_in_the_browser(
     assert browser.execute_script(wide) <= 0
     browser.find_element(By.ID, "hand-in").click()
     said(browser, "read the verdict")
+    # The assignment and its due time, as `grade submit` says them.
+    said(browser, "Handed in, and judged. Midterm, due ")
     assert console(browser, served) == []
     browser.get("about:blank")

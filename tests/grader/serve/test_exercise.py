@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys
 from grader.course.manifest import load_course
 from grader.serve.exercise import Kind, Paragraph, rules_of, task_of
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize
-from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
 from tests.grader.serve.test_drafts import HOSTILE, draft, save
 from tests.grader.serve.test_pages import console
@@ -113,15 +113,22 @@ def test_an_exercise_is_completed_by_keyboard_alone(view: Chrome, served: Served
     control(view, Keys.ENTER)
     said(view, "0 of 1 public tests passed.")
     assert "greeting.py:" not in view.find_element(By.ID, "said").text
+    # The page scrolls to the findings, while the editor keeps the focus.
+    bottom = (
+        "return document.getElementById('verdict').getBoundingClientRect().bottom <= innerHeight"
+    )
+    assert view.execute_script(bottom)
+    assert focused(view).startswith("Your file")
     control(view, "a")
     keys(view, "def greeting(name):\nreturn f'Hello, {name}!'")
-    said(view, "Saved", "saved")
+    said(view, "It is not handed in.", "saved")
     tab_to(view, "Run")
     keys(view, Keys.ENTER)
     said(view, "1 of 1 public tests passed.")
     tab_to(view, "Hand in")
     keys(view, Keys.ENTER)
     said(view, "2.5 of 2.5 points: read the verdict")
+    said(view, "and handed in", "saved")
     tab_to(view, "read the verdict")
     keys(view, Keys.ENTER)
     until(view, lambda v: v.current_url.endswith("/#ex-greeting"))
@@ -174,6 +181,101 @@ def test_with_two_tabs_the_newer_wins_and_the_other_is_told(view: Chrome, served
     view.find_element(By.ID, "load-newest").click()
     until(view, lambda v: lines(v) == ["# once more", ""])
     said(view, "Saved", "saved")
+
+
+def write_at_the_top(view: Chrome, text: str) -> None:
+    tab_to(view, "Your file")
+    control(view, Keys.HOME)
+    keys(view, text)
+
+
+def is_leaving_asked(view: Chrome) -> bool:
+    """Whether the browser asks before it leaves the page; its driver answers that unseen."""
+    leave = (
+        "const leaving = new Event('beforeunload', {cancelable: true});"
+        "window.dispatchEvent(leaving); return leaving.defaultPrevented"
+    )
+    return bool(view.execute_script(leave))
+
+
+@pytest.mark.thorough
+def test_what_cannot_be_saved_is_not_lost_and_the_page_says_so(
+    view: Chrome, serving: Callable[..., Served]
+) -> None:
+    served = serving().start()
+    sign_in(view, served, "ada")
+    open_editor(view, served)
+    write_at_the_top(view, "# saved\n")
+    said(view, "Saved", "saved")
+    assert not is_leaving_asked(view)
+    served.stop()
+    keys(view, "# only here\n")
+    said(view, "Not saved: The server cannot be reached.", "saved")
+    assert is_leaving_asked(view)
+    view.find_element(By.ID, "hand-in").click()
+    said(view, "Nothing was handed in: The server cannot be reached.")
+    view.find_element(By.ID, "reset").click()
+    said(view, "Your text was left as it is: The server cannot be reached.")
+    view.execute_script(
+        "const make = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => (blob.text().then((text) => (window.text = text)), make(blob))"
+    )
+    view.find_element(By.ID, "download").click()
+    text = "# saved\n# only here\n" + STUB
+    until(view, lambda v: v.execute_script("return window.text") == text)
+    served.start()
+    # It tries again by itself.
+    said(view, "Saved", "saved")
+    assert draft(served, "ada")["source"] == text
+    assert not is_leaving_asked(view)
+    console(view)
+
+
+@pytest.mark.thorough
+def test_a_file_whose_answer_was_lost_counts_once(
+    view: Chrome, served: Served, tmp_path: Path
+) -> None:
+    sign_in(view, served, "eve")
+    open_editor(view, served)
+    write_at_the_top(view, "# handed in twice\n")
+    before = len(sql(served, "SELECT * FROM attempts"))
+    lose_an_answer = (
+        "const ask = fetch; let isLost = false; window.fetch = async (...of) => {"
+        "const answer = await ask(...of); if (of[0] !== '/api/submissions' || isLost) return answer;"
+        "isLost = true; throw new TypeError('lost') }"
+    )
+    view.execute_script(lose_an_answer)
+    view.find_element(By.ID, "hand-in").click()
+    said(view, "The server did not answer. Hand in again: your file counts once.")
+    view.find_element(By.ID, "hand-in").click()
+    said(view, "read the verdict")
+    assert len(sql(served, "SELECT * FROM attempts")) == before + 1
+    view.get(address(served))
+    view.execute_script(lose_an_answer)
+    file = tmp_path / "greeting.py"
+    file.write_bytes(SOLUTION + b"# from a form\n")
+    view.find_element(By.ID, "files").send_keys(str(file))
+    button = view.find_element(By.CSS_SELECTOR, "#hand-in-form button")
+    button.click()
+    said(view, "The server did not answer. Hand in again: your files count once.")
+    button.click()
+    until(view, lambda v: v.current_url.endswith("#ex-greeting"))
+    assert len(sql(served, "SELECT * FROM attempts")) == before + 2
+
+
+@pytest.mark.thorough
+def test_who_was_signed_out_signs_in_again_and_goes_on(view: Chrome, served: Served) -> None:
+    sign_in(view, served, "bob")
+    open_editor(view, served)
+    (cookie,) = view.get_cookies()
+    view.delete_all_cookies()
+    write_at_the_top(view, "# signed out\n")
+    said(view, "You are signed out. Sign in again in another tab", "saved")
+    assert all("401" in entry["message"] for entry in console(view))
+    view.add_cookie(cookie)
+    view.execute_script("window.dispatchEvent(new Event('focus'))")
+    said(view, "Saved", "saved")
+    assert draft(served, "bob")["source"].startswith("# signed out\n")
 
 
 @pytest.mark.thorough

@@ -91,7 +91,7 @@ def due(served: Served, who: str) -> dict[str, tuple[str, str]]:
 def test_more_time_counts_at_once_and_the_student_reads_until_when_and_why(late: Served) -> None:
     assert score(late, "ada") == 0
     shown = page(late, "ada", "assistant")
-    assert "Nobody gave this student more time here" in shown and "Until (Europe/Berlin)" in shown
+    assert "No extensions were given here" in shown and "Until (Europe/Berlin)" in shown
     answer = give(late, "ada", "assistant", seen(shown))
     assert (answer.status, answer.headers["Location"]) == (303, "/class/students/ada#extensions")
     assert kept(late) == [("ada", ("greeting",), "ill", "assistant")]
@@ -191,7 +191,7 @@ def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(late: 
         ({"until": "2066-12-03"}, 422, "Write a date and a time"),
         ({"until": "0001-01-01T00:00"}, 422, "out of range"),
         ({"until": "9999-12-31T23:59:59Z"}, 422, "out of range"),
-        ({"name": "nothing"}, 422, "no exercise and no assignment"),
+        ({"name": "nothing"}, 422, "neither an exercise nor an assignment"),
         ({"seen": ""}, 409, "Nothing was changed"),
         ({"do": "take-extension-back", "number": "7"}, 422, "no such extension"),
         ({"do": "take-extension-back", "number": "-1"}, 422, "no such change"),

@@ -23,7 +23,7 @@ from grader.exports.push.lti import work_of
 from grader.gradebook import Gradebook, platforms
 from grader.gradebook.tool_key import made_key
 from grader.serve.identity import COOKIE
-from grader.serve.sign_in.launch import DEEP_LINKING, Launch, Selection, page_of
+from grader.serve.sign_in.launch import DEEP_LINKING, LAUNCH, Launch, Selection, page_of
 from grader.serve.sign_in.selection import choices
 from tests.grader.serve.conftest import PLAIN, Answer, Served
 from tests.grader.serve.issuer import Visitor, free_port
@@ -468,7 +468,7 @@ def test_of_a_whole_course_each_assignment_has_a_column(tmp_path: Path) -> None:
     first, *others = course.exercises
     weeks = (
         CourseAssignment(id="week1", title="Week 1", exercises=(first.id,)),
-        CourseAssignment(id="week2", title="Week 2", exercises=tuple(e.id for e in others)),
+        CourseAssignment(id="week2", title="Week 2", exercises=tuple(e.id for e in others[:-1])),
     )
     known = platforms.Platform(
         issuer="https://x.example",
@@ -485,6 +485,7 @@ def test_of_a_whole_course_each_assignment_has_a_column(tmp_path: Path) -> None:
         launch,
         Selection("https://x.example/back", None),
         msgspec.structs.replace(course, assignments=weeks),
+        [course.exercises[-1].id],
         made_key(tmp_path),
         "https://grade.example.org",
         works,
@@ -503,6 +504,9 @@ def test_of_a_whole_course_each_assignment_has_a_column(tmp_path: Path) -> None:
         "tag": "lab-bench",
     }
     assert len(columns) == 3
+    # The column of the whole course has no points for practice.
+    whole = columns[f"https://grade.example.org{LAUNCH}"]["scoreMaximum"]
+    assert whole == sum(each.points for each in course.exercises[:-1])
 
 
 def test_a_link_of_an_assignment_is_known_as_such(

@@ -16,6 +16,7 @@ from tests.grader.serve.lti_platform import MEMBERSHIP, Platform
 from tests.grader.serve.test_browser import address, text_of, until
 from tests.grader.serve.test_launch import ADA, INSTRUCTOR, begun, post, register, start
 from tests.grader.serve.test_pages import console
+from tests.grader.serve.test_registration import invitation
 from tests.grader.serve.test_university_browser import COMPLETE, RULES, WIDE
 
 if TYPE_CHECKING:
@@ -106,6 +107,27 @@ def test_in_the_frame_of_a_selection_one_chooses(
     assert [each for each in console(view) if f":{served.port}" in each["message"]] == []
 
 
+def test_a_registration_in_a_frame_tells_the_platform_that_it_has_ended(
+    view: Chrome, school: tuple[Served, Platform]
+) -> None:
+    served, platform = school
+    configuration = f"{platform.address}/openid-configuration"
+    before = platform.target
+    query = f"?openid_configuration={configuration}"
+    platform.target = f"{address(served)[:-1]}{invitation(served)}{query}"
+    view.get(f"{platform.address}/registering")
+    until(view, lambda v: "org.imsglobal.lti.close" in text_of(v))
+    # The frame of an address that was used already says so, and does not end.
+    view.get(f"{platform.address}/registering")
+    platform.target = before
+    view.switch_to.frame(view.find_element(By.TAG_NAME, "iframe"))
+    until(view, lambda v: "used already" in text_of(v))
+    view.switch_to.default_content()
+    assert "org.imsglobal.lti.close" not in text_of(view)
+    ours = [each for each in console(view) if f":{served.port}" in each["message"]]
+    assert all("403" in each["message"] for each in ours), ours
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_in_a_frame_shuts_a_reader_out(
     view: Chrome, school: tuple[Served, Platform], axe: str, scheme: str
@@ -116,7 +138,14 @@ def test_no_page_in_a_frame_shuts_a_reader_out(
     pages = [visitor.get(platform.login(), Sec_Fetch_Dest="iframe").body.decode()]
     platform.selects, platform.roles = True, [INSTRUCTOR]
     pages.append(post(visitor, platform.launch(begun(visitor, platform))).body.decode())
-    assert ["new tab" in page for page in pages] == [True, False] and "greeting" in pages[1]
+    asked, path = (
+        f"?openid_configuration={platform.address}/openid-configuration",
+        invitation(served),
+    )
+    # The address registers the platform, and is then used up.
+    pages += [visitor.get(path + asked).body.decode() for _ in range(2)]
+    words = ("new tab", "greeting", "confirms it", "used already")
+    assert all(word in page for word, page in zip(words, pages, strict=True))
     for page in pages:
         view.get(address(served, "/healthz"))
         view.execute_script("document.open(); document.write(arguments[0]); document.close()", page)

@@ -106,7 +106,7 @@ def test_in_a_term_a_mail_says_what_lateness_costs_and_leaves_practice_out_of_th
     # What counts is said first.
     assert text.index("What counts now") < text.index("2.5 of 2.5")
     assert "40 % of the points are lost." in text
-    assert "Your points in all assignments now: 1.5 of 2.5 points." in text
+    assert "Your points in all assignments now: 1.5 of 2.5." in text
 
 
 def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(
@@ -154,7 +154,7 @@ def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(
     assert "Because" in text, "what the page shows"
     assert mailbox.addresses() == ["ada@example.org"] * 3
     assert len({message["Message-ID"] for message in mailbox.messages}) == 3
-    assert "3 sent; 0 students have mail that waits" in page(served)
+    assert "3 sent; 0 students have mail waiting" in page(served)
     log = served.log.read_text()
     assert '"sent": 1' in log and "example.org" not in log
 
@@ -268,7 +268,7 @@ def test_a_mail_server_that_hangs_delays_no_hand_in_and_not_the_end_of_the_serve
         assert is_met.wait(PATIENCE_SECONDS)
         for number in range(3):
             hand_in(served, "bob", marked(number))
-        assert "1 student has mail that waits" in page(served) or "2 students" in page(served)
+        assert "1 student has mail waiting" in page(served) or "2 students" in page(served)
         assert served.stop() == 0
     finally:
         goes_on.set()
@@ -283,7 +283,7 @@ def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_wh
     roster = served.folder / "class.csv"
     roster.write_text(ROSTER.replace("eve@example.org", "eve at home"), encoding="utf-8")
     mailing_server(served, mailbox)
-    assert "Without an address to which mail can be sent: Eve Test (eve)." in page(served)
+    assert "Without a usable address: Eve Test (eve)." in page(served)
     for who in STUDENTS:
         hand_in(served, who)
     until(lambda: "2 students not reached" in page(served), lambda: page(served))
@@ -295,7 +295,7 @@ def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_wh
     # An assistant reads of the own section only.
     own = page(served, "assistant")
     assert "Bob" not in own and "Eve" not in own
-    assert mail_in(own) == "1 sent; 0 students have mail that waits; 0 students not reached."
+    assert mail_in(own) == "1 sent; 0 students have mail waiting; 0 students not reached."
     assert mailbox.addresses() == ["ada@example.org"]
     served.stop()
     roster.write_text(ROSTER.replace("bob@example.org", "robert@example.org"), encoding="utf-8")
@@ -312,7 +312,7 @@ def test_a_mail_server_out_of_reach_is_told_to_staff(
     served = mailing_server(serving(), mailbox, security='"starttls"')
     hand_in(served, "ada")
     until(lambda: "does not offer STARTTLS, so nothing was sent" in page(served))
-    assert "1 student has mail that waits" in page(served)
+    assert "1 student has mail waiting" in page(served)
     assert mailbox.tries == []
     served.stop()
     mailing_server(served, mailbox)

@@ -150,7 +150,7 @@ def test_two_people_at_one_file_lose_nothing(busy: Served) -> None:
     # While it is with somebody else.
     refused = send(busy, "staff", mine, "next", "d", text="My text.")
     told = refused.body.decode()
-    assert refused.status == 409 and "owner works on this file now" in told
+    assert refused.status == 409 and "owner has this file now" in told
     assert 'value="My text."' in told and 'data-key="d" data-points="-1.0" checked' in told
     assert send(busy, "staff", mine, "draft", "d").status == 409
     assert send(busy, "owner", theirs, "next", "1").status == 303
@@ -436,7 +436,7 @@ def test_who_was_away_too_long_is_told_beside_the_answers(
     busy.start()
     assert opened(busy, "owner")[1]["file"]
     keys(view, "d")
-    told = "owner works on this file now"
+    told = "owner has this file now"
     until(view, lambda v: told in v.find_element(By.ID, "said").text)
     keys(view, "n")
     until(view, lambda v: told in v.find_element(By.CSS_SELECTOR, "[role=alert]").text)

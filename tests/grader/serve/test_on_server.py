@@ -38,7 +38,8 @@ def signed_in(served: Served, who: str) -> Command:
     assert CliRunner().invoke(main, ["login", here], input=f"{token}\n").exit_code == 0
 
     def called(command: str, *arguments: str, keys: str = "") -> Result:
-        return CliRunner().invoke(main, [command, "--server", here, *arguments], input=keys)
+        with patch("grader.cli.mark.refuse_without_terminal"):
+            return CliRunner().invoke(main, [command, "--server", here, *arguments], input=keys)
 
     return called
 
@@ -85,7 +86,7 @@ def test_a_file_is_with_one_person_in_the_page_and_the_terminal(busy: Served, wo
     assert "Ada Test" in page
     done = signed_in(busy, "staff")("mark", "greeting", keys="nn")
     assert "Ada Test" not in done.output and "2 marked, 1 of 3 left." in done.output
-    assert "The files that are left are with owner." in done.output
+    assert "Others have the files that are left: owner." in done.output
 
 
 def test_what_somebody_else_changed_is_not_overwritten(busy: Served) -> None:
@@ -189,8 +190,35 @@ def test_grade_regrade_begins_a_regrade_on_a_running_server(busy: Served, work: 
     command = signed_in(busy, "staff")
     assert "Every file that counts has a verdict" in command("regrade").output
     assert command("regrade", "nothing").exit_code == 2
-    assert "Only names of exercises" in command("regrade", "--jobs", "2").output
-    assert "not for the role" in signed_in(busy, "assistant")("regrade").output
+    assert "give only exercises" in command("regrade", "--jobs", "2").output
+
+
+@pytest.mark.parametrize(
+    ("who", "arguments", "roles"),
+    [
+        ("assistant", ["regrade"], "owner or instructor"),
+        ("observer", ["mark", "greeting"], "owner or instructor or assistant"),
+        ("observer", ["requests", "1", "--answer", "x"], "owner or instructor or assistant"),
+        (
+            "observer",
+            ["adjust", "ada", "greeting", "--add", "-1", "--reason", "x"],
+            "owner or instructor or assistant",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_role_without_the_right_is_told_which_one_has_it(
+    busy: Served, work: Path, who: str, arguments: list[str], roles: str
+) -> None:
+    done = signed_in(busy, who)(*arguments)
+    said = f"This needs the role {roles}, but your token is for an {who}."
+    assert said in " ".join(done.output.split()), done.output
+    assert done.exit_code == 2
+
+
+def test_a_student_s_token_is_told_to_be_one(busy: Served, work: Path) -> None:
+    done = signed_in(busy, "ada")("regrade")
+    assert done.exit_code == 2 and "your token is for a student" in done.output, done.output
 
 
 @pytest.mark.parametrize(

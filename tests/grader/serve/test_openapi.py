@@ -23,6 +23,8 @@ from grader.serve.pages import Pages
 from grader.serve.sign_in.door import Door
 from grader.serve.staff import (
     AnswerRequest,
+    ClassCorrectionRequest,
+    ClassState,
     CorrectionRequest,
     PointsState,
     StaffInfo,
@@ -64,6 +66,8 @@ STRUCTS = (
     StaffInfo,
     PointsState,
     CorrectionRequest,
+    ClassState,
+    ClassCorrectionRequest,
     ExtensionsState,
     ExtensionRequest,
     StaffRequest,
@@ -143,6 +147,12 @@ def test_what_the_server_answers_is_what_the_document_says(served: Served) -> No
         elif path == "/api/staff/corrections":
             state = served.ask("GET", f"{path}?{points}", "staff").json
             sent = {"student": "ada", "exercise": "greeting", "seen": state["seen"]}
+            body = json.dumps({**sent, "comment": "Well done."}).encode()
+        elif path == "/api/staff/corrections/class" and method == "get":
+            address += "?exercise=greeting"
+        elif path == "/api/staff/corrections/class":
+            state = served.ask("GET", f"{path}?exercise=greeting", "staff").json
+            sent = {"exercise": "greeting", "seen": state["seen"]}
             body = json.dumps({**sent, "comment": "Well done."}).encode()
         elif path == "/api/staff/extensions":
             address += "?student=ada" if method == "get" else ""

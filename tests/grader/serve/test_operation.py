@@ -414,7 +414,7 @@ def test_tokens_are_made_replaced_and_revoked_while_it_runs(
     roster.write_text(roster.read_text() + '"=cmd()",Zoe Test,zoe@example.org,\n')
     out = tmp_path / "tokens.csv"
     done = CliRunner().invoke(main, ["tokens", results, "--roster", str(roster), "-o", str(out)])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 0 and done.output.startswith("1 new token, "), done.output
     assert out.stat().st_mode & 0o777 == 0o600
     (header, row) = out.read_text().splitlines()
     assert header == "id,name,email,token,address" and row.startswith("'=cmd(),Zoe Test,")

@@ -71,7 +71,7 @@ BUTTONS = {
     },
     "/class": {
         "": ["Sign in"],
-        "staff": ["Pause the judging", "Go on judging", "Sign out"],
+        "staff": ["Pause judging", "Resume judging", "Sign out"],
         "observer": ["Sign out"],
     },
     "/class/students/eve": {
@@ -88,7 +88,7 @@ BUTTONS = {
     "/class/regrade": {"staff": ["Count what would be judged", "Sign out"]},
     "/class/export": {"staff": ["Choose this format", "Export", "Sign out"]},
     "/class/requests": {
-        "staff": ["Answer", "A further answer", "Sign out"],
+        "staff": ["Answer", "Another answer", "Sign out"],
         "observer": ["Sign out"],
     },
     "/class/platforms": {

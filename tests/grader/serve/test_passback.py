@@ -235,7 +235,7 @@ def test_a_platform_out_of_reach_is_told_and_tried_again(
     platform.override = lambda _: (403, {}, {"error": "This tool is switched off."})
     hand_in(passing, "bob")
     until(lambda: "switched off" in page(passing))
-    assert "It could not be ended" in page(passing)
+    assert "It stopped early" in page(passing)
     platform.override = lambda _: None
     until(lambda: platform.written == 2)
 

@@ -144,7 +144,7 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
         bob_before = book.entry_of("bob")
     about_nobody = {"facts", "sources", "environments"}
     about_nobody |= {"platforms", "platform_links", "platform_passback", "token_sections"}
-    about_nobody |= {"outbox_kinds"}
+    about_nobody |= {"outbox_kinds", "platform_invitations", "platforms_waiting"}
     assert set(records["tables"]) == tables - about_nobody - {"replaced"}
     assert files["attempts/0001/greeting.py"] == SOLUTION
     assert files["attempts/0002/greeting.py"] == marked(7)

@@ -145,6 +145,14 @@ def test_who_is_stuck_is_forgotten_after_an_hour(monkeypatch: pytest.MonkeyPatch
     assert stuck.rows(course.exercises) == []
 
 
+def test_what_a_passed_test_printed_is_shown_too(served: Served) -> None:
+    source = SOLUTION.replace(b"    return", b"    print('seen', name)\n    return")
+    _, told = practiced(served, "ada", "greeting", source)
+    assert told["exercise"]["status"] == "passed"
+    assert "<summary>Printed in the tests</summary>" in told["page"]
+    assert "seen " in told["page"]
+
+
 def test_what_code_prints_is_text_and_no_markup(served: Served) -> None:
     source = b"print('<script>alert(1)</script>\\x1b[2J')\n" + SOLUTION.replace(b"Hello", b"<i>")
     _, told = practiced(served, "ada", "greeting", source)

@@ -41,7 +41,9 @@ def test_a_regrade_is_counted_before_it_is_begun_and_progress_is_in_the_queue(
     # The button of another person does it once more, and queues nothing twice.
     assert form(served, PAGE, "staff", exercise="").status == 303
     assert queued(served) == 2
-    assert "2 of those waiting are a regrade" in served.ask("GET", "/class", "staff").body.decode()
+    assert (
+        "2 of the waiting files are regrades" in served.ask("GET", "/class", "staff").body.decode()
+    )
     handed = served.hand_in("eve", {"greeting.py": marked(7)})
     assert handed.json["exercises"]["greeting"]["place"] == 1
     served.resume()

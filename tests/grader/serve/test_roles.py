@@ -72,6 +72,8 @@ MATRIX = (
     Asked("GET", "/api/staff/me", READ),
     Asked("GET", "/api/staff/corrections", READ),
     Asked("POST", "/api/staff/corrections", MARK),
+    Asked("GET", "/api/staff/corrections/class", RUN),
+    Asked("POST", "/api/staff/corrections/class", RUN),
     Asked("GET", "/api/staff/extensions", READ),
     Asked("POST", "/api/staff/extensions", MARK),
     Asked("GET", "/api/staff/requests", READ),
@@ -105,6 +107,7 @@ MATRIX = (
     Asked("POST", "/lti/login", EVERYONE),
     Asked("GET", "/lti/launch", EVERYONE),
     Asked("POST", "/lti/launch", EVERYONE),
+    Asked("GET", "/lti/register/{secret}", EVERYONE),
     Asked("POST", "/requests", STUDENTS, {"exercise": "greeting", "message": "Why?"}),
     Asked("POST", "/sign-in", frozenset()),
     Asked("GET", "/sign-in/university", EVERYONE),
@@ -133,7 +136,7 @@ def request_of(served: Served, asked: Asked, who: str) -> Answer:
     path = asked.route.replace("{id}", id_).replace("{exercise}", "greeting")
     path = path.replace("{assignment}", "week1")
     path = path.replace("{number}", "0").replace("{name}", "serve.js")
-    path = path.replace("{student:path}", "ada")
+    path = path.replace("{student:path}", "ada").replace("{secret}", "x")
     headers, body = {"Origin": f"http://127.0.0.1:{served.port}"}, None
     if asked.method != "GET":
         is_form = asked.fields or not asked.route.startswith("/api/")
@@ -255,7 +258,7 @@ def test_an_observer_is_shown_no_button_but_the_one_to_sign_out(classroom: Serve
     for path in ("/class", "/class/requests"):
         page = classroom.ask("GET", path, "observer").body.decode()
         assert page.count("<button") == page.count(">Sign out<") == 1, path
-    assert "Pause the judging" not in classroom.ask("GET", "/class", "assistant").body.decode()
+    assert "Pause judging" not in classroom.ask("GET", "/class", "assistant").body.decode()
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -317,4 +320,4 @@ def test_a_section_without_students_is_told(serving: Callable[..., Served]) -> N
         cwd=served.folder,
     )
     assert done.returncode == 0
-    assert "No student is in section C so far; there is: A and B." in done.stderr
+    assert "No student is in section C so far; the class has: A and B." in done.stderr

@@ -30,6 +30,8 @@ from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_ver
 from tests.grader.serve.test_requests import form
 
 HELD = b"import ctypes\n\n\n" + SOLUTION
+COUNTS_CHARACTERS = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
+COUNTS_WORDS = PLAIN / "solutions" / "text" / "word_count.py"
 HOSTILE = '</textarea><script>alert(1)</script>\x1b[2J\u202e{{ 7 * 7 }}" onfocus="x'
 
 
@@ -278,6 +280,7 @@ def test_programs_change_points_by_the_state_that_they_saw(taught: Served) -> No
     for fields, status in (
         ({"seen": made.json["seen"], "add": -1}, 422),
         ({"seen": made.json["seen"], "points": 99, "reason": "x"}, 422),
+        ({"seen": made.json["seen"], "points": 1, "add": 1, "reason": "x"}, 422),
         ({"seen": made.json["seen"], "drop": "test_x", "reason": "x"}, 400),
         ({"seen": made.json["seen"], "author": "me", "reason": "x"}, 400),
         ({"add": -1, "reason": "x"}, 400),
@@ -319,24 +322,86 @@ def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: P
         (("ada", "greeting", "--release", "--reason", "x"), 2, "no held points"),
         (("ada", "--add", "1", "--reason", "x"), 2, "STUDENT and EXERCISE"),
         (("ada", "greeting", "--undo"), 2, "--undo does not go with --server"),
-        (("greeting", "--all", "--give", "t", "--reason", "x"), 2, "--give does not go with"),
+        (("greeting", "--all", "--give", "test_x", "--reason", "x"), 2, "role owner or instructor"),
         (("--list",), 2, "--list does not go with --server"),
     ):
         refused = adjust(*arguments)
         assert refused.exit_code == code, (arguments, refused.output)
         assert said in " ".join(refused.output.split()), (arguments, refused.output)
     assert len(kept(taught)) == 1
+    taught.judged("ada", taught.hand_in("ada", {"greeting.py": HELD}).json["id"])
+    done = adjust("ada", "greeting", "--release", "--reason", "it only measures the memory")
+    assert done.output.splitlines()[0].endswith("greeting: released"), done.output
     # The folder itself has one writer.
     folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
     assert folder.exit_code == 3 and "Another grading writes" in folder.output
     taught.stop()
     folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
-    assert folder.exit_code == 0 and len(kept(taught)) == 2
+    assert folder.exit_code == 0 and len(kept(taught)) == 3
     more = ("ada", "greeting", "--add", "2", "--reason", "shown")
     again = [CliRunner().invoke(main, ["adjust", str(taught.results), *more]) for _ in range(2)]
     lines = [each.output.splitlines()[1:] for each in again]
     assert lines[0] == ["0.5 to 2.5 of 2.5 points"]
     assert lines[1][0] == "as before, 2.5 of 2.5 points" and "points stay from 0 to" in lines[1][1]
+
+
+def test_grade_adjust_changes_points_of_the_class_on_a_running_server(
+    serving: Callable[..., Served], work: Path
+) -> None:
+    served = serving(policy="").start()
+    wrong, right = COUNTS_CHARACTERS.read_bytes(), COUNTS_WORDS.read_bytes()
+    for who, source in (("ada", wrong), ("bob", right)):
+        served.judged(who, served.hand_in(who, {"word_count.py": source}).json["id"])
+    here = f"http://127.0.0.1:{served.port}"
+    CliRunner().invoke(main, ["login", here], input=f"{served.staff}\n")
+
+    def adjust(*arguments: str) -> Result:
+        options = ("--server", here, "--all", "text/word_count.py")
+        return CliRunner().invoke(main, ["adjust", *options, *arguments])
+
+    test = "test_random_texts"
+    done = adjust("--give", test, "--reason", "unclear")
+    assert done.exit_code == 0, done.output
+    assert f"all word_count: {test} given to all" in done.output
+    assert "1 gained, 0 lost, 2 as before" in done.output and "Ada Test" in done.output
+    assert kept(served) == [("", Kind.GIVE, "unclear", "prof")]
+    again = adjust("--give", test, "--reason", "unclear")
+    assert again.exit_code == 2 and "take that back first" in " ".join(again.output.split())
+    # What only the folder takes, and what needs no server.
+    for arguments, said in (
+        (("--undo", "--number", "1"), "--number does not go with --server"),
+        (("--points", "1", "--reason", "x"), "--points is for one student"),
+        (("--give", "test_nothing", "--reason", "x"), "no test 'test_nothing'"),
+        (("--undo", "--drop", "test_nothing"), "is there to take back"),
+    ):
+        refused = adjust(*arguments)
+        assert refused.exit_code == 2, (arguments, refused.output)
+        assert said in " ".join(refused.output.split()), (arguments, refused.output)
+    taken_back = adjust("--undo")
+    assert f"all word_count: taken back: {test} given to all" in taken_back.output
+    assert "0 gained, 1 lost, 2 as before" in taken_back.output and kept(served) == []
+    added = adjust("--add", "-1", "--reason", "late")
+    assert "0 gained, 2 lost" in added.output
+
+
+def test_a_change_of_the_class_is_by_the_state_that_was_seen(taught: Served) -> None:
+    path = "/api/staff/corrections/class"
+    state = taught.ask("GET", f"{path}?exercise=greeting", "staff").json
+    assert [each["student"] for each in state["students"] if each["score"]] == ["ada", "bob"]
+
+    def answered(who: str = "staff", **fields: object) -> Answer:
+        body = {"exercise": "greeting", "seen": state["seen"], **fields}
+        return taught.ask("POST", path, who, json.dumps(body).encode())
+
+    assert answered("assistant", add=-1, reason="x").status == 403
+    assert answered(add=-1, drop="test_x", reason="x").status == 422
+    assert answered(add=-1).status == answered().status == 422
+    assert answered(points=1, reason="x").status == 400
+    assert answered(add=-1, reason="x").status == 200
+    # As where the answer was lost: it is sent again, and taken once.
+    assert answered(add=-1, reason="x").status == answered(undo=True).status == 409
+    assert kept(taught) == [("", Kind.ADD, "x", "prof")]
+    assert taught.ask("GET", f"{path}?exercise=nothing", "staff").status == 404
 
 
 @pytest.mark.thorough

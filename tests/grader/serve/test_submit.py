@@ -105,7 +105,7 @@ def test_what_is_too_often_says_when_again_and_exits_with_3(
     (work / "exercises" / "text" / "greeting.py").write_bytes(marked(2))
     done = grade("submit")
     assert done.exit_code == 3
-    assert "Nothing was handed in. Again in 10 minutes." in done.output
+    assert "Nothing was handed in. Try again in 10 minutes." in done.output
 
 
 def test_without_a_network_nothing_is_lost(

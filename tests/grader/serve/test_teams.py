@@ -280,14 +280,16 @@ def test_the_data_of_one_member_are_handed_over_and_erased(class_of: ClassOf, wh
 def test_a_team_hands_in_once_on_a_running_server(
     serving: Callable[..., Served],
 ) -> None:
-    roster = "id,name,email,team\n" + "".join(
-        f"{name},{name.title()},{name}@example.org,{team}\n" for name, team in TEAMS.items()
+    sections = {"ada": "A", "bob": "B"}
+    roster = "id,name,email,team,section\n" + "".join(
+        f"{name},{name.title()},{name}@example.org,{team},{sections.get(name, '')}\n"
+        for name, team in TEAMS.items()
     )
     served = term(serving, PROJECT, ALONE, roster=roster)
-    assert "In no team, so they hand in alone: eve." in served.log.read_text()
+    assert "Without a team, so they hand in alone: eve." in served.log.read_text()
     home = served.ask("GET", "/", "bob").body.decode()
     assert "You hand in together with <bdi>Ada</bdi>" in home
-    assert "You are in none, so you hand in alone" in served.ask("GET", "/", "eve").body.decode()
+    assert "You have no team, so you hand in alone" in served.ask("GET", "/", "eve").body.decode()
     taken = served.hand_in("ada", {"greeting.py": SOLUTION})
     assert taken.json["about"]["greeting"].endswith("also for Bob")
     served.judged("ada", taken.json["id"])
@@ -300,3 +302,8 @@ def test_a_team_hands_in_once_on_a_running_server(
         in served.ask("GET", "/exercise/greeting", "bob").body.decode()
     )
     assert "by <bdi>ada</bdi>" in served.ask("GET", "/class/students/bob", "staff").body.decode()
+    # A file of two sections is in the queue of instructors, and an assistant is told so.
+    for who, shown, told in (("staff", True, False), ("assistant", False, True)):
+        page = served.ask("GET", "/class/mark/greeting", who).body.decode()
+        assert ("1 of 1 file left" in page) == ("Ada" in page) == shown, who
+        assert ("Instructors mark the others." in page) == told, who

@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from selenium.webdriver.common.by import By
 
 from grader.authoring.handout import zipped_release
 from grader.authoring.release import release
+from grader.cli.serve import _extra_time
+from grader.course.assignments import CourseAssignment, Exam
 from grader.course.manifest import load_course
+from grader.gradebook.policy import Due, Extension, Policy, Rules
+from grader.results import StudentInfo
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
@@ -128,7 +133,7 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
     assert b"Week2" in home.body and b"opens 20" in home.body
     standing = served.ask("GET", "/api/standing", "ada")
     assert [e["name"] for e in standing.json["exercises"]] == ["word_count", "greeting"]
-    assert standing.json["max_score"] == 12.5
+    assert standing.json["max_score"] == 2.5
     assert [(a["id"], a["state"]) for a in standing.json["assignments"]] == [
         ("week1", "open"),
         ("week2", "upcoming"),
@@ -207,7 +212,7 @@ def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
         done.output
     )
     early = grade("submit", "running_mean")
-    assert early.exit_code == 3 and "Week2 opens at" in early.output
+    assert early.exit_code == 2 and "Week2 opens at" in early.output
 
 
 @pytest.mark.thorough
@@ -296,6 +301,16 @@ student = "ada"
 exercises = ["word_count"]
 by = "30 minutes"
 """
+# As a person gave it in the page.
+GIVEN = f"""
+[[extension]]
+student = "eve"
+exercises = ["word_count"]
+until = {(NOW + 2 * HOUR).isoformat()}
+reason = "ill"
+author = "prof"
+time = {NOW.isoformat()}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -303,10 +318,12 @@ def under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server in the middle of a term: one assignment is graded, an exam goes on, one opens tomorrow."""
     server = Served(tmp_path_factory.mktemp("term"))
     server.course = term_course(server.folder / "course", *TERM, policy=LATE)
+    (server.results / "corrections.toml").write_text(GIVEN, encoding="utf-8")
     server.start()
     taken = server.hand_in("ada", {"greeting.py": SOLUTION}).json
     assert taken["about"]["greeting"].endswith(", late: 1 late day used, 4 left")
     assert "more time in the exam Midterm: ada until 20" in server.said
+    assert " and eve until 20" in server.said
     server.judged("ada", taken["id"])
     server.judged("ada", by_page(server, "ada", {"word_count.py": COUNTING}).json["id"])
     yield server
@@ -336,6 +353,40 @@ def test_a_student_reads_what_is_open_due_and_graded_and_what_counts(under_way: 
     assert other["term"]["total"] == 0 and other["late_days_left"] == 5
 
 
+def test_practice_is_in_no_total(serving: Serving) -> None:
+    served = term(serving, assignment("week1", ["greeting"]), assignment("week2", ["running_mean"]))
+    handed = served.hand_in("ada", {"greeting.py": SOLUTION, "word_count.py": COUNTING}).json
+    served.judged("ada", handed["id"])
+    standing = served.ask("GET", "/api/standing", "ada").json
+    (row, *_) = served.ask("GET", "/api/staff/students", "staff").json
+    assert [(each["score"], each["max_score"]) for each in (standing, row)] == [(2.5, 10)] * 2
+    assert row["term"] == standing["term"] == {"total": 50, "letter": "", "why": ""}
+    for path, who in (("/", "ada"), ("/class/students/ada", "staff")):
+        assert b"<strong>2.5</strong> of 10</span> points" in served.ask("GET", path, who).body
+    assert b'nowrap">practice</span>' in served.ask("GET", "/class/students/ada", "staff").body
+    assert b"Counting words, practice" in served.ask("GET", "/class", "staff").body
+    shown = grade("show", str(served.results), "ada").stdout
+    assert "Total: 2.5 of 10 points" in shown
+
+
+def test_who_has_more_time_for_any_exercise_of_an_exam_is_named() -> None:
+    course = load_course(PLAIN)
+    exam = CourseAssignment(
+        id="exam",
+        title="Exam",
+        exercises=("greeting", "word_count"),
+        opens=NOW,
+        due=NOW + HOUR,
+        exam=Exam(),
+    )
+    course = msgspec.structs.replace(course, assignments=(exam,))
+    more = Extension(student="eve", exercises=("word_count",), until=NOW + 2 * HOUR)
+    due = Due(at=NOW + HOUR)
+    policy = Policy(Rules(due=(due,)), course.chapter_of, given=(more,))
+    (note,) = _extra_time(course, policy, [StudentInfo(id="ada"), StudentInfo(id="eve")])
+    assert note.startswith("Extensions give more time in the exam Exam: eve until 20")
+
+
 def test_a_course_without_assignments_has_none_of_it(served: Served) -> None:
     standing = served.ask("GET", "/api/standing", "eve").json
     assert (standing["assignments"], standing["term"]) == ([], None)
@@ -355,8 +406,15 @@ def test_staff_reads_the_whole_term_or_one_assignment(under_way: Served) -> None
     }
     # The sum is that of the assignments that have opened.
     assert (rows["ada"]["score"], rows["ada"]["max_score"]) == (12.5, 12.5)
+    # The total is that of the student's own page.
+    assert '<td class="num">100 %, A</td>' in page and '<td class="num">0 %, F</td>' in page
+    for who, total in (("ada", 100), ("eve", 0)):
+        own_term = under_way.ask("GET", "/api/standing", who).json["term"]
+        assert rows[who]["term"] == own_term and own_term["total"] == total
     own = under_way.ask("GET", "/class/students/ada", "staff").body.decode()
     assert "<strong>12.5</strong> of 12.5" in own
+    # And what the student reads of the term.
+    assert "100 %</strong></span>, A" in own and "week1 2.5 / 2.5 = 100 %, weight 2: 100" in own
     assert of_ada["week3"]["absent"] and rows["eve"]["assignments"]["week1"]["absent"]
     part = under_way.ask("GET", "/class?assignment=week1", "staff").body.decode()
     assert "<h1>Plain Python and NumPy: Week1</h1>" in part

@@ -129,7 +129,7 @@ def test_what_came_with_the_course_is_nobodys_work(read: Read, zipped: Pack) -> 
 def test_two_that_differ_are_told_and_two_alike_are_one(read: Read, zipped: Pack) -> None:
     told = read(zipped({"one/glu.py": GLU, "two/glu.py": GLU + b"#"}), "a.zip")["glu"]
     assert told == (
-        "glu.py is there 2 times, and they differ (one/glu.py, two/glu.py): hand in one of them."
+        "There are 2 files named glu.py, and they differ (one/glu.py, two/glu.py): hand in one of them."
     )
     assert read(zipped({"one/glu.py": GLU, "two/glu.py": GLU}), "b.zip") == {"glu": GLU}
 
@@ -147,7 +147,7 @@ def test_a_name_that_stands_there_twice(read: Read) -> None:
         archive.writestr("modules/glu.py", b"another")
     told = read(packed.getvalue(), "a.zip")["glu"]
     assert told == (
-        "glu.py is there 2 times, and they differ (modules/glu.py): hand in one of them."
+        "There are 2 files named glu.py, and they differ (modules/glu.py): hand in one of them."
     )
 
 
@@ -161,7 +161,7 @@ def test_nothing_of_the_course_in_it(
     problem = read_attempt(found, course).files["glu"].problem
     assert problem == (
         "modules/glu.py is missing: hand it in under this name. "
-        "What was handed in is glu.ipynb, inner.zip, report.pdf. "
+        "Handed in instead: glu.ipynb, inner.zip, report.pdf. "
         "An archive in an archive is not opened."
     )
 
@@ -366,10 +366,10 @@ def test_too_many_entries(read: Read, zipped: Pack, monkeypatch: pytest.MonkeyPa
 
 def test_the_same_name_hundreds_of_times(read: Read, zipped: Pack) -> None:
     several = {f"{number}/glu.py": str(number).encode() for number in range(20)}
-    assert read(zipped(several), "a.zip")["glu"] == "glu.py is there 20 times: hand in one."
+    assert read(zipped(several), "a.zip")["glu"] == "There are 20 files named glu.py: hand in one."
     many = {f"{number}/glu.py": str(number).encode() for number in range(200)}
     assert read(zipped(many), "a.zip")["glu"] == (
-        "a.zip holds glu.py and its like too many times: hand in one of each."
+        "a.zip holds too many files like glu.py: hand in one of each."
     )
 
 

@@ -114,7 +114,7 @@ def test_a_zip_of_zips_of_zips(told: Told, zipped: Pack) -> None:
     bomb = zipped({"glu.py": bytes(10 << 20)})
     for _ in range(5):
         bomb = zipped({f"{number}.zip": bomb for number in range(10)})
-    assert "What was handed in is 0.zip, 1.zip, 2.zip." in told(bomb, "alice.zip")
+    assert "Handed in instead: 0.zip, 1.zip, 2.zip." in told(bomb, "alice.zip")
 
 
 def test_overlapping_members(told: Told) -> None:
@@ -132,7 +132,7 @@ def test_overlapping_members(told: Told) -> None:
     end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 90, 90, len(entries), len(body), 0)
     assert told(body + entries + end, "alice.zip") == (
         "0/glu.py is damaged in its archive: pack it again. "
-        "Handed in besides: 1/glu.py, 2/glu.py, 3/glu.py and 86 more."
+        "Also handed in: 1/glu.py, 2/glu.py, 3/glu.py and 86 more."
     )
 
 

@@ -87,7 +87,7 @@ def test_a_stub_never_beats_work(handed: Handed, stub: bytes, name: str, first: 
     assert found.source == WORK
     assert found.seems_misnamed
     why = "is empty" if first == "empty" else "is still the stub"
-    assert found.problem == f"Judged is {name}: modules/glu.py {why}."
+    assert found.problem == f"Judged: {name}, since modules/glu.py {why}."
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_a_stub_at_another_place_of_a_submission_needs_no_word(
         (
             {"glu.py": b"def f(:\n", "glu (1).py": WORK},
             WORK,
-            "Judged is glu (1).py: glu.py is not valid",
+            "Judged: glu (1).py, since glu.py is not valid",
         ),
-        ({"glu.py": b"<html>", "Glu.py": WORK}, WORK, "Judged is Glu.py: glu.py is not valid"),
+        ({"glu.py": b"<html>", "Glu.py": WORK}, WORK, "Judged: Glu.py, since glu.py is not valid"),
         # What says the same, or nothing about the exercise, is nobody's business.
         ({"modules/glu.py": WORK, "modules/glu (1).py": WORK}, WORK, ""),
         ({"modules/glu.py": WORK, "glu_old.py": b"# old\n" + WORK}, WORK, ""),
@@ -164,7 +164,7 @@ def test_work_in_a_file_of_another_name_is_told(
     found = handed({"modules/relu.py": b"x = 1\n", **files, name: source})
     assert found.source == (None if first == "missing" else files["modules/glu.py"])
     assert found.seems_misnamed is is_told
-    assert (f"Handed in besides: {name.rpartition('/')[2]}" in found.problem) is is_told
+    assert (f"Also handed in: {name.rpartition('/')[2]}" in found.problem) is is_told
 
 
 def test_code_that_belongs_to_no_exercise_is_told_once_where_nothing_else_is_work(
@@ -176,7 +176,7 @@ def test_code_that_belongs_to_no_exercise_is_told_once_where_nothing_else_is_wor
     files = read_submission(lay(tmp_path / "ada", stubs | mine | given), course).files
     told = [name for name, file in files.items() if file.seems_misnamed]
     assert told == [course.exercises[0].id]
-    assert files[told[0]].problem == "Handed in besides: main.py, which is not an exercise's name."
+    assert files[told[0]].problem == "Also handed in: main.py, which is not an exercise's name."
     (tmp_path / "ada" / course.exercises[2].file).write_bytes(b"x = 1\n")
     files = read_submission(tmp_path / "ada", course).files
     assert not any(file.seems_misnamed for file in files.values())
@@ -192,7 +192,7 @@ def test_an_archive_beside_the_stub_is_looked_into(
     only = course.only([course.exercise("glu")])
     told = read_submission(nested / "b.zip", only).files["glu"]
     assert told.source == stub
-    assert told.problem == "Handed in besides: w.zip. An archive in an archive is not opened."
+    assert told.problem == "Also handed in: w.zip. An archive in an archive is not opened."
     many = lay(
         tmp_path / "d", {"glu.py": stub} | dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], work)
     )
@@ -222,7 +222,7 @@ def test_one_file_that_is_named_hears_of_work_beside_it(
     folder = lay(tmp_path / "ada", {"glu.py": stub, "glu (1).py": WORK})
     read = read_submission(folder / "glu.py", course).files["glu"]
     assert read.source == stub
-    assert read.problem.startswith("Handed in besides: glu (1).py.")
+    assert read.problem.startswith("Also handed in: glu (1).py.")
     (folder / "glu.py").write_bytes(OTHER)
     assert read_submission(folder / "glu.py", course).files["glu"].problem == ""
 
@@ -243,7 +243,7 @@ def test_thousands_of_other_files_are_not_read(
     monkeypatch.setattr("grader.submissions.attempt.read_member", counted)
     only = course.only([course.exercise("glu")])
     ada, bob = find_class(tmp_path / "class.zip", only).attempts
-    assert read_attempt(ada, only).files["glu"].problem.startswith("Handed in besides: hw3.py,")
+    assert read_attempt(ada, only).files["glu"].problem.startswith("Also handed in: hw3.py,")
     assert len(read) <= 42
     read.clear()
     assert read_attempt(bob, only).files["glu"].problem == ""

@@ -126,13 +126,13 @@ def test_somebody_whose_folder_is_empty_is_there(
 def test_what_lies_beside_the_only_folder_is_told(find: Find) -> None:
     found = find(["week 3/alice/glu.py", "week 3/syllabus.pdf", "notes.txt"], *CLASS)
     assert who(found) == ["alice"]
-    assert found.notes == ("Not looked at: notes.txt.", "Not looked at: syllabus.pdf.")
+    assert found.notes == ("Ignored: notes.txt.", "Ignored: syllabus.pdf.")
 
 
 def test_a_file_of_the_course_beside_known_students_makes_it_no_submission(find: Find) -> None:
     found = find(["alice/modules/glu.py", "ben/modules/glu.py", "glu.py"], *CLASS)
     assert who(found) == ["alice", "ben"]
-    assert found.notes == ("Not looked at: glu.py.",)
+    assert found.notes == ("Ignored: glu.py.",)
 
 
 def test_clones_in_a_folder_are_split_by_the_roster(find: Find) -> None:

@@ -73,7 +73,7 @@ def test_a_folder_a_student(find: Find, sources: Sources) -> None:
         {"gelu": GELU},
         {},
     ]
-    assert found.notes == ("Not looked at: README.txt.",)
+    assert found.notes == ("Ignored: README.txt.",)
     assert found.attempts[1].origin == "alice"
 
 
@@ -109,7 +109,7 @@ def test_single_files_that_are_named_after_their_student(find: Find, sources: So
     assert who(found) == [("alice", 1), ("bob_smith", 1)]
     assert sources(found.attempts[0]) == {"glu": GLU, "gelu": GELU}
     assert sources(found.attempts[1]) == {"grad_norms": GLU}
-    assert found.notes == ("Not looked at: _glu.py, what.py.",)
+    assert found.notes == ("Ignored: _glu.py, what.py.",)
 
 
 def test_canvas(find: Find, sources: Sources, zipped: Pack) -> None:
@@ -254,7 +254,7 @@ def test_clones_of_a_classroom(find: Find, sources: Sources) -> None:
     assert sources(found.attempts[1]) == {"glu": GLU}
     assert found.notes == (
         "Taken as clones lab-1-USERNAME, by the user's name.",
-        "Not looked at: scores.csv.",
+        "Ignored: scores.csv.",
     )
 
 
@@ -466,6 +466,6 @@ def test_names_with_a_dot_in_front_are_told_and_those_of_tools_are_not(find: Fin
     assert who(found) == [("amy", 1), ("bob", 1)]
     (note,) = found.notes
     assert note == (
-        "Not looked at, because of the dot in front: .xi_glu.py, .yan.zip, .zoe. If this is a student's name, "
+        "Ignored because of the dot in front: .xi_glu.py, .yan.zip, .zoe. If this is a student's name, "
         "rename it without the dot."
     )

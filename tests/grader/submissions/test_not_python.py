@@ -34,6 +34,9 @@ NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["import torch"]}], "nbfo
         (f"{CODE}!pip install einops\n", 7, "lines with % or ! are for notebooks"),
         (CODE.replace("    return", "\u00a0   return"), 6, "U+00A0; it looks like a space"),
         (CODE.replace("x + 1", "\u201cx\u201d"), 5, "type a plain quotation mark"),
+        (CODE.replace("x + 1", "x \u2212 1"), 5, "(U+2212); type - instead"),
+        (CODE.replace("x + 1", "max\uff08x)"), 5, "(U+FF08); type ( instead"),
+        (CODE.replace("x + 1", "x\u00b2"), 5, "(U+00B2); type **2 instead"),
         # Python says it best.
         (f"{CODE}print((1)\n", 7, "'(' was never closed"),
         (CODE.replace("    return", "\treturn"), 6, "inconsistent use of tabs"),

@@ -83,7 +83,7 @@ def test_what_grade_wrote_is_no_students(
     found = find_class(path, course, roster)
     assert [each.student.id for each in found.attempts] == ["alice", "ben"]
     (note,) = found.notes
-    assert note.startswith("Not looked at, since `grade` wrote it: autograder.zip (the package")
+    assert note.startswith("Ignored, since `grade` wrote it: autograder.zip (the package")
     assert "and 4 more" in note
 
 
@@ -139,7 +139,7 @@ def test_files_that_the_command_was_given_are_not_told(
     given = [folder / name for name in ("class.csv", "policy.toml", "results", "alice")]
     found = find_class(folder, course, given=given)
     assert [each.student.id for each in found.attempts] == ["alice", "ben"]
-    assert found.notes == ("Not looked at: x.pdf.",)
+    assert found.notes == ("Ignored: x.pdf.",)
 
 
 def test_the_marks_are_those_that_are_written() -> None:

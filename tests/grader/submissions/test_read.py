@@ -81,7 +81,7 @@ def test_an_archive_is_a_submission(
     [
         ("a.zip", b"hello", "a.zip is not a zip or tar"),
         ("a.zip", None, "has no file of"),
-        ("a.txt", b"", "is named after no exercise"),
+        ("a.txt", b"", "is not named after an exercise"),
     ],
 )
 def test_an_archive_that_holds_nothing_is_refused(
@@ -167,7 +167,7 @@ def test_a_file_under_another_name_is_told_beside_those_that_are_right(
         path = lay(tmp_path / "alice", files)
     handed = read_submission(path, course).files["gelu"]
     assert handed.problem == (
-        f"autograd/gelu.py is missing: hand it in under this name. Handed in besides: {name}."
+        f"autograd/gelu.py is missing: hand it in under this name. Also handed in: {name}."
     )
     assert handed.seems_misnamed is seems_misnamed
 
@@ -200,7 +200,7 @@ def test_work_under_another_name_beside_the_untouched_stub_is_told(
     handed = read_submission(path, course).files["glu"]
     assert handed.source == stub
     assert handed.seems_misnamed is is_told
-    told = f"Handed in besides: {name}, which is not an exercise's name."
+    told = f"Also handed in: {name}, which is not an exercise's name."
     advice = (
         "" if name in ("gluten.py", "plot.py") else " Only glu.py is judged: put the code there."
     )
@@ -218,5 +218,5 @@ def test_work_under_another_name_beside_work_is_nobodys_business(
 def test_a_name_with_a_dot_in_front_is_told(course: Course, tmp_path: Path, lay: Lay) -> None:
     path = lay(tmp_path / "alice", {"gelu.py": GLU, ".glu.py": GLU, "._glu.py": b"macOS"})
     handed = read_submission(path, course).files["glu"]
-    assert handed.problem.endswith("Handed in besides: .glu.py.")
+    assert handed.problem.endswith("Also handed in: .glu.py.")
     assert handed.seems_misnamed

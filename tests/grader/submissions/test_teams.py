@@ -54,7 +54,7 @@ def test_every_member_has_the_attempts_of_all_in_the_order_of_time() -> None:
     ]
     assert shared.notes == (
         "1 team: a submission of one member counts for all of them.",
-        "In no team: cem. Put teams into a column `team` of the --roster.",
+        "Without a team: cem. Put teams into a column `team` of the --roster.",
     )
 
 
@@ -72,7 +72,7 @@ def test_a_team_is_known_without_the_roster_and_a_change_is_told() -> None:
     moved = ClassDownload("zip", (attempt(student("ann", "blue"), 1),), ())
     shared = share_in_teams(moved, known)
     assert [name for name, _, _ in shown(shared)] == ["ann"]
-    assert "In another team than before: ann." in shared.notes[-1]
+    assert "In a different team from before: ann." in shared.notes[-1]
 
 
 def test_a_roster_has_teams(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_what_is_called_as_a_team_is_an_attempt_of_every_member(
     shared = share_in_teams(joined([found]))
     assert shown(shared) == [("ann", 1, red), ("bob", 1, red), ("ruth", 1, blue)]
     assert [each.id for each in shared.missing] == ["dee"]
-    assert [note for note in shared.notes if "In no team" in note] == [
-        "In no team: dee. Put teams into a column `team` of the --roster."
+    assert [note for note in shared.notes if "Without a team" in note] == [
+        "Without a team: dee. Put teams into a column `team` of the --roster."
     ]
 
 

@@ -640,7 +640,7 @@ def suggestions(code: Student, draw: Draw, tables: list[list[float]], **factor: 
 
 def curves_of(figure: Any) -> list[Tensor]:
     """What is drawn in the only Axes, as tensors (points, 2)."""
-    return [laws.points_of(line) for line in entry(laws.axes_of(figure), "lines", kind=list)]
+    return [laws.points_of(line) for line in laws.axes_of(figure).lines]
 
 
 def verticals(figure: Any) -> list[float]:

@@ -128,7 +128,7 @@ def test_figure(student: Student) -> None:
     result = student.own("LRRangeTest", numbers(0.001, 0.01, 0.1, 1.0), numbers(2, 1, 3, 5))
     figure = laws.figure_of(student, "plot_lr_range_test", result, 0.1)
     laws.check_axes(figure, x_scale="log")
-    lines = entry(laws.axes_of(figure), "lines")
+    lines = laws.axes_of(figure).lines
     assert len(lines) > 1, "The curve or the vertical line is missing."
     upright = [
         xy for xy in map(laws.points_of, lines) if len(xy) > 1 and (xy[:, 0] == xy[0, 0]).all()

@@ -1,6 +1,6 @@
-"""The report of an observed call, in the shape that `sandbox.inside.observation` gives it.
+"""Reports of the student's process: on an observed call, by `sandbox.inside.observation`, and on figures.
 
-The report comes from the student's process: a report of another shape fails the test.
+A report of another shape fails the test.
 """
 
 from __future__ import annotations
@@ -87,6 +87,54 @@ class Report(msgspec.Struct, frozen=True):
     before: State
     after: State
     draws: dict[str, Any]
+
+
+class LineFacts(msgspec.Struct, frozen=True):
+    """A line of a plot; `points` should be an array (n, 2)."""
+
+    label: str
+    points: Any
+
+
+class AxesFacts(msgspec.Struct, frozen=True):
+    """One Axes: its labels and scales, and the lines that can be seen."""
+
+    x_label: str
+    y_label: str
+    x_scale: str
+    y_scale: str
+    lines: list[LineFacts]
+
+
+class FigureFacts(msgspec.Struct, frozen=True):
+    """A figure: its Axes, and the texts and the number of its legends."""
+
+    axes: list[AxesFacts]
+    legend: list[str]
+    legends: int
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """What a function returned: the name of its type, and its facts if it is a figure."""
+
+    type: str
+    figure: FigureFacts | None
+
+
+class PyplotState(msgspec.Struct, frozen=True):
+    """The numbers of pyplot's open figures, and the types of what each of the caller's figures contains."""
+
+    open: list[int]
+    contents: list[list[str]]
+
+
+class PyplotFacts(msgspec.Struct, frozen=True):
+    """pyplot before and after a call, whether it returned a caller's figure, and how often it showed one."""
+
+    before: PyplotState
+    after: PyplotState
+    returned_callers: bool
+    shown: int
 
 
 def shaped(report: Any, shape: type[T]) -> T:

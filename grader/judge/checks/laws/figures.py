@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from grader.judge.checks.assertions import UNREADABLE, compare_named, entry
+from grader.judge.checks.assertions import compare_named
 from grader.judge.checks.comparison import Rule, is_ndarray
-from grader.judge.checks.laws.observation import Target, name_of, same, shipped
+from grader.judge.checks.laws.facts import (
+    AxesFacts,
+    Drawn,
+    FigureFacts,
+    LineFacts,
+    PyplotFacts,
+    shaped,
+    unreadable,
+)
+from grader.judge.checks.laws.observation import Target, name_of, shipped
 from grader.judge.checks.wording import element
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
@@ -18,31 +27,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any) -> Any:
-    """Return the figure that the student's function draws, as a dict of plain data.
-
-    It has `axes` (each with `title`, `x label`, `y label`, `x scale`, `y scale`, `lines` with their `label` and
-    `points` (n, 2), `bars` and `images`), `legend` (its texts) and `legends` (their number).
-    """
-    seen = shipped(student, "figure")(name_of(target), *arguments, **keywords)
-    if entry(seen, "figure", default=False) is not True:
-        kind = str(entry(seen, "type", default="something unreadable"))
-        returned = "None" if kind == "NoneType" else with_article(element(kind))
+def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any) -> FigureFacts:
+    """Return the facts about the figure that the student's function draws."""
+    drawn = shaped(shipped(student, "figure")(name_of(target), *arguments, **keywords), Drawn)
+    if drawn.figure is None:
+        returned = "None" if drawn.type == "NoneType" else with_article(element(drawn.type))
         words = "{call} should return a matplotlib Figure, yours returned {returned}."
         raise CheckFailed(text(words, name_of(target), returned))
-    return seen
+    return drawn.figure
 
 
-def axes_of(figure: Any) -> Any:
+def axes_of(figure: FigureFacts) -> AxesFacts:
     """Return the only Axes of a figure."""
-    axes = entry(figure, "axes", kind=list)
-    if len(axes) != 1:
-        raise CheckFailed(text("The figure has {count} Axes; all of it belongs in one.", len(axes)))
-    return axes[0]
+    if len(figure.axes) != 1:
+        count = len(figure.axes)
+        raise CheckFailed(text("The figure has {count} Axes; all of it belongs in one.", count))
+    return figure.axes[0]
 
 
 def check_axes(
-    figure: Any,
+    figure: FigureFacts,
     *,
     x_scale: str | None = None,
     y_scale: str | None = None,
@@ -51,35 +55,32 @@ def check_axes(
 ) -> None:
     """Check that the Axes have these scales and labels, and that a legend names all of `legend`."""
     axes = axes_of(figure)
-    for axis, scale in (("x", x_scale), ("y", y_scale)):
-        actual = str(entry(axes, f"{axis} scale"))
+    for axis, actual, scale, label in (
+        ("x", axes.x_scale, x_scale, axes.x_label),
+        ("y", axes.y_scale, y_scale, axes.y_label),
+    ):
         if scale is not None and actual != scale:
             how = f'ax.set_{axis}scale("{scale}")'
             words = "The {axis} axis is {actual}, it should be {scale}: {how}."
             raise CheckFailed(text(words, axis, element(actual), scale, how))
-        if labels and not str(entry(axes, f"{axis} label")).strip():
+        if labels and not label.strip():
             raise CheckFailed(text("The {axis} axis has no label: ax.set_{axis}label.", axis))
     if not legend:
         return
-    if same(entry(figure, "legends"), 0):
+    if figure.legends == 0:
         raise CheckFailed("There is no legend: call ax.legend() when the lines are drawn.")
-    named = [str(label) for label in entry(figure, "legend", kind=list)]
     for label in legend:
-        if label not in named:
+        if label not in figure.legend:
             how = "give each line its label, and make the legend after the lines"
             raise CheckFailed(text("The legend does not name {label!r}: {how}.", label, how))
 
 
-def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
+def lines_of(figure: FigureFacts, labels: Sequence[str]) -> dict[str, Tensor]:
     """Return the points (n, 2) of each label's line, float64; there must be exactly one line for each."""
-    lines = [
-        line
-        for axes in entry(figure, "axes", kind=list)
-        for line in entry(axes, "lines", kind=list)
-    ]
-    points: dict[str, Any] = {}
+    lines = [line for axes in figure.axes for line in axes.lines]
+    points: dict[str, Tensor] = {}
     for label in labels:
-        own = [line for line in lines if same(entry(line, "label"), label)]
+        own = [line for line in lines if line.label == label]
         if len(own) != 1:
             count = "no line" if not own else text("{count} lines", len(own))
             words = "There is {count} with the label {label!r}, of {all}: draw it as one line."
@@ -88,41 +89,41 @@ def lines_of(figure: Any, labels: Sequence[str]) -> dict[str, Any]:
     return points
 
 
-def points_of(line: Any) -> Tensor:
+def points_of(line: LineFacts) -> Tensor:
     """Return the points (n, 2) of a line, float64."""
     import torch
 
-    pairs = entry(line, "points")
+    pairs = line.points
     if not (is_ndarray(pairs) and pairs.dtype.kind == "f" and pairs.shape[1:] == (2,)):
-        raise CheckFailed(UNREADABLE)
+        raise unreadable()
     return torch.from_numpy(pairs.astype("float64"))
 
 
 def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **keywords: Any) -> None:
     """Check that no window opens, no new figure stays in pyplot, and the caller's figures do not change."""
-    seen = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)
-    before, after = entry(seen, "before"), entry(seen, "after")
-    old, new = ([str(n) for n in entry(state, "open", kind=list)] for state in (before, after))
-    closed = [number for number in old if number not in new]
+    report = shipped(student, "pyplot")(name_of(target), *arguments, **keywords)
+    facts = shaped(report, PyplotFacts)
+    before, after = facts.before, facts.after
+    closed = [number for number in before.open if number not in after.open]
     if closed:
         own = "close your own figure (plt.close(figure)), not all or the current one"
         words = "{count} of the caller's {all} figures were closed: {own}."
-        raise CheckFailed(text(words, len(closed), len(old), own))
+        raise CheckFailed(text(words, len(closed), len(before.open), own))
     drawn = "The caller's current figure is drawn on or cleared: make a figure of your own."
     compare_named(
-        entry(after, "contents"),
-        entry(before, "contents"),
+        after.contents,
+        before.contents,
         Rule(exact=True),
         "the list of what the caller's figures contain",
-        lambda: {drawn: entry(after, "contents")},
+        lambda: {drawn: after.contents},
     )
-    if any(returned is not False for returned in entry(after, "callers", kind=list)):
+    if facts.returned_callers:
         raise CheckFailed("The caller's figure is returned: make a figure of your own.")
-    left = [number for number in new if number not in old]
+    left = [number for number in after.open if number not in before.open]
     if left:
         how = "close yours with plt.close(figure), or make it without pyplot"
         raise CheckFailed(
             text("{count} new figures are left open in pyplot: {how}.", len(left), how)
         )
-    if not same(entry(seen, "shown"), 0):
+    if facts.shown:
         raise CheckFailed("The figure is shown: call no show, return it and let the caller decide.")

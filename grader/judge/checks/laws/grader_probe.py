@@ -284,7 +284,7 @@ def change_between(module: Any, name: str, x: Any, changed: Any) -> Any:
 
 
 def figure(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """Return the contents of the figure that the student's function draws."""
+    """Return the figure that the student's function draws, as `facts.Drawn`."""
     import matplotlib.pyplot as plt
 
     plt.close("all")  # drawing on the current figure is judged elsewhere
@@ -295,25 +295,22 @@ def figure(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
 
 
 def _figure_facts(drawn: Any) -> dict[str, Any]:
-    """Return a figure as plain data, as `laws.figure_of` describes it."""
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
     if not isinstance(drawn, Figure):
-        return {"type": type(drawn).__name__, "figure": False}
+        return {"type": type(drawn).__name__, "figure": None}
     artists = [child for owner in (*drawn.axes, drawn) for child in owner.get_children()]
     legends = [artist for artist in artists if isinstance(artist, Legend)]
-    return {
-        "type": "Figure",
-        "figure": True,
+    figure = {
         "axes": [_axes_facts(axes, drawn) for axes in drawn.axes],
-        "legend": [text.get_text() for legend in legends for text in legend.get_texts()],
+        "legend": [str(text.get_text()) for legend in legends for text in legend.get_texts()],
         "legends": len(legends),
     }
+    return {"type": "Figure", "figure": figure}
 
 
 def _axes_facts(axes: Any, drawn: Any) -> dict[str, Any]:
-    """Return one Axes as plain data: its texts and scales, and its contents."""
     from matplotlib.collections import LineCollection, PathCollection
 
     alone = len(drawn.axes) == 1  # then a label of the whole figure belongs to its only Axes
@@ -330,31 +327,23 @@ def _axes_facts(axes: Any, drawn: Any) -> dict[str, Any]:
         elif isinstance(artist, PathCollection):
             curves.append((artist.get_label(), artist.get_offsets()))
     return {
-        "title": axes.get_title(),
-        "x label": axes.get_xlabel() or (drawn.get_supxlabel() if alone else ""),
-        "y label": axes.get_ylabel() or (drawn.get_supylabel() if alone else ""),
-        "x scale": axes.get_xscale(),
-        "y scale": axes.get_yscale(),
+        "x_label": str(axes.get_xlabel() or (drawn.get_supxlabel() if alone else "")),
+        "y_label": str(axes.get_ylabel() or (drawn.get_supylabel() if alone else "")),
+        "x_scale": str(axes.get_xscale()),
+        "y_scale": str(axes.get_yscale()),
         "lines": [{"label": str(label), "points": _points(data)} for label, data in curves],
-        "bars": [[bar.get_x(), bar.get_width(), bar.get_height()] for bar in axes.patches
-                 if hasattr(bar, "get_height")],
-        "images": [_numbers(image.get_array()) for image in axes.images],
-    }  # fmt: skip
+    }
 
 
 def _points(data: Any) -> Any:
-    return _numbers(data).reshape(-1, 2)
-
-
-def _numbers(data: Any) -> Any:
     import numpy as np
 
     # A copy in double: masked points become NaN.
-    return np.array(np.ma.filled(np.ma.asarray(data, dtype=np.float64), np.nan))
+    return np.array(np.ma.filled(np.ma.asarray(data, dtype=np.float64), np.nan)).reshape(-1, 2)
 
 
 def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
-    """Return the caller's figures in pyplot before and after a call, the new ones, and a count of shows."""
+    """Call the student's function while the caller has figures in pyplot; return `facts.PyplotFacts`."""
     import warnings
 
     import matplotlib.pyplot as plt
@@ -369,7 +358,8 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
         contents = [[type(child).__name__ for child in caller.get_children()] for caller in callers]
         return {"open": plt.get_fignums(), "contents": contents}
 
-    before, shown = state(), []
+    before = state()
+    shown = []
     owners: list[Any] = [plt, Figure]
     shows: list[Callable[..., Any]] = [owner.show for owner in owners]
     for owner in owners:
@@ -384,6 +374,11 @@ def pyplot(module: Any, name: str, *arguments: Any, **keywords: Any) -> dict[str
             owner.show = show
     # If the function show itself was imported, the backend warns that it cannot show.
     shown += ["show" for warning in caught if "cannot be shown" in str(warning.message)]
-    after = {**state(), "callers": [caller is drawn for caller in callers]}
+    after, returned_callers = state(), any(caller is drawn for caller in callers)
     plt.close("all")
-    return {"before": before, "after": after, "shown": len(shown)}
+    return {
+        "before": before,
+        "after": after,
+        "returned_callers": returned_callers,
+        "shown": len(shown),
+    }

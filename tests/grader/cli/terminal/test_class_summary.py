@@ -55,7 +55,7 @@ def test_what_is_the_same_of_many_stands_once() -> None:
 def test_the_kinds_stand_by_what_they_cost() -> None:
     entries = [Attention(kind, "ann", "glu", "so") for kind in reversed(Reason)]
     lines = shown(entries).splitlines()
-    kinds = ["not judged", "unreadable", "misnamed", "timeout", "odd code"]
+    kinds = ["not judged", "unreadable", "misnamed", "draft", "timeout", "odd code"]
     assert [line[2:12].strip() for line in lines[2:]] == kinds
 
 

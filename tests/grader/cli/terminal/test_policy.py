@@ -27,7 +27,7 @@ def test_without_rules_the_newest_attempt_counts() -> None:
 def test_which_attempt_counts_is_said_with_the_time_zone() -> None:
     shown = rules('attempts = "best"\nmax_attempts = 3\ntimezone = "Europe/Warsaw"\n')
     assert "The attempt with the most points counts, of the first 3." in shown
-    assert "Times are those of Europe/Warsaw." in shown
+    assert "Times are in Europe/Warsaw." in shown
 
 
 def test_each_due_time_has_its_exercises_and_its_costs() -> None:

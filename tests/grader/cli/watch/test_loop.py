@@ -383,9 +383,9 @@ def test_what_the_server_refuses_is_said_and_can_be_tried_again(
 ) -> None:
     running, server = handing_in
     running.press("s")
-    server.verdicts.put(GraderError("Nothing was handed in. Again in 2 minutes."))
+    server.verdicts.put(GraderError("Nothing was handed in. Try again in 2 minutes."))
     view = running.drawn(lambda view: bool(view.notes))
-    assert view.notes == "greeting: Nothing was handed in. Again in 2 minutes."
+    assert view.notes == "greeting: Nothing was handed in. Try again in 2 minutes."
     running.press("s")
     server.verdicts.put(served(Status.PASSED, 2.5))
     running.drawn(lambda view: view.served)

@@ -45,7 +45,7 @@ def test_pairs_are_told_and_then_stand_in_the_report(graded: Path, tmp_path: Pat
     assert by_name["ada", "bob"] == 1.0
     assert "ada  bob" in done.stdout
     assert "100 %  word_count" in done.stdout
-    assert "fewer than 10 files, too few to learn from: told from 60 % on" in " ".join(
+    assert "fewer than 10 files, too few to learn from: reported from 60 % on" in " ".join(
         done.stdout.split()
     )
     assert "not proof of copying" in done.stdout

@@ -64,6 +64,31 @@ def test_an_item_is_compared_with_the_points_of_all_others() -> None:
     assert view_of(tally, "gelu").discrimination is None
 
 
+def test_practice_is_compared_with_all_points_and_is_in_no_total() -> None:
+    # Everybody passes glu. Students who pass the practice have full points in gelu, too.
+    practice = [an_exercise("more", "p", practice=True), an_exercise("more", "f", practice=True)]
+    strong = [an_exercise("glu", "p"), an_exercise("gelu", "p"), practice[0]]
+    weak = [an_exercise("glu", "p"), an_exercise("gelu", "f"), practice[1]]
+    tally = tally_of(
+        *(an_entry(f"strong{n}", strong) for n in range(10)),
+        *(an_entry(f"weak{n}", weak) for n in range(10)),
+    )
+    view = view_of(tally, "more")
+    assert view.discrimination == view.tests[0].discrimination == pytest.approx(1.0)
+    assert next(iter(tally.paired_exercise(tally.exercises["more"]))) == (10, 20)
+    row = tally.rows[0]
+    assert {name: (cell.score, cell.practice) for name, cell in row.chapters.items()} == {
+        "one": (20, False)
+    }
+    unjudged = an_exercise("more", "f", practice=True, status=Status.UNJUDGED)
+    (row,) = tally_of(an_entry("a", [*strong[:2], unjudged])).rows
+    assert row.unjudged == 0
+    assert row.chapters["one"].status is Status.PASSED
+    # A chapter of practice has its own points.
+    (row,) = tally_of(an_entry("a", practice[:1])).rows
+    assert (row.chapters["one"].score, row.chapters["one"].practice, row.score) == (10, True, 0)
+
+
 def test_what_was_not_judged_is_nobodys_zero() -> None:
     unjudged = an_exercise("glu", "ffff", status=Status.UNJUDGED)
     tally = tally_of(

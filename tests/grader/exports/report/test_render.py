@@ -59,6 +59,17 @@ def test_a_name_that_a_template_misspells_is_an_error(tmp_path: Path) -> None:
         Renderer().write(tmp_path / "page.html", "student.html", unjudged=0)
 
 
+def test_templates_stay_as_they_were_when_a_newer_version_is_installed(tmp_path: Path) -> None:
+    """Else a running server would fill a newer page with the values of its own code."""
+    for name in ("used.html", "not_used_yet.html"):
+        (tmp_path / name).write_text("{{ old }}", encoding="utf-8")
+    renderer = Renderer(tmp_path)
+    assert renderer.text("used.html", old="as ever") == "as ever"
+    for name in ("used.html", "not_used_yet.html"):
+        (tmp_path / name).write_text("{{ new }}", encoding="utf-8")
+        assert renderer.text(name, old="as ever") == "as ever"
+
+
 def test_what_a_partly_passed_exercise_lacks_is_dealt_out_to_its_tests(tmp_path: Path) -> None:
     exercise = an_exercise("glu", "ppfpff", points=10.0)
     missed = render.missed(exercise)

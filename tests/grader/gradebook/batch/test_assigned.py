@@ -71,4 +71,4 @@ def test_a_class_without_a_policy_is_given_one_that_names_an_exercise(
         assert "greeting" in done.stdout
     policy.write_text(rule.format("exercises", "greting"), encoding="utf-8")
     done = run_grade("policy", results, "--file", policy)
-    assert "names 'greting', which is no exercise of this course. Did you mean" in done.stderr
+    assert "names 'greting', and this course has no such exercise. Did you mean" in done.stderr

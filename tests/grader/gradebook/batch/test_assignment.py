@@ -80,7 +80,7 @@ def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
     done = grade(course, *batch, "--assignment", "week1", *late)
     assert done.returncode == 0, done.stderr
     # The seed is taken, and not shown.
-    assert "With the seed of the assignment week1" in done.stderr
+    assert "Judging with the seed of the assignment week1. Choose" in done.stderr
     assert "8231" not in done.stderr + done.stdout
     assert graded(results) == {"word_count": 9.0, "greeting": 2.25}
     with Gradebook.open(results) as book:
@@ -275,6 +275,10 @@ def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_pat
         totals = {entry.student.id: entry.result.score for entry in book.entries()}
     assert totals == {"ada": 12.5, "bob": 12.5, "cem": 0}
     assert "2 exercises judged" in done.stdout, "no file is judged twice"
+    # Beside other assignments, files are not shared, which nobody is to find out from a 0.
+    alone = grade(course, *batch[:2], "-o", tmp_path / "whole", "--roster", roster)
+    assert "For teams: week1. Here a file counts only for the student" in alone.stderr
+    assert "For teams" not in done.stderr
     done = grade(course, "similar", results, "--threshold", "50")
     assert "bob" not in done.stdout
     done = grade(course, "policy", results)

@@ -299,7 +299,7 @@ def test_work_under_another_name_beside_the_stub_is_told_also_when_it_is_graded_
     stub = (school.course / "exercises" / "one" / "task.py").read_text()
     school.hand_in("hal", stub)
     (school.submissions / "hal" / "one" / "task_solution.py").write_text(RIGHT)
-    told = "task: one/task.py is still the stub. Handed in besides: task_solution.py"
+    told = "task: one/task.py is still the stub. Also handed in: task_solution.py"
     for done in (school.batch(), run(school.command("regrade", str(school.results)))):
         assert "1 misnamed" in done.stdout
         assert told in " ".join(done.stdout.split())

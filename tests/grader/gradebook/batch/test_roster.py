@@ -51,7 +51,7 @@ def test_a_stranger_and_who_is_missing_are_told_together(course: Path) -> None:
     assert done.exit_code == 0, done.output
     (told,) = [line for line in done.stderr.splitlines() if line.startswith("Not in the roster: ")]
     assert told.startswith("Not in the roster: bne; in the roster, but without a submission: ben.")
-    assert "Not looked at" not in done.stderr
+    assert "Ignored" not in done.stderr
     # RESULTS within the class are nobody's the next time.
     done = batch(course, *roster)
     assert done.exit_code == 0, done.output

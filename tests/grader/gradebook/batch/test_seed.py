@@ -16,7 +16,7 @@ def seeds(school: School) -> set[int]:
 def test_a_regrade_takes_the_seed_of_the_verdicts_that_are_there(school: School) -> None:
     school.batch("--seed", "8231")
     done = run(school.command("regrade", str(school.results)))
-    assert f"With the seed 8231, that of the verdicts in {school.results}" in done.stderr
+    assert f"Judging with the seed 8231, as for the verdicts in {school.results}." in done.stderr
     # What ran out of time is judged again, and no other.
     assert "1 exercise judged" in done.stdout
     assert seeds(school) == {8231}
@@ -31,7 +31,7 @@ def test_so_does_a_later_batch_and_another_seed_is_taken_where_it_is_named(schoo
     assert "1 exercise judged" in done.stdout
     assert seeds(school) == {8231}
     done = school.batch("--seed", "0")
-    assert "With the seed" not in done.stderr
+    assert "with the seed" not in done.stderr
     assert seeds(school) == {0}
 
 

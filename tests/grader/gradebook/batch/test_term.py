@@ -129,7 +129,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Term:
     term = Term(root / "course", root / "class", root / "results")
     done = term.grade("batch", str(term.download), "-o", "{R}")
     assert done.returncode == 0, done.stderr
-    assert "By its policy:" in done.stdout
+    assert "Points follow its policy:" in done.stdout
     return term
 
 
@@ -226,7 +226,7 @@ def test_another_policy_counts_at_once_and_judges_nothing(term: Term) -> None:
     # It contradicts the policy beside the course, until that policy is named.
     again = term.grade("batch", str(term.download), "-o", "{R}")
     assert "0 exercises judged" in again.stdout
-    assert f"By its policy of {other.resolve()}, which --policy or " in again.stdout
+    assert f"Points follow its policy of {other.resolve()}, which --policy or " in again.stdout
     assert term.points()["bob"] == 6
     term.grade("policy", "{R}", "--file", str(term.course / "exercises" / "policy.toml"))
     assert term.points() == COUNTED
@@ -287,6 +287,10 @@ def test_corrections_of_a_student_are_made_shown_and_taken_back(term: Term) -> N
     assert "9.5 to 7.2 of 10 points" in undone.stdout
     assert term.points() == {**COUNTED, "ann": 9}
     assert "shown in the lab" not in term.grade("adjust", "{R}", "--list").stdout
+    again = term.grade("adjust", "{R}", "bob", "task", "--undo")
+    assert again.returncode == 2
+    left = f"Its only one is number 1: `grade adjust {term.results} --list` shows it."
+    assert f"{term.results} has no correction of bob for task. {left}" in again.stderr
 
 
 def test_a_person_may_edit_the_corrections(term: Term) -> None:
@@ -361,8 +365,9 @@ MISTYPED = [
     (["bob", "task", "--drop", "test_zero", "--reason", "x"], "add --all"),
     (["--all", "task", "--points", "1", "--reason", "x"], "--points is for one student"),
     (["--all", "task", "--give", "test_zeo", "--reason", "x"], "Did you mean 'test_zero'"),
-    (["bob", "task", "--undo"], "There is no correction of bob for task"),
-    (["--undo", "--number", "7"], "There is no correction with the number 7"),
+    (["bob", "task", "--undo"], "has no correction of bob for task. It has no corrections"),
+    (["--undo", "--number", "7"], "results has no correction with the number 7. It has no corr"),
+    (["--undo", "7"], "Give a number with --number: --undo --number 7."),
 ]
 
 

@@ -176,4 +176,4 @@ def test_a_folder_that_is_a_link_is_called_one(school: School) -> None:
     (folder / "one").symlink_to(school.submissions / "ann" / "one")
     school.batch()
     written = json.loads((school.results / "results" / "hal.json").read_text())
-    assert written["exercises"][0]["message"].endswith("What was handed in is one (a link).")
+    assert written["exercises"][0]["message"].endswith("Handed in instead: one (a link).")

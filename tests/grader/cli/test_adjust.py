@@ -1,0 +1,132 @@
+"""The words and options of `grade adjust`: what cannot be combined is refused before anything is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.cli.extension import until_of
+from tests.grader.command import invoke
+
+REASON = ("--reason", "shown in the lab")
+
+
+def refused(tmp_path: Path, *words: str) -> str:
+    """The complaint about these words after RESULTS, which is an empty folder."""
+    done = invoke("adjust", tmp_path, *words, cwd=tmp_path)
+    assert done.exit_code == 2, done.output
+    assert list(tmp_path.iterdir()) == []
+    return " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("zoe", "relu"),
+            "Say what to change: --points, --add, --drop, --give, --release, --until,",
+        ),
+        (("zoe", "relu", "--comment", " "), "Say what to change"),
+        (("zoe", "relu", "--points", "8"), "Give a reason with --reason"),
+        (("zoe", "relu", "--points", "8", "--reason", " "), "Give a reason with --reason"),
+        (("zoe", "relu", "--points", "8", "--comment", "See me."), "Give a reason"),
+        (("zoe", "relu", "--points", "nan", *REASON), "Points are a number."),
+        (("zoe", "relu", "--add", "inf", *REASON), "Points are a number."),
+        (
+            ("zoe", "relu", "--points", "8", "--add", "1", *REASON),
+            "one at a time of --points and --add.",
+        ),
+        (
+            ("zoe", "relu", "--add", "1", "--release", *REASON),
+            "one at a time of --add and --release.",
+        ),
+        (("zoe", "relu", "--drop", "test_a", *REASON), "add --all, and no STUDENT."),
+        (("zoe", "relu", "--give", "test_a", *REASON), "add --all, and no STUDENT."),
+        (
+            ("--all", "relu", "--points", "8", *REASON),
+            "--points is for one student; for the class, use",
+        ),
+        (("--all", "relu", "--release", *REASON), "--release is for one student's file"),
+        (("--all", "relu", "--until", "2026-12-03", *REASON), "--until is for one student"),
+        (("zoe", "--until", "2026-12-03", "--comment", "x", *REASON), "and has no --comment."),
+        (("zoe", "--add", "1", *REASON), "Name STUDENT and EXERCISE; here: zoe."),
+        (("--add", "1", *REASON), "Name STUDENT and EXERCISE; here: nothing."),
+        (("zoe", "relu", "glu", "--add", "1", *REASON), "here: zoe relu glu."),
+        (
+            ("--all", "zoe", "relu", "--add", "1", *REASON),
+            "Name EXERCISE alone with --all; here: zoe relu",
+        ),
+        (("--until", "2026-12-03", *REASON), "Name a STUDENT; here: nothing."),
+        (("--list", "zoe"), "Name no names; here: zoe."),
+        (("--list", "--undo"), "--list changes nothing: give it without other options."),
+        (("--list", "--add", "1"), "--list changes nothing"),
+        (("zoe", "relu", "--add", "1", "--number", "2", *REASON), "--number is for --undo."),
+        (("--undo", "--number", "2", "zoe", "relu"), "Name no names; here: zoe relu."),
+        (("--undo", "3"), "Give a number with --number: --undo --number 3."),
+        (("--undo", "zoe"), "Name STUDENT and EXERCISE; here: zoe."),
+    ],
+)
+def test_what_cannot_be_combined_is_refused(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    assert told in refused(tmp_path, *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("zoe", "relu", "--points", "0", *REASON),
+        ("zoe", "relu", "--add", "-1", *REASON),
+        ("zoe", "relu", "--release", *REASON),
+        ("zoe", "relu", "--comment", "See me."),
+        ("zoe", "--until", "2026-12-03", *REASON),
+        ("zoe", "week1", "--until", "2026-12-03", *REASON),
+        ("--all", "relu", "--give", "test_a", *REASON),
+        ("--all", "relu", "--add", "1", *REASON),
+        ("zoe", "relu", "--undo"),
+        ("--all", "relu", "--undo", "--drop", "test_a"),
+        ("--undo", "--number", "2"),
+        ("--list",),
+    ],
+)
+def test_what_can_be_combined_comes_to_the_gradebook(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    assert "There is no gradebook" in refused(tmp_path, *words)
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--drop", "test_a", *REASON), "add --all, and no STUDENT."),
+        (("--all", "--add", "1", *REASON), "Name EXERCISE alone with --all; here: zoe relu."),
+        (("--all", "--undo"), "Name EXERCISE alone with --all; here: zoe relu."),
+        (("--list",), "--list does not go with --server"),
+        (("--undo",), "--undo does not go with --server"),
+        (("--undo", "--number", "2"), "--number does not go with --server"),
+        (("--number", "2"), "--number does not go with --server"),
+        (("--author", "ben"), "--author does not go with --server"),
+        (("--add", "1"), "Give a reason with --reason"),
+    ],
+)
+def test_a_server_is_asked_only_for_what_it_does(
+    tmp_path: Path, option: tuple[str, ...], told: str
+) -> None:
+    words = ("adjust", "--server", "https://grade.example.org", "zoe", "relu", *option)
+    done = invoke(*words, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert told in " ".join(done.stderr.split())
+
+
+def test_without_results_the_folder_is_asked_for(tmp_path: Path) -> None:
+    done = invoke("adjust", cwd=tmp_path)
+    assert (done.exit_code, "Name RESULTS, the folder" in done.stderr) == (2, True)
+    done = invoke("adjust", "nowhere", "zoe", "relu", cwd=tmp_path)
+    assert (done.exit_code, "nowhere" in done.stderr) == (2, True)
+
+
+def test_a_time_that_cannot_be_read_is_told_with_its_option(tmp_path: Path) -> None:
+    assert until_of("2026-12-03T23:59").isoformat() == "2026-12-03T23:59:00"
+    done = invoke("adjust", tmp_path, "zoe", "--until", "noon", *REASON, cwd=tmp_path)
+    assert done.exit_code == 2

@@ -1,0 +1,45 @@
+"""The facts of a gradebook as JSON: a later field has a default, and durations stay as people write them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from grader.gradebook.facts import AssignmentPart, Draft, Facts, decoded, encoded
+from grader.gradebook.policy import Late, Rules
+from grader.gradebook.times import read_span
+from grader.results import CourseInfo
+from tests.grader.builders import exercise, result
+
+
+def test_facts_are_read_as_they_were_written() -> None:
+    facts = Facts(
+        course=CourseInfo("plain", "1", "c0ffee"),
+        exercises=("glu",),
+        assignments={"week1": AssignmentPart("Week 1", ("glu",), "2026-10-12T00:00:00Z", True)},
+        blank=result(exercise()),
+        drafts={"a": Draft(("k",), ("so",))},
+        totals={"ada": 7.25},
+        revision=3,
+    )
+    assert decoded(encoded(facts)) == facts
+
+
+def test_what_is_as_usual_is_not_written() -> None:
+    assert encoded(Facts()) == "{}"
+    assert decoded("{}") == Facts()
+    assert decoded('{"of_a_later_grader": 1, "revision": 2}') == Facts(revision=2)
+
+
+def test_a_duration_is_written_as_people_write_it() -> None:
+    late = Late(grace=read_span("30 minutes"), closes=read_span("2 days"))
+    facts = Facts(policy=Rules(late=late, cool_down=read_span("12 hours")))
+    text = encoded(facts)
+    assert '"cool_down":"12 hours"' in text and '"grace":"30 minutes"' in text
+    assert decoded(text) == facts
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"revision": "x"}', '{"totals": {"ada": "x"}}'])
+def test_damaged_facts_are_refused(text: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decoded(text)
