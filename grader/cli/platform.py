@@ -295,7 +295,7 @@ def _add(
 
 
 def _refuse_confusing(new: Platform, known: Iterable[Platform]) -> None:
-    """Raise a usage error if a platform has the name of another, or if one could sign in at the other as us."""
+    """Raise a usage error if two platforms have one name, or if one could get access tokens of the other."""
     for each in known:
         if (each.issuer, each.client_id) == (new.issuer, new.client_id):
             continue

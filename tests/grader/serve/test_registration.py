@@ -199,7 +199,7 @@ def test_a_platform_cannot_have_us_sign_in_at_another(served: Served, platform: 
     done = platform_command(served, "confirm", "--yes")
     assert done.exit_code == 2 and "have the same client id" in done.output
     assert len(kept(served)[1]) == 1
-    # Without the other platform, or with an audience of its own, it is none of that.
+    # Without the other platform, or with an audience on its own host, it is confirmed.
     platform_command(served, "remove", "Canvas")
     done = platform_command(served, "confirm", "--yes")
     assert done.exit_code == 0 and f"Audience: {there}" in done.output
