@@ -584,13 +584,16 @@ class Views:
         """Yield an entry for each draft of an exercise that is due now, where the student handed in no file."""
         policy, now = self.book.policy, time.time()
         known = {exercise.id: exercise for exercise in self._course.exercises}
-        for who, name, draft in drafts.never_handed_in(self.book):
-            student, exercise = self.book.student(who), known.get(name)
+        students = {student.id: student for student in self.book.students()}
+        for who, name in drafts.never_handed_in(self.book):
+            student, exercise = students.get(who), known.get(name)
             if student is None or exercise is None:
                 continue
             deadline = policy.deadline(student, name)
             if deadline is None or deadline.until.timestamp() > now:
                 continue
+            # Only now: unpacking the drafts of a whole class takes a second.
+            draft = drafts.draft_of(self.book, who, name)
             if saved := self._left(student, exercise, draft):
                 zone = policy.rules.timezone
                 times = moment(saved, zone), moment(utc(deadline.until), zone)
