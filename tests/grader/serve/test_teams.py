@@ -158,6 +158,16 @@ def test_a_newer_file_of_a_member_replaces_one_that_waits(class_of: ClassOf) -> 
         assert [there.attempts(name) for name in TEAMS] == [3, 3, 0]
 
 
+def test_a_stub_of_a_member_replaces_no_work_of_the_team(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        stub = there.course.stub(there.course.exercise("greeting")).source
+        there.hand_in("bob", greeting=stub)
+        assert there.judge() == [("ada", "greeting")]
+        assert there.status("ada") == there.status("bob") == "passed"
+        assert not there.book.attention()
+
+
 def test_two_members_with_the_same_file_in_one_second_wait_for_each_other_not_for_ever(
     class_of: ClassOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
