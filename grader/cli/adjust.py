@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,18 @@ from grader.cli.terminal.policy import (
 )
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
-from grader.gradebook.adjusting import corrections_of, exercise_named, new_correction
+from grader.gradebook.adjusting import (
+    corrections_of,
+    exercise_named,
+    new_correction,
+    released_mates,
+    with_mates,
+)
 from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
 from grader.student.server import Server, correct
 from grader.student.server import points_of as points_of_server
+from grader.submissions.folder import listed_names
 from grader.text import clean, number
 
 _LONGEST = 1000
@@ -153,7 +160,8 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
     after = correct(server, before, **changes, **texts)
     stays = "as before, " if before.score == after.score else f"{number(before.score)} to "
     who = called(after.student, {after.student: after.name} if after.name else {})
-    click.echo(f"{who} {after.exercise}{': released' if options['release'] else ''}")
+    released = f": released{_also_for(after.mates)}" if options["release"] else ""
+    click.echo(f"{who} {after.exercise}{released}")
     click.echo(f"{stays}{number(after.score)} of {number(after.max_score)} points")
     if options["add"] and before.score == after.score:
         click.echo(_WITHOUT_EFFECT)
@@ -264,9 +272,16 @@ def _correct(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -
         give=options["give"] or "",
         release=options["release"],
     )
-    lost = _show_change(book, correction, lambda: book.correct(correction))
+    mates = released_mates(book, student, exercise.name) if correction.release else []
+    made = with_mates(book, correction, mates)
+    lost = _show_change(book, correction, lambda: book.correct(*made), _also_for(mates))
     if correction.drop and lost:
         click.echo(_GIVE_INSTEAD, err=True)
+
+
+def _also_for(mates: Sequence[str]) -> str:
+    """Name the others of a team for whom a release counts."""
+    return f", also for {listed_names(mates)}" if mates else ""
 
 
 def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -306,7 +321,12 @@ def _no_correction(book: Gradebook, what: str) -> SubmissionError:
 
 
 def _show_change(
-    book: Gradebook, correction: Correction, change: Callable[[], object], *, undone: bool = False
+    book: Gradebook,
+    correction: Correction,
+    change: Callable[[], object],
+    also: str = "",
+    *,
+    undone: bool = False,
 ) -> int:
     """Make a change and print its effect: a student's points and total, or those of the class.
 
@@ -324,7 +344,7 @@ def _show_change(
     after = points()
     words = clean(correction_words(correction), _LONGEST)
     who = called(student, names) if student else "all"
-    click.echo(f"{who} {correction.exercise}: {'taken back: ' if undone else ''}{words}")
+    click.echo(f"{who} {correction.exercise}: {'taken back: ' if undone else ''}{words}{also}")
     if not student:
         return show_effect(open_console(), before, after, names).lost
     was, now = before[student], after[student]

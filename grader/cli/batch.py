@@ -48,9 +48,9 @@ from grader.grading import grading_options
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
-from grader.submissions import find_class, joined, read_roster, read_times
-from grader.submissions.download import TEAM, likely_matches, share_in_teams
-from grader.text import clean, counted, listed
+from grader.submissions import ClassDownload, find_class, joined, read_roster, read_times
+from grader.submissions.download import likely_matches, share_in_teams
+from grader.text import clean, counted
 
 
 def _pool_options(command: Any) -> Any:
@@ -164,10 +164,7 @@ def batch(
     if times is not None:
         handed_in = [attempt.student for attempt in download.attempts]
         notes += times.unmatched(download.timed, handed_in)
-    if course.assignment is not None and course.assignment.teams:
-        download = share_in_teams(download, memory.students)
-    else:
-        notes += _not_shared(course, [*(a.student for a in download.attempts), *download.missing])
+    download = _shared(download, course, memory.students)
     notes = [*download.notes, *notes, *likely_matches(download)]
     class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
     refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
@@ -197,17 +194,15 @@ def batch(
     _exit(summary)
 
 
-def _not_shared(course: Course, people: Sequence[StudentInfo]) -> list[str]:
-    """Return a note on assignments for teams, if these people have teams and are graded one by one."""
+def _shared(
+    download: ClassDownload, course: Course, former: Sequence[StudentInfo]
+) -> ClassDownload:
+    """Return the download with the files that members of a team share, in an assignment or a whole course."""
+    if course.assignment is not None:
+        return share_in_teams(download, former) if course.assignment.teams else download
     names = {exercise.id for exercise in course.exercises}
-    given = [part.id for part in course.assignments if part.teams and names & {*part.exercises}]
-    if not given or not any(person.ids.get(TEAM) for person in people):
-        return []
-    note = (
-        f"For teams: {listed(given)}. Here a file counts only for the student who handed it in. To count it "
-        f"for all members, grade it into RESULTS of its own, with --assignment {given[0]}."
-    )
-    return [note]
+    parts = [part for part in course.assignments if part.teams and names & {*part.exercises}]
+    return share_in_teams(download, former, parts) if parts else download
 
 
 class Memory(NamedTuple):

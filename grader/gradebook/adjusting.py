@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+from collections.abc import Callable
 
 import msgspec
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction, Kind, refuse_pointless
+from grader.gradebook.marking import shared_answer_of
 from grader.gradebook.standing import choices
 from grader.judge.scoring import judged_points
-from grader.results import ExerciseResult, Status
+from grader.results import ExerciseResult, Status, StudentInfo
 from grader.submissions.source import code_digest
 from grader.text import clean, nearest
 
@@ -77,6 +79,40 @@ def new_correction(
     return correction
 
 
+def released_mates(
+    book: Gradebook,
+    student: str,
+    exercise: str,
+    sees: Callable[[StudentInfo], bool] = lambda _: True,
+) -> list[str]:
+    """Return the other members of the team whose points are held for the student's file, if `sees` them.
+
+    They are those for whom a release of this file counts, too.
+    """
+    info = book.student(student)
+    file = shared_answer_of(book, info, exercise) if info is not None else None
+    members = file.students if file is not None else ()
+    return [
+        mate
+        for mate in members
+        if mate != student
+        and (of_mate := book.student(mate)) is not None
+        and sees(of_mate)
+        and _is_held(book, mate, exercise)
+    ]
+
+
+def with_mates(book: Gradebook, made: Correction, mates: list[str]) -> list[Correction]:
+    """Return a release with the same one for others of the team; its comment is its student's alone."""
+    others = [
+        msgspec.structs.replace(
+            made, student=mate, judged=_judged(book, mate, made.exercise), comment=""
+        )
+        for mate in mates
+    ]
+    return [made, *others]
+
+
 def corrections_about(book: Gradebook, student: str, exercise: str) -> list[tuple[int, Correction]]:
     """Return the corrections that affect a student's exercise, each with its place, from 0."""
     return [
@@ -134,10 +170,16 @@ def _line(text: str) -> str:
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:
     """Return the digest of the file whose points are held; raises SubmissionError if there is none."""
     entry = book.entry_of(student)
-    exercises = entry.result.exercises if entry is not None else ()
-    if entry is None or not any(e.name == exercise and e.held for e in exercises):
+    if entry is None or not _is_held(book, student, exercise):
         raise SubmissionError(f"{student} has no held points for {exercise}.")
     return code_digest(book.sources(entry)[exercise])
+
+
+def _is_held(book: Gradebook, student: str, exercise: str) -> bool:
+    """Whether a student's points for an exercise are held."""
+    entry = book.entry_of(student)
+    exercises = entry.result.exercises if entry is not None else ()
+    return any(each.name == exercise and each.held for each in exercises)
 
 
 def _judged(book: Gradebook, student: str, exercise: str) -> float | None:

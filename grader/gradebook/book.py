@@ -344,6 +344,7 @@ class Gradebook:
                 unfinished=facts.is_unfinished,
                 extra_credit=frozenset(facts.extra_credit),
                 practice=facts.practice,
+                of_teams=self.of_teams,
             )
             self._rules = facts, text, rules
         return self._rules[2]

@@ -22,6 +22,7 @@ from grader.gradebook.book import Gradebook
 from grader.gradebook.requests import keep_requests
 from grader.gradebook.review import (
     Attention,
+    Reason,
     attention,
     held,
     nothing_found,
@@ -29,7 +30,7 @@ from grader.gradebook.review import (
     stub_after_work,
 )
 from grader.gradebook.standing import ClassRules, handed_in, needed, with_late_days
-from grader.gradebook.verdict_key import VerdictKey, verdict_key
+from grader.gradebook.verdict_key import VerdictKey, source_digest, verdict_key
 from grader.gradebook.work import SERVER, Attempt, Verdict, Work
 from grader.grading import environment_of, settle, unjudged, version_of, with_note
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
@@ -144,33 +145,49 @@ class Asking:
     def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
         """Keep a student's attempts, and return the files that may count, including earlier ones.
 
-        Call this within a transaction.
+        Some may be those of other members of the team. Call this within a transaction.
         """
         student = attempts[0].student
         read: dict[int, dict[str, ExerciseFile]] = {}
+        own: set[int] = set()
         asking: set[int] = set()
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
-            id_ = self._book.register(attempt, submission).id
-            read[id_] = submission.files
+            is_own = attempt.only is None
+            if not (is_own or submission.files):
+                continue
+            id_ = self._book.register(attempt, submission, whole=is_own).id
+            # The same files at the same time are one attempt, of which the own files say more.
+            read[id_] = submission.files if is_own else read.get(id_, submission.files)
+            own |= {id_} if is_own else set()
             asking |= {id_} if submission.requests else set()
             at = attempt.submitted_at
             keep_requests(self._book, student.id, submission.requests, at, _FILE)
+        before = [e for e in self._book.facts.attention if e.student == student.id]
+        if not read:
+            # No member's file is one for the team.
+            self._book.keep_student(student)
+            return ToJudge(student.id, [], tuple(before))
         work = self._book.work(student)
-        wanted = read.keys() if all_attempts else ()
-        files = self._files(work, {e.id: wanted for e in self._exercises}, read)
+        asked = self._files(
+            work,
+            {
+                e.id: read if all_attempts or self._is_idle(student, e, read) else ()
+                for e in self._exercises
+            },
+            read,
+        )
         newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
-        without = {name: file for name, file in read[newest.id].items() if file.source is None}
-        emptied = [
-            stub_after_work(student.id, exercise)
-            for exercise in self._exercises
-            if (file := read[newest.id].get(exercise.id)) is not None
-            and is_stub_after_work(self._course, exercise, file, work, self._book.rules())
-        ]
+        if own:
+            of_own = {id_: files for id_, files in read.items() if id_ in own}
+            entries = self._about_newest(work, asked, of_own, asking)
+        else:
+            # The student's own submissions are not read again, so unreadable and misnamed files still are.
+            entries = [e for e in before if e.kind in (Reason.UNREADABLE, Reason.MISNAMED)]
         return ToJudge(
             student.id,
-            files,
-            (*self._attention(newest, files, without, asks=newest.id in asking), *emptied),
+            asked,
+            tuple(entries),
             is_undated=work.has_versions and not work.is_dated,
             is_older=newest != work.attempts[-1],
         )
@@ -191,11 +208,15 @@ class Asking:
         pairs: list[tuple[Attempt, Exercise]] = []
         # Once for all exercises, which share the late days.
         rules = with_late_days(work, self._book.rules())
+        rows = self._book.tables.digests_of(work.student.id)
         for exercise in self._exercises:
             ids = {attempt.id for attempt in needed(work, rules, exercise.id)}
             ids.update(wanted[exercise.id])
             with_file = [attempt for attempt, _ in work.sources(exercise.id) if attempt.id in ids]
-            newest = work.attempts[-1]
+            # A file that another member of the team shared says nothing about other exercises.
+            has_row = rows.get(exercise.id, {})
+            whole = [attempt for attempt in work.attempts if attempt.id in has_row]
+            newest = (whole or work.attempts)[-1]
             # On a server nobody hands in every exercise at once: one without a file is not missing there.
             instead = [] if newest.origin == SERVER else [newest]
             pairs += [(attempt, exercise) for attempt in with_file or instead]
@@ -209,33 +230,59 @@ class Asking:
             for attempt, exercise in sorted(pairs, key=lambda pair: pair[0].number)
         ]
 
-    def _attention(
+    def _is_idle(
         self,
-        newest: Attempt,
-        asked: Sequence[tuple[Attempt, Exercise, ExerciseFile]],
-        without: Mapping[str, ExerciseFile],
-        *,
-        asks: bool,
-    ) -> tuple[Attention, ...]:
-        """Return entries on the newest attempt, which lacks files for the exercises of `without`.
+        student: StudentInfo,
+        exercise: Exercise,
+        read: Mapping[int, Mapping[str, ExerciseFile]],
+    ) -> bool:
+        """Whether a team's exercise has a file without work that is not byte for byte the stub.
 
-        An attempt that only `asks` for a regrade needs no files.
+        Only its verdict says that it has none, and then an earlier file counts, which needs a verdict, too.
         """
+        rules = self._book.rules()
+        files = [files[exercise.id] for files in read.values() if exercise.id in files]
+        stub = self._course.stub(exercise)
+        return rules.is_shared(student, exercise.id) and any(
+            source_digest(file) != rules.stubs.get(exercise.id)
+            and file.state(stub) in (State.UNTOUCHED, State.EMPTY)
+            for file in files
+        )
+
+    def _about_newest(
+        self,
+        work: Work,
+        asked: Sequence[tuple[Attempt, Exercise, ExerciseFile]],
+        read: Mapping[int, Mapping[str, ExerciseFile]],
+        asking: Collection[int],
+    ) -> list[Attention]:
+        """Return entries on the newest attempt of those `read`; one that is only `asking` needs no files."""
+        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
+        without = {name: file for name, file in read[newest.id].items() if file.source is None}
         entries: list[Attention] = []
-        if len(without) == len(self._course.exercises) and not asks:
+        if len(without) == len(self._course.exercises) and newest.id not in asking:
             entries += nothing_found(newest.student, self._exercises, without)
         answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == newest.id}
         for exercise in self._exercises:
             if exercise.id in without and exercise.id not in answered:
                 entries += passed_over(newest.student, exercise, without[exercise.id])
-        return tuple(entries)
+        entries += [
+            stub_after_work(newest.student, exercise)
+            for exercise in self._exercises
+            if (file := read[newest.id].get(exercise.id)) is not None
+            and is_stub_after_work(self._course, exercise, file, work, self._book.rules())
+        ]
+        return entries
 
 
 def is_stub_after_work(
     course: Course, exercise: Exercise, file: ExerciseFile, work: Work, rules: ClassRules
 ) -> bool:
-    """Whether the newest file of an exercise is the stub or empty, and an earlier attempt has work."""
-    if len(work.sources(exercise.id)) < 2:
+    """Whether the newest file of an exercise is the stub or empty, and an earlier attempt has work.
+
+    In a team, the work counts then.
+    """
+    if len(work.sources(exercise.id)) < 2 or rules.is_shared(work.student, exercise.id):
         return False
     if file.state(course.stub(exercise)) not in (State.UNTOUCHED, State.EMPTY):
         return False

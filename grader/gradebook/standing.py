@@ -34,6 +34,7 @@ from grader.results import (
     Outcome,
     Result,
     Status,
+    StudentInfo,
     StudentRequest,
     SubmissionInfo,
 )
@@ -49,8 +50,8 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `exercises` are the names of the exercises that count, and `stubs` the SHA-256 of their stubs. `blank` is
     the result of a student who handed in nothing. Points for `extra_credit` are added, but not part of the
-    maximum; points for `practice` are in no total. While a grading is unfinished, an exercise without a verdict
-    is open.
+    maximum; points for `practice` are in no total. One member hands in exercises `of_teams` for all. While a
+    grading is unfinished, an exercise without a verdict is open.
     """
 
     course: CourseInfo
@@ -64,6 +65,11 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: bool = False
     extra_credit: frozenset[str] = frozenset()
     practice: frozenset[str] = frozenset()
+    of_teams: frozenset[str] = frozenset()
+
+    def is_shared(self, student: StudentInfo, exercise: str) -> bool:
+        """Whether a student hands an exercise in for a team."""
+        return exercise in self.of_teams and bool(student.ids.get("team"))
 
     def blank_of(self, exercise: str) -> ExerciseResult | None:
         """Return the result of an exercise for which nothing was handed in."""
@@ -118,7 +124,11 @@ def needed(work: Work, rules: ClassRules, exercise: str) -> list[Attempt]:
 
 
 def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
-    """Return the files for an exercise, oldest first; an unchanged one dates from the first time it came."""
+    """Return the files for an exercise, oldest first; an unchanged one dates from the first time it came.
+
+    In a team, files without work are left out if there is one with work: a member who hands in the whole course
+    each week may never begin what others of the team do.
+    """
     first: dict[str, Attempt] = {}
     files = []
     for attempt, source in work.sources(exercise):
@@ -132,6 +142,8 @@ def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
         files.append(
             HandedIn(attempt.number, since.submitted_at, since.late, judged, source, untouched)
         )
+    if rules.is_shared(work.student, exercise):
+        return [file for file in files if not file.untouched] or files
     return files
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -393,13 +393,15 @@ class Api:
         asker = await self._server.identity.staff(request, Right.MARK)
         sent = decoded(await body_of(request, 64 << 10), CorrectionRequest)
         change = msgspec.structs.asdict(sent)
-        await self._server.desk.answer(lambda desk: desk.adjust(asker, **change))
+        mates = await self._server.desk.answer(lambda desk: desk.adjust(asker, **change))
         self._server.hub.tell(CLASS, CHANGED)
-        return await self._points(asker, sent.student, sent.exercise)
+        return await self._points(asker, sent.student, sent.exercise, mates)
 
-    async def _points(self, asker: Asker, student: str, exercise: str) -> Response:
+    async def _points(
+        self, asker: Asker, student: str, exercise: str, mates: Sequence[str] = ()
+    ) -> Response:
         state = await self._server.views.answer(
-            lambda views: points_state(views.book, asker, student, exercise)
+            lambda views: points_state(views.book, asker, student, exercise, mates)
         )
         if state is None:
             raise Refusal(404, "There is no such student, or no such exercise.")

@@ -42,7 +42,9 @@ from grader.gradebook.adjusting import (
     corrections_of,
     exercise_named,
     new_correction,
+    released_mates,
     state_of,
+    with_mates,
 )
 from grader.gradebook.anonymous import student_of
 from grader.gradebook.corrections import Correction
@@ -396,18 +398,25 @@ class Desk:
         with _refusing():
             answer(self._book, request, text, asker.name)
 
-    def adjust(self, asker: Asker, student: str, exercise: str, seen: str, **change: Any) -> None:
+    def adjust(
+        self, asker: Asker, student: str, exercise: str, seen: str, **change: Any
+    ) -> list[str]:
         """Change the points of a student, with the parameters of `new_correction`.
 
-        The change is on the disk when this returns. Raises Refusal if a person or a judge changed something
-        since the state that was `seen`, or if the change is not possible.
+        A release counts for others of the team with this file, too, if the asker has access to them; they are
+        returned. The change is on the disk when this returns. Raises Refusal if a person or a judge changed
+        something since the state that was `seen`, or if the change is not possible.
         """
         self._reached(asker, student, NO_STUDENT)
         with _refusing():
             blank = exercise_named(self._book, exercise)
             self._refuse_changed(student, exercise, seen)
             made = new_correction(self._book, student, blank, author=asker.name, **change)
-            self._book.correct(made)
+            mates = (
+                released_mates(self._book, student, exercise, asker.sees) if made.release else []
+            )
+            self._book.correct(*with_mates(self._book, made, mates))
+        return mates
 
     def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
         """Remove a correction, by its number from 0 among those of the state that was `seen`.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
 import msgspec
 
 from grader.gradebook import Gradebook, marking, queue
-from grader.gradebook.adjusting import class_state_of, corrections_about, state_of
+from grader.gradebook.adjusting import class_state_of, corrections_about, released_mates, state_of
 from grader.gradebook.anonymous import pseudonyms_of, student_of
 from grader.gradebook.corrections import Correction, correction_words
 from grader.gradebook.facts import Draft
@@ -47,13 +48,17 @@ class CorrectionRow(msgspec.Struct, frozen=True):
 
 
 class ExercisePart(msgspec.Struct, frozen=True):
-    """An exercise of a student; `seen` is the digest of the state shown."""
+    """An exercise of a student; `seen` is the digest of the state shown.
+
+    A release of held points counts for the `mates`, too, who are others of the team with this file.
+    """
 
     result: ExerciseResult
     source: bytes
     attempts: tuple[AttemptRow, ...]
     corrections: tuple[CorrectionRow, ...]
     seen: str
+    mates: tuple[str, ...] = ()
 
 
 class StudentView(msgspec.Struct, frozen=True):
@@ -78,6 +83,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     for result in entry.result.exercises:
         made = corrections_about(book, student, result.name)
         rows = [CorrectionRow(each, correction_words(each)) for _, each in made]
+        mates = released_mates(book, student, result.name, asker.sees) if result.held else []
         parts.append(
             ExercisePart(
                 result,
@@ -85,6 +91,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
                 tuple(_attempts(book, asker, work, result.name)),
                 tuple(rows),
                 state_of(book, student, result.name),
+                tuple(mates),
             )
         )
     return StudentView(entry, extra, tuple(parts), extensions_of_student(book, info))
@@ -146,7 +153,10 @@ class StaffInfo(msgspec.Struct, frozen=True):
 
 
 class PointsState(msgspec.Struct, frozen=True):
-    """A student's points for an exercise that count now; `seen` is the digest of that state."""
+    """A student's points for an exercise that count now; `seen` is the digest of that state.
+
+    After a release, `mates` are the others of the team for whom it counts, too.
+    """
 
     student: str
     name: str
@@ -155,6 +165,7 @@ class PointsState(msgspec.Struct, frozen=True):
     max_score: float
     held: bool
     seen: str
+    mates: tuple[str, ...] = ()
 
 
 class CorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -227,7 +238,9 @@ def class_state(book: Gradebook, exercise: str, said: str = "") -> ClassState | 
     return ClassState(exercise, tuple(students), class_state_of(book, exercise), said)
 
 
-def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> PointsState | None:
+def points_state(
+    book: Gradebook, asker: Asker, student: str, exercise: str, mates: Sequence[str] = ()
+) -> PointsState | None:
     """Return the points of a student; None if there are none, or the asker has no access."""
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
@@ -237,7 +250,8 @@ def points_state(book: Gradebook, asker: Asker, student: str, exercise: str) -> 
         return None
     seen = state_of(book, student, exercise)
     held = bool(result.held)
-    return PointsState(student, info.name, exercise, result.score, result.max_score, held, seen)
+    score, worth = result.score, result.max_score
+    return PointsState(student, info.name, exercise, score, worth, held, seen, tuple(mates))
 
 
 class StaffRequest(msgspec.Struct, frozen=True):

@@ -163,6 +163,7 @@ class StaffPoints(msgspec.Struct, frozen=True):
     score: float
     max_score: float
     seen: str
+    mates: tuple[str, ...] = ()
 
 
 def holder(server: Server) -> tuple[str, str]:

@@ -75,7 +75,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt in a download; the first fields are as in `results.Entry`.
 
     `path` is the student's folder or file, or the class's archive with the pieces. An attempt with a `problem`
-    cannot be read, and every exercise shows the problem.
+    cannot be read, and every exercise shows the problem. If another member of the team handed it in, `only` may
+    name the exercises whose files count for the student, too; None means all.
     """
 
     student: StudentInfo
@@ -86,18 +87,30 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     members: tuple[AttemptFile, ...] = ()
     problem: str = ""
+    only: frozenset[str] | None = None
 
 
 def read_attempt(attempt: Attempt, course: Course) -> Submission:
     """Read the exercise files of an attempt, bounded in time and memory, without writing to the disk.
 
-    Files that cannot be read do not raise, but have a `problem`.
+    Files that cannot be read do not raise, but have a `problem`. If `only` some files count, those without work
+    and regrade requests are left out.
     """
     if attempt.problem:
         refused = ExerciseFile(None, attempt.problem, attempt.path)
         files = {exercise.id: refused for exercise in course.exercises}
-        return Submission(attempt.student.id, files)
-    return gather(attempt.student.id, attempt.members, attempt.path, course)
+        found = Submission(attempt.student.id, files)
+    else:
+        found = gather(attempt.student.id, attempt.members, attempt.path, course)
+    if attempt.only is None:
+        return found
+    shared = {
+        exercise.id: found.files[exercise.id]
+        for exercise in course.exercises
+        if exercise.id in attempt.only
+        and found.files[exercise.id].state(course.stub(exercise)) in _WORK
+    }
+    return Submission(attempt.student.id, shared)
 
 
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:

@@ -2,7 +2,8 @@
 
 Only names and tables of contents are read here. If a name fits two people, or two names fit one, nothing is
 guessed: each keeps a separate result, and a note says so. In a team, each member's submission is an attempt of
-every member, and the newest of any member is the newest of all (`share_in_teams`).
+every member, and the newest of any member is the newest of all (`share_in_teams`). In a whole course, this is
+true only of files of assignments for teams.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
@@ -314,11 +316,16 @@ def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
 # --- teams ----------------------------------------------------------------------------------------
 
 
-def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) -> ClassDownload:
+def share_in_teams(
+    download: ClassDownload,
+    former: Iterable[StudentInfo] = (),
+    parts: Sequence[CourseAssignment] = (),
+) -> ClassDownload:
     """Return the download with each attempt of a team as an attempt of every member.
 
     Teams are from the roster, else from the `former` students. Notes name students without a team, and students
-    who have changed their team.
+    who have changed their team. In a download of a whole course, members share only the files of these `parts`,
+    its assignments for teams; without any team, it is returned unchanged.
     """
     before = {student.id: student for student in former}
     present = [
@@ -330,6 +337,9 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
     for person in sorted(people.values(), key=lambda person: person.id):
         if team := person.ids.get(TEAM):
             teams.setdefault(team, []).append(person)
+    if parts and not teams:
+        return download
+    only = frozenset(name for part in parts for name in part.exercises) if parts else None
     # An attempt of a team without members is kept unchanged.
     of_teams = {id_: team for id_, team in download.teams.items() if team in teams}
     people |= {
@@ -348,7 +358,12 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
         ids |= {id_ for id_, called in of_teams.items() if called == team}
         shared = _in_order([a for a in download.attempts if a.student.id in ids])
         attempts += [
-            msgspec.structs.replace(attempt, student=member, attempt=number)
+            msgspec.structs.replace(
+                attempt,
+                student=member,
+                attempt=number,
+                only=None if attempt.student.id == member.id else only,
+            )
             for member in members
             for number, attempt in enumerate(shared, 1)
         ]
@@ -359,7 +374,7 @@ def share_in_teams(download: ClassDownload, former: Iterable[StudentInfo] = ()) 
         attempts=tuple(attempts),
         missing=tuple(s for s in download.missing if s.id not in handed_in),
         teams={},
-        notes=(*download.notes, *_notes(teams, people, before)),
+        notes=(*download.notes, *_notes(teams, people, before, parts)),
     )
 
 
@@ -381,6 +396,7 @@ def _notes(
     teams: dict[str, list[StudentInfo]],
     people: dict[str, StudentInfo],
     before: dict[str, StudentInfo],
+    parts: Sequence[CourseAssignment],
 ) -> list[str]:
     """Return notes on the teams for an instructor."""
     alone = sorted(name for name, person in people.items() if not person.ids.get(TEAM))
@@ -389,7 +405,9 @@ def _notes(
         for name, person in before.items()
         if person.ids.get(TEAM) and person.ids[TEAM] != people[name].ids.get(TEAM)
     )
-    notes = [f"{counted(len(teams), 'team')}: a submission of one member counts for all of them."]
+    what = f"file of one member for {listed([part.id for part in parts])}" if parts else ""
+    what = what or "submission of one member"
+    notes = [f"{counted(len(teams), 'team')}: a {what} counts for all of them."]
     if alone:
         notes.append(
             f"Without a team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."

@@ -285,9 +285,9 @@ def settle_ids(
         )
     if alone:
         notes.append(
-            f"Names of teams, but this grading has no teams: {listed_names(alone)}. No member gets these "
-            "results: rename them to students' ids, or grade an assignment with `teams = true` into RESULTS of "
-            "its own, with --assignment."
+            f"Names of teams, under which nobody hands in here: {listed_names(alone)}. No member gets these "
+            "results: rename each to the id of a member, or grade an assignment with `teams = true` into "
+            "RESULTS of its own, with --assignment."
         )
     if roster is not None and strangers:
         called = listed_names([_called(person) for person in strangers])

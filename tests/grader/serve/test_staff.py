@@ -342,7 +342,9 @@ def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: P
     again = [CliRunner().invoke(main, ["adjust", str(taught.results), *more]) for _ in range(2)]
     lines = [each.output.splitlines()[1:] for each in again]
     assert lines[0] == ["0.5 to 2.5 of 2.5 points"]
-    assert lines[1][0] == "as before, 2.5 of 2.5 points" and "points stay from 0 to" in lines[1][1]
+    assert (
+        lines[1][0] == "as before, 2.5 of 2.5 points" and "points stay between 0 and" in lines[1][1]
+    )
 
 
 def test_grade_adjust_changes_points_of_the_class_on_a_running_server(

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from grader.cli import main
 from grader.course.manifest import Course, load_course
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook, adjusting, queue
 from grader.gradebook.extending import state_of
 from grader.gradebook.facts import Draft
 from grader.gradebook.intake import Questions
@@ -29,6 +31,7 @@ from grader.serve.staff import files_to_mark, mark_view, student_view
 from grader.serve.views import Views
 from tests.grader.builders import checked, exercise
 from tests.grader.serve.conftest import SOLUTION, Served, in_json, marked
+from tests.grader.serve.test_staff import HELD, change, page, seen
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term, term_course
 
 TEAMS = {"ada": "red", "bob": "red", "eve": ""}
@@ -158,6 +161,16 @@ def test_a_newer_file_of_a_member_replaces_one_that_waits(class_of: ClassOf) -> 
         assert [there.attempts(name) for name in TEAMS] == [3, 3, 0]
 
 
+def test_a_stub_of_a_member_replaces_no_work_of_the_team(class_of: ClassOf) -> None:
+    with class_of() as there:
+        there.hand_in("ada", greeting=marked(1))
+        stub = there.course.stub(there.course.exercise("greeting")).source
+        there.hand_in("bob", greeting=stub)
+        assert there.judge() == [("ada", "greeting")]
+        assert there.status("ada") == there.status("bob") == "passed"
+        assert not there.book.attention()
+
+
 def test_two_members_with_the_same_file_in_one_second_wait_for_each_other_not_for_ever(
     class_of: ClassOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +278,45 @@ def test_a_file_of_a_team_is_marked_once_for_all_members(class_of: ClassOf) -> N
         )
 
 
+def test_a_release_is_one_for_the_members_with_the_file_whom_staff_reaches(
+    class_of: ClassOf,
+) -> None:
+    with class_of({**TEAMS, "cem": "red", "dan": "red"}) as there:
+        book, desk = there.book, there.desk
+        there.hand_in("ada", greeting=HELD, word_count=HELD)
+        there.hand_in("bob", word_count=HELD)
+        there.hand_in("eve", greeting=HELD)
+        there.judge()
+        book.keep_student(msgspec.structs.replace(there.students["ada"], ids=SECTION))
+        book.keep_student(msgspec.structs.replace(there.students["bob"], ids=SECTION))
+
+        def held(name: str) -> list[str]:
+            return [
+                entry.student.id
+                for entry in book.entries()
+                for each in entry.result.exercises
+                if each.name == name and each.held
+            ]
+
+        def release(asker: Asker, who: str, name: str = "greeting", **more: str) -> list[str]:
+            seen = adjusting.state_of(book, who, name)
+            return desk.adjust(asker, who, name, seen, release=True, reason="fine", **more)
+
+        everyone = ["ada", "bob", "cem", "dan", "eve"]
+        assert (held("greeting"), held("word_count")) == (everyone, ["ada", "bob"])
+        some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
+        assert release(some, "ada", comment="See me.") == ["bob"]
+        assert held("greeting") == ["cem", "dan", "eve"], "nobody in another section"
+        assert [(c.student, c.comment) for c in book.corrections()] == [
+            ("ada", "See me."),
+            ("bob", ""),
+        ]
+        assert release(STAFF, "cem") == ["dan"]
+        assert held("greeting") == ["eve"], "an equal file of another team is that team's"
+        assert release(STAFF, "ada", "word_count") == []
+        assert held("word_count") == ["bob"], "what no team hands in is a student's own"
+
+
 @pytest.mark.parametrize("who", ["ada", "bob"])
 def test_the_data_of_one_member_are_handed_over_and_erased(class_of: ClassOf, who: str) -> None:
     with class_of() as there:
@@ -275,6 +327,33 @@ def test_the_data_of_one_member_are_handed_over_and_erased(class_of: ClassOf, wh
         assert kept_about(there.book, who).rows == {}
         (other,) = {"ada", "bob"} - {who}
         assert there.attempts(other) == 1 and there.status(other) == "passed"
+
+
+def test_it_is_said_for_whom_a_release_counts(
+    serving: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roster = "id,name,email,team\n" + "".join(f"{n},,,{team}\n" for n, team in TEAMS.items())
+    served = term(serving, PROJECT, ALONE, roster=roster)
+    reason = {"reason": "it only measures the memory"}
+
+    def hold(source: bytes) -> str:
+        served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
+        shown = page(served, "ada")
+        assert "A release counts for <bdi>bob</bdi>, too." in shown
+        return seen(shown)
+
+    state = hold(HELD)
+    assert change(served, "ada", "staff", state, do="release", **reason).status == 303
+    assert "These points are held" not in page(served, "bob")
+    hold(HELD + b"# other\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    here, run = f"http://127.0.0.1:{served.port}", CliRunner().invoke
+    login = run(main, ["login", here], input=f"{served.tokens['owner']}\n")
+    assert login.exit_code == 0, login.output
+    words = ["ada", "greeting", "--release", "--reason", reason["reason"]]
+    done = run(main, ["adjust", "--server", here, *words])
+    assert "ada greeting: released, also for bob" in done.output, done.output
+    assert "These points are held" not in page(served, "bob")
 
 
 def test_a_team_hands_in_once_on_a_running_server(

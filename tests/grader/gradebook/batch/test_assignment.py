@@ -8,7 +8,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -275,14 +275,177 @@ def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_pat
         totals = {entry.student.id: entry.result.score for entry in book.entries()}
     assert totals == {"ada": 12.5, "bob": 12.5, "cem": 0}
     assert "2 exercises judged" in done.stdout, "no file is judged twice"
-    # Beside other assignments, files are not shared, which nobody is to find out from a 0.
-    alone = grade(course, *batch[:2], "-o", tmp_path / "whole", "--roster", roster)
-    assert "For teams: week1. Here a file counts only for the student" in alone.stderr
-    assert "For teams" not in done.stderr
     done = grade(course, "similar", results, "--threshold", "50")
     assert "bob" not in done.stdout
     done = grade(course, "policy", results)
     assert "Extension for team red" in done.stdout
+
+
+class Team(NamedTuple):
+    """A course with an assignment for teams beside another one, and RESULTS of all of it."""
+
+    course: Path
+    folder: Path
+    results: Path
+
+    def hand_in(self, who: str, *solved: str, download: str = "class", **other: str) -> None:
+        """Hand in the whole course as a folder: some exercises solved, `other` ones so, the rest as stubs."""
+        for path in (self.course / "exercises").glob("*/*.py"):
+            source = self.course / "solutions" / path.parent.name / path.name
+            text = (source if path.stem in solved else path).read_text(encoding="utf-8")
+            file = self.folder / download / who / path.name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(other.get(path.stem, text), encoding="utf-8")
+
+    def batch(self, roster: str, *options: str, download: str = "class") -> str:
+        """Grade the course with this class list; return the notes."""
+        file = self.folder / "class.csv"
+        file.write_text(f"id,team\n{roster}", encoding="utf-8")
+        batch = ("batch", self.folder / download, "-o", self.results, "--roster", file)
+        done = grade(self.course, *batch, *options)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def points(self) -> dict[str, tuple[float, ...]]:
+        """Return everyone's points for the two exercises of the team and for the other one."""
+        names = ("word_count", "greeting", "running_mean")
+        with Gradebook.open(self.results) as book:
+            by_name = {
+                entry.student.id: {each.name: each.score for each in entry.result.exercises}
+                for entry in book.entries()
+            }
+        return {who: tuple(scores[name] for name in names) for who, scores in by_name.items()}
+
+    def attempts(self) -> dict[str, int]:
+        with Gradebook.open(self.results) as book:
+            return dict(book.attempt_counts())
+
+
+@pytest.fixture
+def team(course: Path, tmp_path: Path) -> Team:
+    text = ASSIGNMENTS.replace("[[assignment]]", "[[assignment]]\nteams = true", 1)
+    (course / "exercises/assignments.toml").write_text(text, "utf-8")
+    shutil.rmtree(tmp_path / "class")
+    return Team(course, tmp_path, tmp_path / "results")
+
+
+RED = "ada,red\nbob,red\ncem,blue\ndan,\n"
+
+
+@pytest.mark.parametrize("times", [(), ("--times", "2026-10-12 12:00")])
+def test_in_a_whole_course_a_team_shares_the_files_of_its_assignments(
+    team: Team, times: tuple[str, ...]
+) -> None:
+    """Members who hand in the whole course do not undo what others of the team did."""
+    team.hand_in("ada", "word_count", "running_mean")
+    stub = (team.course / "exercises/text/word_count.py").read_text("utf-8")
+    team.hand_in("bob", "greeting", word_count=f"# Ada does this one.\n{stub}")
+    team.hand_in("dan", "greeting")
+    notes = team.batch(RED, *times)
+    assert "2 teams: a file of one member for week1 counts for all of them." in notes
+    assert "Without a team: dan." in notes
+    points = {"ada": (10, 2.5, 7.5), "bob": (10, 2.5, 0), "cem": (0, 0, 0), "dan": (0, 2.5, 0)}
+    assert team.points() == points
+    assert team.attempts() == {"ada": 2, "bob": 2, "dan": 1}
+    # Once more, and without the class list: the gradebook knows the teams.
+    team.batch(RED, *times)
+    assert (team.points(), team.attempts()) == (points, {"ada": 2, "bob": 2, "dan": 1})
+    again = grade(team.course, "batch", team.folder / "class", "-o", team.results, *times)
+    assert "0 exercises judged" in again.stdout
+    assert (team.points(), team.attempts()) == (points, {"ada": 2, "bob": 2, "dan": 1})
+    with Gradebook.open(team.results) as book:
+        assert not book.attention(), "a stub in a team takes nothing away"
+
+
+def test_a_member_without_a_submission_has_the_files_of_the_team(team: Team) -> None:
+    team.hand_in("ada", "word_count", "running_mean")
+    team.batch("ada,red\nbob,red\n")
+    assert team.points() == {"ada": (10, 0, 7.5), "bob": (10, 0, 0)}
+    # Nothing for the team is in it: bob handed in no more than before.
+    team.hand_in("ada", "running_mean", download="second")
+    team.batch("ada,red\nbob,red\n", download="second")
+    assert team.points() == {"ada": (10, 0, 7.5), "bob": (10, 0, 0)}
+    assert team.attempts() == {"ada": 2, "bob": 1}
+
+
+def test_a_student_keeps_the_files_of_a_former_team_and_is_named(team: Team) -> None:
+    team.hand_in("ada", "word_count")
+    team.hand_in("bob")
+    team.hand_in("cem", "greeting")
+    team.batch(RED)
+    before = team.points()
+    assert (before["bob"], before["cem"]) == ((10, 0, 0), (0, 2.5, 0))
+    notes = team.batch("ada,red\nbob,blue\ncem,blue\ndan,\n")
+    assert "In a different team from before: bob." in notes
+    assert team.points() == before | {"bob": (10, 2.5, 0)}
+
+
+def test_what_was_graded_before_a_course_had_teams_is_mended_by_the_next_batch(team: Team) -> None:
+    file = team.course / "exercises/assignments.toml"
+    text = file.read_text("utf-8")
+    file.write_text(text.replace("teams = true", ""), "utf-8")
+    team.hand_in("ada", "word_count", "running_mean")
+    team.hand_in("bob", "running_mean")
+    team.batch(RED)
+    assert team.points()["bob"] == (0, 0, 7.5)
+    file.write_text(text, "utf-8")
+    team.batch(RED)
+    assert team.points()["bob"] == (10, 0, 7.5)
+    assert grade(team.course, "regrade", team.results).returncode == 0
+    assert team.points()["bob"] == (10, 0, 7.5)
+
+
+def test_equal_files_of_members_are_attempts_of_their_own_and_a_stub_after_them_is_none(
+    team: Team,
+) -> None:
+    team.hand_in("ada", "word_count", "running_mean")
+    team.hand_in("bob", "word_count")
+    team.batch(RED)
+    assert team.attempts() == {"ada": 2, "bob": 2}
+    other = "def word_count(text):\n    return {}\n"
+    team.hand_in("ada", "running_mean", word_count=other, download="second")
+    team.batch(RED, download="second")
+    points = team.points()
+    assert points["ada"][0] == points["bob"][0] < 10, "the newest counts"
+    team.hand_in("bob", download="third")
+    team.batch(RED, download="third")
+    assert team.points() == points
+    with Gradebook.open(team.results) as book:
+        assert not book.attention()
+
+
+def test_what_staff_should_look_at_stays_when_a_mate_hands_in(team: Team) -> None:
+    """A file of a mate says nothing about the student's own, in the same download or in a later one."""
+    team.hand_in("ada", "running_mean", download="first")
+    team.batch(RED, download="first")
+    for who in ("ada", "cem"):
+        team.hand_in(who)
+        folder = team.folder / "class" / who
+        for name in ("one", "two"):
+            (folder / name).mkdir()
+            (folder / name / "running_mean.py").write_text(f"mean = {name!r}\n", "utf-8")
+        (folder / "running_mean.py").unlink()
+    team.hand_in("bob", "word_count")
+    roster = RED + "eve,blue\n"
+    team.batch(roster)
+
+    def seen() -> tuple[set[tuple[str, str]], str]:
+        with Gradebook.open(team.results) as book:
+            entry = book.entry_of("cem")
+            assert entry is not None
+            messages = {each.name: each.message for each in entry.result.exercises}
+            looks = {(each.student, each.what) for each in book.attention()}
+            return looks, messages["running_mean"]
+
+    before = seen()
+    assert {who for who, what in before[0] if "There are 2 files" in what} == {"ada", "cem"}
+    assert "There are 2 files" in before[1]
+    for download, solved in (("third", ()), ("fourth", ("word_count",))):
+        for who in ("bob", "eve"):
+            team.hand_in(who, *solved, download=download)
+        team.batch(roster, download=download)
+        assert seen() == before, download
+    assert team.points()["cem"] == (10, 0, 0)
 
 
 def extra_credit(course: Path) -> None:

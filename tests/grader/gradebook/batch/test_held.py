@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from grader.gradebook import Gradebook
 from tests.grader.command import grade as run_grade
 
 from .conftest import RIGHT, School, run
@@ -97,6 +98,20 @@ def test_a_release_can_be_taken_back_and_there_must_be_something_to_release(
     alone = grade(graded, "adjust", "task", "--all", "--release", "--reason", "so")
     assert alone.returncode == 2
     assert "--release is for one student's file" in alone.stderr
+
+
+def test_a_release_is_one_for_the_whole_team(graded: School) -> None:
+    graded.hand_in("ann", ODD)
+    graded.hand_in("cem", f"{ODD}# other\n")
+    roster = graded.results.parent / "class.csv"
+    roster.write_text("id,team\nann,red\nbob,red\ncem,red\n", encoding="utf-8")
+    assert graded.batch("--roster", str(roster)).returncode == 0
+    with Gradebook.open_to_write(graded.results) as book:
+        book.change(teams=True)
+    assert list(held(graded)) == ["ann", "bob", "cem"]
+    done = grade(graded, "adjust", "bob", "task", "--release", "--reason", "so")
+    assert done.stdout.splitlines()[0].endswith(", also for ann"), done.stdout
+    assert list(held(graded)) == ["cem"], "another file of the team is not released"
 
 
 def test_points_that_a_person_sets_are_not_held(graded: School) -> None:
