@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from grader.errors import GraderError, SubmissionError
+from grader.gradebook.corrections_file import CorrectionsError
 from grader.serve.api import Api
 from grader.serve.http import Refusal, answered, busy
 from grader.serve.marks import Marks
@@ -121,7 +122,8 @@ def _application(server: OpenServer) -> Starlette:
         if refusal.status_code in (503, 507):
             # One line: every hand-in causes it, and the log is on the same disk.
             said = "no room left" if refusal.status_code == 507 else "out of reach"
-            fault = f"{type(error).__name__}: {error}"[:200]
+            said = "corrections" if isinstance(error, CorrectionsError) else said
+            fault = f"{type(error).__name__}: {error}"[:500]
             log.error(said, extra={"status": refusal.status_code, "fault": fault})
         elif refusal.status_code >= 500:
             log.error("a fault", extra={"status": refusal.status_code}, exc_info=error)
@@ -156,6 +158,12 @@ def _refusal(error: Exception) -> HTTPException:
         return Refusal(507, sentence, retry_after=60)
     if _is_short(error) or _is_short(error.__cause__):
         return busy()
+    if isinstance(error, CorrectionsError):
+        sentence = (
+            "The file of corrections has a mistake, so no points are shown until a person has corrected it. "
+            "Hand-ins are accepted. Staff find the place in the server's log, and with `grade show RESULTS`."
+        )
+        return Refusal(503, sentence)
     return Refusal(500, "This is a fault of the server, and costs you nothing. Try again later.")
 
 

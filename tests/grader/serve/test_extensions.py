@@ -249,7 +249,13 @@ def test_a_mistake_in_the_file_does_not_keep_a_student_from_handing_in(late: Ser
     file = late.results / "corrections.toml"
     file.write_text("[[extension]]\nstudent = 3\n", encoding="utf-8")
     assert late.hand_in("bob", {"greeting.py": SOLUTION}).status == 202
+    # The page says why it shows no points, and the log says where the mistake is.
+    for who, path in (("bob", "/"), ("staff", "/class"), ("bob", "/api/standing")):
+        told = late.ask("GET", path, who)
+        assert told.status == 503 and b"The file of corrections has a mistake" in told.body
+    assert "corrections.toml, line 2" in late.log.read_text(encoding="utf-8")
     file.write_text("", encoding="utf-8")
+    assert late.ask("GET", "/class", "staff").status == 200
 
 
 # --- the same for programs ------------------------------------------------------------------------
