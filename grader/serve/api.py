@@ -281,7 +281,8 @@ class Api:
         if run.result is not None:
             if not run.student.startswith(TRIAL):
                 practice.stuck.add(run.student, run.result)
-            yield event("judged", PracticeAnswer(run.result, self._shown(run.result)))
+            result = self._server.gate.without_hints(run.result)
+            yield event("judged", PracticeAnswer(result, self._shown(result)))
         else:
             sentence = (
                 "A newer run replaced this one."

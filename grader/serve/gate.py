@@ -12,11 +12,13 @@ import datetime
 import ipaddress
 from collections.abc import Callable, Collection
 
+import msgspec
 from starlette.requests import Request
 
 from grader.course.assignments import CourseAssignment, Exam
 from grader.course.manifest import Course, Exercise
 from grader.gradebook.times import moment
+from grader.results import ExerciseResult
 from grader.serve.http import Refusal, client_address
 from grader.text import utc
 
@@ -88,6 +90,13 @@ class Gate:
     def has_hints(self, exercise: str) -> bool:
         """Whether the page of an exercise has its hints."""
         return (self._exam(exercise) or Exam()).hints
+
+    def without_hints(self, result: ExerciseResult) -> ExerciseResult:
+        """Return the result without the hints of its tests if the page of the exercise has no hints."""
+        if self.has_hints(result.name):
+            return result
+        tests = tuple(msgspec.structs.replace(test, hint="") for test in result.tests)
+        return msgspec.structs.replace(result, tests=tests)
 
     def download(self, exercise: str) -> None:
         """Raise Refusal if the student's file of an exercise may not be downloaded."""

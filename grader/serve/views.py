@@ -287,7 +287,7 @@ class Views:
         ]
         if not judged:
             return None
-        results = (verdict.result for verdict in judged)
+        results = (self._gate.without_hints(verdict.result) for verdict in judged)
         exercises = with_extra_credit(results, self._course.extra_credit)
         submission = SubmissionInfo(handed.student, handed.id)
         result = disclosed_result(result_of(self._info, submission, exercises, judged))
@@ -296,10 +296,10 @@ class Views:
 
     def entry(self, student: StudentInfo) -> Entry | None:
         """Return a student's entry as the student may read it, without assignments that are not open yet."""
-        entry = self.book.entry_of(student.id)
+        entry, gate = self.book.entry_of(student.id), self._gate
         if entry is None:
             return None
-        exercises = [e for e in entry.result.exercises if self._gate.exists(e.name)]
+        exercises = [gate.without_hints(e) for e in entry.result.exercises if gate.exists(e.name)]
         return disclosed(with_exercises(entry, exercises))
 
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:

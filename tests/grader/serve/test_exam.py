@@ -36,6 +36,7 @@ from tests.grader.serve.test_browser import sign_in, sign_out
 from tests.grader.serve.test_exercise import open_editor, said
 from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_pages import SIZES, console
+from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
 from tests.grader.serve.test_staff import page as student_page
 
@@ -211,6 +212,19 @@ def test_without_hints_there_is_no_release_which_has_them(serving: Serving, tmp_
         assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
     with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
         assert any(hint in archive.read(name).decode() for name in archive.namelist())
+
+
+def test_without_hints_findings_have_none_either(serving: Serving) -> None:
+    wrong, hint = b"def greeting(name):\n    return name\n", "An f-string does it."
+    for rules, is_shown in (("hints = false", False), ("", True)):
+        served = exam(serving, NOW - HOUR, NOW + DAY, rules)
+        name, run = practiced(served, "bob", "greeting", wrong)
+        assert name == "judged"
+        verdict = served.judged("bob", by_page(served, "bob", wrong).json["id"])
+        home = served.ask("GET", "/", "bob").body.decode()
+        for told in (json.dumps(run["exercise"]), run["page"], json.dumps(verdict), home):
+            assert (hint in told) is is_shown, told
+        assert run["exercise"]["tests"][0]["message"] and verdict["result"]["score"] == 0
 
 
 @pytest.mark.parametrize(
