@@ -10,6 +10,8 @@
   const choice = document.getElementById("choice");
   // A draft is saved this long after the last change, and at least this often while somebody writes.
   const [PAUSE, LATEST, AGAIN] = [1500, 8000, 5000];
+  // In the last minutes of an exam, a text that was not handed in is named in a notice.
+  const [LAST_SECONDS, OPENED] = [300, Date.now()];
   const LOST = "The server did not answer. Hand in again: your file counts once.";
   const SIGN_IN = "You are signed out. Sign in again in another tab, and come back: your text stays here.";
 
@@ -372,9 +374,24 @@
     });
   }
 
+  // Only a new minute or a hand-in changes the words, so that a screen reader does not say them every second.
+  function warn(notice) {
+    const left = Number(document.querySelector("[data-seconds]").dataset.seconds) - (Date.now() - OPENED) / 1000;
+    const isLast = left > 0 && left <= LAST_SECONDS && editor.text() !== (handedIn ?? draft.stub);
+    const minutes = Math.ceil(left / 60);
+    const words = (minutes === 1 ? "1 minute" : minutes + " minutes") + " left. Your text is ";
+    const text = isLast ? words + (unsaved ? "" : "saved but ") + "not handed in." : "";
+    if (notice.textContent === text) return;
+    notice.textContent = text;
+    notice.classList.toggle("notice", isLast);
+  }
+
   function attempt(action) {
     return () => Promise.resolve(action()).catch((error) => tell(error.message));
   }
+
+  const notice = document.getElementById("last-minutes");
+  if (notice && document.querySelector("[data-seconds]")) setInterval(warn, 1000, notice);
 
   const press = (id, action) => document.getElementById(id)?.addEventListener("click", attempt(action));
   press("run", run);

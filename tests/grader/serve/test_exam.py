@@ -32,8 +32,8 @@ from tests.grader.serve.conftest import (
     in_json,
     marked,
 )
-from tests.grader.serve.test_browser import sign_in, sign_out
-from tests.grader.serve.test_exercise import open_editor, said
+from tests.grader.serve.test_browser import sign_in, sign_out, until
+from tests.grader.serve.test_exercise import focused, open_editor, said, write_at_the_top
 from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_pages import SIZES, console
 from tests.grader.serve.test_practice import practiced
@@ -284,8 +284,17 @@ def test_an_exam_is_written_in_the_browser(
     browser.execute_script(axe)
     assert browser.execute_async_script(find) == []
     assert browser.execute_script(wide) <= 0
+    # The last minutes begin.
+    browser.execute_script("document.querySelector('[data-seconds]').dataset.seconds = 250")
+    write_at_the_top(browser, "# mine\n")
+    said(browser, "minutes left. Your text is saved but not handed in.", "last-minutes")
+    assert focused(browser).startswith("Your file")
+    notice = browser.find_element(By.ID, "last-minutes")
+    assert (notice.get_attribute("class"), notice.get_attribute("role")) == ("notice", "status")
+    assert browser.execute_async_script(find) == []
     browser.find_element(By.ID, "hand-in").click()
     said(browser, "read the verdict")
+    until(browser, lambda b: b.find_element(By.ID, "last-minutes").text == "")
     # The assignment and its due time, as `grade submit` says them.
     said(browser, "Handed in, and judged. Midterm, due ")
     assert console(browser, served) == []
