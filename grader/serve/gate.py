@@ -22,6 +22,8 @@ from grader.results import ExerciseResult
 from grader.serve.http import Refusal, client_address
 from grader.text import utc
 
+OWN_NETWORK = "This exam can only be written from its own network."
+
 
 def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
@@ -71,10 +73,14 @@ class Gate:
         if not self.is_open(given):
             # In a term, a closed exam does not exist; alone on its server, students see it listed.
             raise Refusal(404 if self.is_term else 403, self._opens(given))
-        networks = self._networks.get(given.id, ())
-        address = client_address(request)
-        if networks and not any(address in network for network in networks if address is not None):
-            raise Refusal(403, "This exam can only be written from its own network.")
+        if self.is_outside(request, given.id):
+            raise Refusal(403, OWN_NETWORK)
+
+    def is_outside(self, request: Request, assignment: str) -> bool:
+        """Whether an assignment may only be written from networks, and the request comes from none of them."""
+        networks, address = self._networks.get(assignment, ()), client_address(request)
+        inside = (address in network for network in networks if address is not None)
+        return bool(networks) and not any(inside)
 
     def hand_in(self, request: Request, exercise: str) -> None:
         """Raise Refusal if the student may not enter, or hands in an exam without its page."""

@@ -30,6 +30,7 @@ from grader.gradebook.tool_key import jwks
 from grader.results import ExerciseResult, Outcome, Status
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
+from grader.serve.gate import OWN_NETWORK
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.mailing import mail_view
@@ -135,6 +136,9 @@ class Pages:
             chapters=chapter_cells(shown.result.exercises),
             is_term=gate.is_term,
             groups=_groups(standing),
+            # An exam that a student cannot write from here says so before its exercises are opened.
+            outside=[a.id for a in standing.assignments if gate.is_outside(request, a.id)],
+            own_network=OWN_NETWORK,
             has_release=self._has_release(),
             is_exam=bool(standing.exercises)
             and all(gate.is_exam(exercise.name) for exercise in standing.exercises),

@@ -166,6 +166,9 @@ def test_outside_of_its_networks_it_is_not_written(serving: Serving) -> None:
         assert by_page(served, "bob", SOLUTION, **headers).status == 403, address
         answer = served.ask("GET", "/exercise/greeting", "bob", headers=headers)
         assert answer.status == 403 and b"own network" in answer.body
+        home = served.ask("GET", "/", "bob", headers=headers)
+        assert home.status == 200 and b"own network. You are not in it now." in home.body
+    assert b"own network" not in served.ask("GET", "/", "bob", headers=INSIDE).body
     for address in ("10.1.2.3", "192.0.2.1, 10.1.2.3", "::ffff:10.1.2.3", "2001:db8::7"):
         headers = {"X-Forwarded-For": address}
         page = served.ask("GET", "/exercise/greeting", "bob", headers=headers)

@@ -240,7 +240,9 @@ def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
     assert token.status == 403 and "on the page" in token.json["error"]
     assert served.ask("GET", "/exercise/word_count/file", "bob", headers=inside).status == 403
     assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
-    assert b"hand-in-form" in served.ask("GET", "/", "bob").body
+    home = served.ask("GET", "/", "bob").body
+    assert b"hand-in-form" in home and home.count(b"You are not in it now.") == 1
+    assert b"You are not in it now." not in served.ask("GET", "/", "bob", headers=inside).body
 
 
 @pytest.mark.thorough
