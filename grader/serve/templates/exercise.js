@@ -38,7 +38,6 @@
   }
   const read = async (path) => (await ask("GET", path)).json();
   const tell = (text) => (said.textContent = text);
-  const clock = (text) => new Date(text).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
 
   let draft;
   // The file that was handed in last, and when.
@@ -51,7 +50,7 @@
     return;
   }
   // The draft on the server's disk, as far as this tab knows.
-  let [revision, kept, savedAt] = [draft.revision, draft.source, draft.saved_at];
+  let [revision, kept, savedAt] = [draft.revision, draft.source, draft.saved_words];
   // Why the text is in this tab only, if it could not be saved.
   let unsaved = "";
   // Whether another tab saved a newer draft: then nothing is saved until the student has chosen.
@@ -77,7 +76,7 @@
     unsaved = "";
     saved.classList.remove("notice");
     const status = kept === handedIn ? " and handed in" : ". It is not handed in.";
-    saved.textContent = savedAt && "Saved " + clock(savedAt) + where + status;
+    saved.textContent = savedAt && "Saved " + savedAt + where + status;
   }
 
   function tellUnsaved(why) {
@@ -119,7 +118,7 @@
     }
     try {
       const told = await (await ask("PUT", address + "/draft", { source, revision, keep })).json();
-      [revision, kept, savedAt] = [told.revision, source, told.saved_at];
+      [revision, kept, savedAt] = [told.revision, source, told.saved_words];
       if (timer) unsaved = "";
       else tellSaved();
       return true;
@@ -143,7 +142,7 @@
   async function newest() {
     const told = await read(address + "/draft");
     await learnHandedIn(told.versions);
-    [revision, kept, savedAt] = [told.revision, told.source, told.saved_at];
+    [revision, kept, savedAt] = [told.revision, told.source, told.saved_words];
     [isOlder, choice.hidden] = [false, true];
     listVersions(told.versions);
     return told;
@@ -171,7 +170,7 @@
     const told = await read(address + "/draft").catch(() => null);
     if (told === null || told.revision <= revision) return;
     if (editor.text() === kept) {
-      [revision, kept, savedAt] = [told.revision, told.source, told.saved_at];
+      [revision, kept, savedAt] = [told.revision, told.source, told.saved_words];
       if (editor.text() !== kept) editor.replace(kept);
       listVersions(told.versions);
       await learnHandedIn(told.versions).catch(() => null);
@@ -180,18 +179,18 @@
   }
 
   function listVersions(versions) {
-    const items = versions.map(({ number, saved_at, by }) => {
-      const what = (number ? "the version of " : "the file handed in at ") + clock(saved_at);
+    const items = versions.map(({ number, saved_words, by }) => {
+      const what = (number ? "the version of " : "the file handed in at ") + saved_words;
       const load = buttonOf("Go back", "Go back to " + what, async () => {
         const { source } = await read(address + "/versions/" + number);
-        await put(source, "This is the version of " + clock(saved_at) + ".");
+        await put(source, "This is the version of " + saved_words + ".");
       });
       const compare = buttonOf("Compare", "Compare with " + what, async () => {
         showChanges((await read(address + "/versions/" + number)).source, what);
       });
       const item = document.createElement("li");
       const handedIn = by ? ", handed in by " + by + " " : ", handed in ";
-      item.append(clock(saved_at) + (number ? " " : handedIn), load, " ", compare);
+      item.append(saved_words + (number ? " " : handedIn), load, " ", compare);
       return item;
     });
     document.getElementById("versions").replaceChildren(...items);

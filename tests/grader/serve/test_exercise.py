@@ -206,7 +206,8 @@ def test_what_cannot_be_saved_is_not_lost_and_the_page_says_so(
     sign_in(view, served, "ada")
     open_editor(view, served)
     write_at_the_top(view, "# saved\n")
-    said(view, "Saved", "saved")
+    # In the time zone of the course.
+    said(view, " UTC. It is not handed in.", "saved")
     assert not is_leaving_asked(view)
     served.stop()
     keys(view, "# only here\n")
