@@ -244,8 +244,17 @@
 
   let running = 0;
 
+  // Findings stay until newer ones come, which may never be.
+  function markFindings() {
+    if (!verdict.hasChildNodes() || verdict.querySelector(".earlier")) return;
+    const note = document.createElement("p");
+    [note.className, note.textContent] = ["muted earlier", "These findings are of an earlier run:"];
+    verdict.prepend(note);
+  }
+
   async function run() {
     const number = ++running;
+    markFindings();
     const isNewest = () => number === running;
     tell("Running…");
     said.scrollIntoView({ block: "nearest" });
@@ -315,6 +324,7 @@
   async function handIn() {
     if (handing.isOpen) return;
     tell("Handing in…");
+    markFindings();
     said.scrollIntoView({ block: "nearest" });
     handing.isOpen = true;
     try {

@@ -128,6 +128,7 @@ def test_an_exercise_is_completed_by_keyboard_alone(view: Chrome, served: Served
     tab_to(view, "Hand in")
     keys(view, Keys.ENTER)
     said(view, "2.5 of 2.5 points: read the verdict")
+    said(view, "These findings are of an earlier run:", "verdict")
     said(view, "and handed in", "saved")
     tab_to(view, "read the verdict")
     keys(view, Keys.ENTER)
@@ -209,8 +210,15 @@ def test_what_cannot_be_saved_is_not_lost_and_the_page_says_so(
     # In the time zone of the course.
     said(view, " UTC. It is not handed in.", "saved")
     assert not is_leaving_asked(view)
+    control(view, Keys.ENTER)
+    said(view, "The run is below.")
+    findings = view.find_element(By.ID, "verdict")
+    assert findings.text and "earlier run" not in findings.text
     served.stop()
     keys(view, "# only here\n")
+    control(view, Keys.ENTER)
+    said(view, "The server cannot be reached.")
+    assert findings.text.startswith("These findings are of an earlier run:")
     said(view, "Not saved: The server cannot be reached.", "saved")
     assert is_leaving_asked(view)
     view.find_element(By.ID, "hand-in").click()
