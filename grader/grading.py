@@ -253,7 +253,8 @@ def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settl
         case State.MISSING | State.UNREADABLE:
             return _Settled(Outcome.ERROR, handed.problem)
         case State.EMPTY:
-            back = f"`grade reset {exercise.id}` brings the stub back"
+            # A server's page has a button for it.
+            back = f"bring the stub back with `grade reset {exercise.id}`, in a browser with Reset"
             message = f"{exercise.file} is empty: write your code into it and save it, or {back}."
             return _Settled(Outcome.ERROR, f"{message} {handed.problem}".rstrip())
         case State.UNTOUCHED if handed.problem:

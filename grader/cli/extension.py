@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -13,10 +14,15 @@ from grader.cli.terminal.console import called
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import GivenExtension
-from grader.gradebook.extending import exercises_named, extension_words, new_extension
+from grader.gradebook.extending import (
+    exams_among,
+    exercises_named,
+    extension_words,
+    new_extension,
+)
 from grader.student.server import Server, extend, extensions_of
 from grader.submissions.times import read_time
-from grader.text import clean, number
+from grader.text import clean, listed, number
 
 _LONGEST = 1000
 
@@ -35,6 +41,8 @@ def extend_in_book(
     """Give a student more time for an exercise, an assignment or all exercises, and print the effect."""
     student = named_student(book.students(), names[0])
     exercises = exercises_named(book, _name(names))
+    if not _name(names):
+        _warn(exams_among(book, exercises))
     made = new_extension(book, student, exercises, until=until, reason=reason, author=author)
     _show_change(book, made, lambda: book.extend(made))
 
@@ -50,10 +58,23 @@ def extend_on_server(
 ) -> None:
     """Give a student more time on a running server, and print the effect."""
     before = extensions_of(server, names[0])
+    if not _name(names):
+        _warn(before.exams)
     after = extend(server, before, _name(names), until, reason)
     who = called(after.student, {after.student: after.name} if after.name else {})
     for extension in after.extensions[len(before.extensions) :]:
         click.echo(clean(f"{who}: more time {extension.words}", _LONGEST))
+
+
+def _warn(exams: Sequence[str]) -> None:
+    """Say that everything includes these exams, and ask a person in a terminal whether to go on."""
+    if not exams:
+        return
+    are = "is an exam" if len(exams) == 1 else "are exams"
+    note = f"This is also extra time in {clean(listed(exams), _LONGEST)}, which {are}."
+    click.echo(f"{note} To leave it out, name an exercise or an assignment.", err=True)
+    if sys.stdin.isatty():
+        click.confirm("Give more time for everything?", abort=True, err=True)
 
 
 def _name(names: tuple[str, ...]) -> str:

@@ -223,6 +223,7 @@ class Gradebook:
                     part.exercises,
                     "" if part.opens is None else utc(part.opens_at),
                     part.teams,
+                    part.exam is not None,
                 )
                 for part in course.assignments
             }

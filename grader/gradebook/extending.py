@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -36,6 +36,12 @@ def exercises_named(book: Gradebook, name: str) -> tuple[str, ...]:
         return tuple(each for each in book.exercises if each in parts[name].exercises)
     advice = nearest(name, [*book.exercises, *parts])
     raise SubmissionError(f"{name!r} is neither an exercise nor an assignment here. {advice}")
+
+
+def exams_among(book: Gradebook, exercises: Collection[str]) -> list[str]:
+    """Return the titles of the exams that have any of these exercises."""
+    parts = book.facts.assignments.values()
+    return [part.title for part in parts if part.exam and {*part.exercises} & {*exercises}]
 
 
 def new_extension(

@@ -22,6 +22,7 @@ class AssignmentPart(msgspec.Struct, frozen=True):
     exercises: tuple[str, ...]
     opens: str = ""
     teams: bool = False
+    exam: bool = False
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from grader.course.manifest import Exercise
 from grader.gradebook import queue
 from grader.gradebook.queue import JobState
+from grader.gradebook.times import moment
 from grader.results import ExerciseResult, StudentInfo
 from grader.serve import regrading
 from grader.serve.desk import Accepted
@@ -229,7 +230,8 @@ class Api:
                 student.id, exercise.id, source, sent.revision, keep=sent.keep
             )
         )
-        return answered(DraftSaved(saved.revision, utc(saved.saved_at)))
+        at = utc(saved.saved_at)
+        return answered(DraftSaved(saved.revision, at, moment(at, self._server.timezone)))
 
     async def version(self, request: Request) -> Response:
         """A version of the student's draft."""
@@ -281,7 +283,8 @@ class Api:
         if run.result is not None:
             if not run.student.startswith(TRIAL):
                 practice.stuck.add(run.student, run.result)
-            yield event("judged", PracticeAnswer(run.result, self._shown(run.result)))
+            result = self._server.gate.without_hints(run.result)
+            yield event("judged", PracticeAnswer(result, self._shown(result)))
         else:
             sentence = (
                 "A newer run replaced this one."

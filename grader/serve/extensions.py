@@ -7,11 +7,12 @@ import datetime
 import msgspec
 
 from grader.gradebook import Gradebook
-from grader.gradebook.extending import extension_words, extensions_of, state_of
+from grader.gradebook.extending import exams_among, extension_words, extensions_of, state_of
 from grader.results import StudentInfo
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
 from grader.submissions.times import read_time
+from grader.text import listed
 
 _LONGEST_TIME = 40
 
@@ -40,7 +41,7 @@ class ExtensionsState(msgspec.Struct, frozen=True):
     """The due times and extensions of a student; `seen` is the digest of that state.
 
     `choices` are the names for which more time can be given, each with its label; an empty name means all
-    exercises.
+    exercises. `exams` are the titles of the exams among the assignments that are due.
     """
 
     student: str
@@ -49,6 +50,7 @@ class ExtensionsState(msgspec.Struct, frozen=True):
     due: tuple[DueTime, ...]
     extensions: tuple[ExtensionRow, ...]
     choices: tuple[tuple[str, str], ...]
+    exams: tuple[str, ...]
     seen: str
 
 
@@ -92,11 +94,22 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
         for _, each in extensions_of(book, student.id)
     )
     names = {each.exercise for each in due}
-    parts = book.facts.parts
+    exams = tuple(exams_among(book, names))
     choices = [
-        (id_, f"all of {part.title}") for id_, part in parts.items() if names & {*part.exercises}
-    ] or [("", "all exercises")]
-    choices += [(name, name) for name in book.exercises if name in names]
+        (id_, f"all of {part.title}{', an exam' if part.exam else ''}")
+        for id_, part in book.facts.parts.items()
+        if names & {*part.exercises}
+    ] or [("", f"all exercises{f' of {listed(exams)}, an exam' if exams else ''}")]
+    choices += [
+        (
+            name,
+            f"{name}, in the exam {listed(among)}"
+            if (among := exams_among(book, [name]))
+            else name,
+        )
+        for name in book.exercises
+        if name in names
+    ]
     return ExtensionsState(
         student.id,
         student.name,
@@ -104,6 +117,7 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
         tuple(due),
         rows,
         tuple(choices) if due else (),
+        exams,
         state_of(book, student),
     )
 

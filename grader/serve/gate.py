@@ -12,13 +12,17 @@ import datetime
 import ipaddress
 from collections.abc import Callable, Collection
 
+import msgspec
 from starlette.requests import Request
 
 from grader.course.assignments import CourseAssignment, Exam
 from grader.course.manifest import Course, Exercise
 from grader.gradebook.times import moment
+from grader.results import ExerciseResult
 from grader.serve.http import Refusal, client_address
 from grader.text import utc
+
+OWN_NETWORK = "This exam can only be written from its own network."
 
 
 def _now() -> datetime.datetime:
@@ -69,10 +73,14 @@ class Gate:
         if not self.is_open(given):
             # In a term, a closed exam does not exist; alone on its server, students see it listed.
             raise Refusal(404 if self.is_term else 403, self._opens(given))
-        networks = self._networks.get(given.id, ())
-        address = client_address(request)
-        if networks and not any(address in network for network in networks if address is not None):
-            raise Refusal(403, "This exam can only be written from its own network.")
+        if self.is_outside(request, given.id):
+            raise Refusal(403, OWN_NETWORK)
+
+    def is_outside(self, request: Request, assignment: str) -> bool:
+        """Whether an assignment may only be written from networks, and the request comes from none of them."""
+        networks, address = self._networks.get(assignment, ()), client_address(request)
+        inside = (address in network for network in networks if address is not None)
+        return bool(networks) and not any(inside)
 
     def hand_in(self, request: Request, exercise: str) -> None:
         """Raise Refusal if the student may not enter, or hands in an exam without its page."""
@@ -88,6 +96,13 @@ class Gate:
     def has_hints(self, exercise: str) -> bool:
         """Whether the page of an exercise has its hints."""
         return (self._exam(exercise) or Exam()).hints
+
+    def without_hints(self, result: ExerciseResult) -> ExerciseResult:
+        """Return the result without the hints of its tests if the page of the exercise has no hints."""
+        if self.has_hints(result.name):
+            return result
+        tests = tuple(msgspec.structs.replace(test, hint="") for test in result.tests)
+        return msgspec.structs.replace(result, tests=tests)
 
     def download(self, exercise: str) -> None:
         """Raise Refusal if the student's file of an exercise may not be downloaded."""

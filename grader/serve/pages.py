@@ -32,6 +32,7 @@ from grader.judge.scoring import extra_words
 from grader.results import ExerciseResult, Outcome, Status
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
+from grader.serve.gate import OWN_NETWORK
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.mailing import mail_view
@@ -49,7 +50,7 @@ from grader.serve.views import (
     Views,
     with_exercises,
 )
-from grader.student.blocks import FIRST_FINDINGS, Printed, summarized
+from grader.student.blocks import FIRST_FINDINGS, Printed, remarks, summarized
 from grader.submissions import safe_name
 from grader.submissions.submission import MOST_CHARACTERS
 
@@ -128,15 +129,28 @@ class Pages:
         if entry is None:
             raise Refusal(503, "The course has no exercise that is judged here.")
         waiting = {exercise.name for exercise in standing.exercises if exercise.open}
-        shown = with_exercises(entry, [e for e in entry.result.exercises if e.name not in waiting])
+        whole = with_exercises(entry, [e for e in entry.result.exercises if e.name not in waiting])
+        # The table has a line for each exercise; one without a file needs no section below it.
+        without_file = {e.name for e in standing.exercises if not e.file and not e.open}
+        untouched = {
+            e.name
+            for e in entry.result.exercises
+            if e.name in without_file and e.status is Status.NOT_ATTEMPTED and not remarks(e)
+        }
+        exercises = tuple(e for e in whole.result.exercises if e.name not in untouched)
+        result = msgspec.structs.replace(whole.result, exercises=exercises)
         return self._page(
             "home.html",
-            entry=shown,
+            entry=msgspec.structs.replace(whole, result=result),
             standing=standing,
+            untouched=untouched,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
-            chapters=chapter_cells(shown.result.exercises),
+            chapters=chapter_cells(exercises),
             is_term=gate.is_term,
             groups=_groups(standing, entry.result.exercises),
+            # An exam that a student cannot write from here says so before its exercises are opened.
+            outside=[a.id for a in standing.assignments if gate.is_outside(request, a.id)],
+            own_network=OWN_NETWORK,
             has_release=self._has_release(),
             is_exam=bool(standing.exercises)
             and all(gate.is_exam(exercise.name) for exercise in standing.exercises),

@@ -204,11 +204,13 @@ class ClassSubmission(msgspec.Struct, frozen=True):
 class DraftVersion(msgspec.Struct, frozen=True):
     """A version of a draft by its number, and when it was saved; number 0 is the newest file handed in.
 
-    If another member of the team handed it in, it was `by` this member.
+    `saved_words` is this time as the pages write it. If another member of the team handed it in, it was `by`
+    this member.
     """
 
     number: int
     saved_at: str
+    saved_words: str
     by: str = ""
 
 
@@ -216,6 +218,7 @@ class DraftAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A student's file for an exercise, as the page shows it, and its earlier versions, newest first.
 
     Before the first draft, `revision` is 0, and the source is the newest file handed in, else the stub.
+    `saved_words` is the time of the draft as the pages write it.
     """
 
     exercise: str
@@ -224,14 +227,16 @@ class DraftAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stub: str
     revision: int
     saved_at: str
+    saved_words: str
     versions: tuple[DraftVersion, ...]
 
 
 class DraftSaved(msgspec.Struct, frozen=True):
-    """A draft that was saved."""
+    """A draft that was saved; `saved_words` is the time as the pages write it."""
 
     revision: int
     saved_at: str
+    saved_words: str
 
 
 class VersionAnswer(msgspec.Struct, frozen=True):
@@ -291,7 +296,7 @@ class Views:
         ]
         if not judged:
             return None
-        results = (verdict.result for verdict in judged)
+        results = (self._gate.without_hints(verdict.result) for verdict in judged)
         exercises = with_extra_credit(results, self._course.extra_credit)
         submission = SubmissionInfo(handed.student, handed.id)
         result = disclosed_result(result_of(self._info, submission, exercises, judged))
@@ -300,10 +305,10 @@ class Views:
 
     def entry(self, student: StudentInfo) -> Entry | None:
         """Return a student's entry as the student may read it, without assignments that are not open yet."""
-        entry = self.book.entry_of(student.id)
+        entry, gate = self.book.entry_of(student.id), self._gate
         if entry is None:
             return None
-        exercises = [e for e in entry.result.exercises if self._gate.exists(e.name)]
+        exercises = [gate.without_hints(e) for e in entry.result.exercises if gate.exists(e.name)]
         return disclosed(with_exercises(entry, exercises))
 
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
@@ -477,14 +482,17 @@ class Views:
         """Return a student's file for an exercise: the draft, else the newest file handed in, else the stub."""
         draft = drafts.draft_of(self.book, student.id, exercise.id)
         stub, handed = self._course.stub(exercise).source, self._handed_in(student, exercise)
-        versions = []
+        zone, versions = self.book.policy.rules.timezone, []
         for each in drafts.versions_of(self.book, student.id, exercise.id):
             kept = drafts.version_of(self.book, student.id, exercise.id, each.number)
             # The page keeps the draft before it hands in, but that is one text.
             if handed is None or text_of(kept or b"") != text_of(handed[1]):
-                versions.append(DraftVersion(each.number, utc(each.saved_at)))
+                saved = utc(each.saved_at)
+                versions.append(DraftVersion(each.number, saved, moment(saved, zone)))
         if handed is not None:
-            versions.append(DraftVersion(0, handed[0], self.by_mate(student, exercise.id)[0]))
+            by = self.by_mate(student, exercise.id)[0]
+            versions.append(DraftVersion(0, handed[0], moment(handed[0], zone), by))
+        saved = "" if draft is None else utc(draft.saved_at)
         source = stub if handed is None else handed[1]
         return DraftAnswer(
             exercise=exercise.id,
@@ -492,7 +500,8 @@ class Views:
             source=text_of(source if draft is None else draft.source),
             stub=text_of(stub),
             revision=0 if draft is None else draft.revision,
-            saved_at="" if draft is None else utc(draft.saved_at),
+            saved_at=saved,
+            saved_words=moment(saved, zone),
             versions=tuple(versions),
         )
 

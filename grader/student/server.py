@@ -210,6 +210,7 @@ class StaffExtensions(msgspec.Struct, frozen=True):
     name: str
     extensions: tuple[StaffExtension, ...]
     seen: str
+    exams: tuple[str, ...] = ()
 
 
 def extensions_of(server: Server, student: str) -> StaffExtensions:

@@ -10,6 +10,8 @@
   const choice = document.getElementById("choice");
   // A draft is saved this long after the last change, and at least this often while somebody writes.
   const [PAUSE, LATEST, AGAIN] = [1500, 8000, 5000];
+  // In the last minutes of an exam, a text that was not handed in is named in a notice.
+  const [LAST_SECONDS, OPENED] = [300, Date.now()];
   const LOST = "The server did not answer. Hand in again: your file counts once.";
   const SIGN_IN = "You are signed out. Sign in again in another tab, and come back: your text stays here.";
 
@@ -36,7 +38,6 @@
   }
   const read = async (path) => (await ask("GET", path)).json();
   const tell = (text) => (said.textContent = text);
-  const clock = (text) => new Date(text).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
 
   let draft;
   // The file that was handed in last, and when.
@@ -49,7 +50,7 @@
     return;
   }
   // The draft on the server's disk, as far as this tab knows.
-  let [revision, kept, savedAt] = [draft.revision, draft.source, draft.saved_at];
+  let [revision, kept, savedAt] = [draft.revision, draft.source, draft.saved_words];
   // Why the text is in this tab only, if it could not be saved.
   let unsaved = "";
   // Whether another tab saved a newer draft: then nothing is saved until the student has chosen.
@@ -75,7 +76,7 @@
     unsaved = "";
     saved.classList.remove("notice");
     const status = kept === handedIn ? " and handed in" : ". It is not handed in.";
-    saved.textContent = savedAt && "Saved " + clock(savedAt) + where + status;
+    saved.textContent = savedAt && "Saved " + savedAt + where + status;
   }
 
   function tellUnsaved(why) {
@@ -117,7 +118,7 @@
     }
     try {
       const told = await (await ask("PUT", address + "/draft", { source, revision, keep })).json();
-      [revision, kept, savedAt] = [told.revision, source, told.saved_at];
+      [revision, kept, savedAt] = [told.revision, source, told.saved_words];
       if (timer) unsaved = "";
       else tellSaved();
       return true;
@@ -141,7 +142,7 @@
   async function newest() {
     const told = await read(address + "/draft");
     await learnHandedIn(told.versions);
-    [revision, kept, savedAt] = [told.revision, told.source, told.saved_at];
+    [revision, kept, savedAt] = [told.revision, told.source, told.saved_words];
     [isOlder, choice.hidden] = [false, true];
     listVersions(told.versions);
     return told;
@@ -169,7 +170,7 @@
     const told = await read(address + "/draft").catch(() => null);
     if (told === null || told.revision <= revision) return;
     if (editor.text() === kept) {
-      [revision, kept, savedAt] = [told.revision, told.source, told.saved_at];
+      [revision, kept, savedAt] = [told.revision, told.source, told.saved_words];
       if (editor.text() !== kept) editor.replace(kept);
       listVersions(told.versions);
       await learnHandedIn(told.versions).catch(() => null);
@@ -178,18 +179,18 @@
   }
 
   function listVersions(versions) {
-    const items = versions.map(({ number, saved_at, by }) => {
-      const what = (number ? "the version of " : "the file handed in at ") + clock(saved_at);
+    const items = versions.map(({ number, saved_words, by }) => {
+      const what = (number ? "the version of " : "the file handed in at ") + saved_words;
       const load = buttonOf("Go back", "Go back to " + what, async () => {
         const { source } = await read(address + "/versions/" + number);
-        await put(source, "This is the version of " + clock(saved_at) + ".");
+        await put(source, "This is the version of " + saved_words + ".");
       });
       const compare = buttonOf("Compare", "Compare with " + what, async () => {
         showChanges((await read(address + "/versions/" + number)).source, what);
       });
       const item = document.createElement("li");
       const handedIn = by ? ", handed in by " + by + " " : ", handed in ";
-      item.append(clock(saved_at) + (number ? " " : handedIn), load, " ", compare);
+      item.append(saved_words + (number ? " " : handedIn), load, " ", compare);
       return item;
     });
     document.getElementById("versions").replaceChildren(...items);
@@ -243,8 +244,17 @@
 
   let running = 0;
 
+  // Findings stay until newer ones come, which may never be.
+  function markFindings() {
+    if (!verdict.hasChildNodes() || verdict.querySelector(".earlier")) return;
+    const note = document.createElement("p");
+    [note.className, note.textContent] = ["muted earlier", "These findings are of an earlier run:"];
+    verdict.prepend(note);
+  }
+
   async function run() {
     const number = ++running;
+    markFindings();
     const isNewest = () => number === running;
     tell("Running…");
     said.scrollIntoView({ block: "nearest" });
@@ -314,6 +324,7 @@
   async function handIn() {
     if (handing.isOpen) return;
     tell("Handing in…");
+    markFindings();
     said.scrollIntoView({ block: "nearest" });
     handing.isOpen = true;
     try {
@@ -372,9 +383,24 @@
     });
   }
 
+  // Only a new minute or a hand-in changes the words, so that a screen reader does not say them every second.
+  function warn(notice) {
+    const left = Number(document.querySelector("[data-seconds]").dataset.seconds) - (Date.now() - OPENED) / 1000;
+    const isLast = left > 0 && left <= LAST_SECONDS && editor.text() !== (handedIn ?? draft.stub);
+    const minutes = Math.ceil(left / 60);
+    const words = (minutes === 1 ? "1 minute" : minutes + " minutes") + " left. Your text is ";
+    const text = isLast ? words + (unsaved ? "" : "saved but ") + "not handed in." : "";
+    if (notice.textContent === text) return;
+    notice.textContent = text;
+    notice.classList.toggle("notice", isLast);
+  }
+
   function attempt(action) {
     return () => Promise.resolve(action()).catch((error) => tell(error.message));
   }
+
+  const notice = document.getElementById("last-minutes");
+  if (notice && document.querySelector("[data-seconds]")) setInterval(warn, 1000, notice);
 
   const press = (id, action) => document.getElementById(id)?.addEventListener("click", attempt(action));
   press("run", run);

@@ -155,5 +155,5 @@ def test_an_empty_file_is_told_to_be_empty() -> None:
         assert result.score == 0
         assert result.message == (
             f"{course.exercises[0].file} is empty: write your code into it and save it, or "
-            f"`grade reset {course.exercises[0].id}` brings the stub back."
+            f"bring the stub back with `grade reset {course.exercises[0].id}`, in a browser with Reset."
         )

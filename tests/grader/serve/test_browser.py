@@ -161,10 +161,10 @@ def test_the_class_page_follows_what_comes_in(view: Chrome, served: Served) -> N
     served.judged("eve", answer.json["id"])
     row = "//section[@data-live or @aria-labelledby='newest']//tr[contains(., 'Eve Test')]"
     until(view, lambda v: any("done" in each.text for each in v.find_elements(By.XPATH, row)))
-    press(view, "Pause")
+    press(view, "Pause judging")
     until(view, lambda v: "Paused." in text_of(v))
     assert served.ask("GET", "/api/staff/queue", "staff").json["paused"]
-    press(view, "Go on")
+    press(view, "Resume judging")
     until(view, lambda v: "Paused." not in text_of(v))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, drafts
+from grader.gradebook.times import moment
 from grader.serve.desk import Desk
 from grader.serve.http import Refusal
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
@@ -50,6 +51,18 @@ def test_before_the_first_draft_it_is_the_newest_file_handed_in_or_the_stub(
     assert [each["number"] for each in mine["versions"]] == [0]
     version = served.ask("GET", f"{ADDRESS}/versions/0", "ada").json
     assert version == {"source": SOLUTION.decode()}
+
+
+def test_times_are_told_as_the_pages_write_due_times(serving: Callable[..., Served]) -> None:
+    served = serving(policy='timezone = "Asia/Kolkata"\n').start()
+    saved = save(served, "ada", "# mine\n", 0, keep=True).json
+    save(served, "ada", "# mine, too\n", 1, keep=True)
+    served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+    now = draft(served, "ada")
+    for told in (saved, now, *now["versions"]):
+        assert told["saved_words"] == moment(told["saved_at"], "Asia/Kolkata")
+        assert told["saved_words"].endswith(" IST")
+    assert len(now["versions"]) == 2
 
 
 def test_a_draft_that_was_handed_in_is_listed_once(serving: Callable[..., Served]) -> None:

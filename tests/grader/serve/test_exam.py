@@ -32,10 +32,11 @@ from tests.grader.serve.conftest import (
     in_json,
     marked,
 )
-from tests.grader.serve.test_browser import sign_in, sign_out
-from tests.grader.serve.test_exercise import open_editor, said
+from tests.grader.serve.test_browser import sign_in, sign_out, until
+from tests.grader.serve.test_exercise import focused, open_editor, said, write_at_the_top
 from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_pages import SIZES, console
+from tests.grader.serve.test_practice import practiced
 from tests.grader.serve.test_requests import form
 from tests.grader.serve.test_staff import page as student_page
 
@@ -165,6 +166,9 @@ def test_outside_of_its_networks_it_is_not_written(serving: Serving) -> None:
         assert by_page(served, "bob", SOLUTION, **headers).status == 403, address
         answer = served.ask("GET", "/exercise/greeting", "bob", headers=headers)
         assert answer.status == 403 and b"own network" in answer.body
+        home = served.ask("GET", "/", "bob", headers=headers)
+        assert home.status == 200 and b"own network. You are not in it now." in home.body
+    assert b"own network" not in served.ask("GET", "/", "bob", headers=INSIDE).body
     for address in ("10.1.2.3", "192.0.2.1, 10.1.2.3", "::ffff:10.1.2.3", "2001:db8::7"):
         headers = {"X-Forwarded-For": address}
         page = served.ask("GET", "/exercise/greeting", "bob", headers=headers)
@@ -211,6 +215,19 @@ def test_without_hints_there_is_no_release_which_has_them(serving: Serving, tmp_
         assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
     with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
         assert any(hint in archive.read(name).decode() for name in archive.namelist())
+
+
+def test_without_hints_findings_have_none_either(serving: Serving) -> None:
+    wrong, hint = b"def greeting(name):\n    return name\n", "An f-string does it."
+    for rules, is_shown in (("hints = false", False), ("", True)):
+        served = exam(serving, NOW - HOUR, NOW + DAY, rules)
+        name, run = practiced(served, "bob", "greeting", wrong)
+        assert name == "judged"
+        verdict = served.judged("bob", by_page(served, "bob", wrong).json["id"])
+        home = served.ask("GET", "/", "bob").body.decode()
+        for told in (json.dumps(run["exercise"]), run["page"], json.dumps(verdict), home):
+            assert (hint in told) is is_shown, told
+        assert run["exercise"]["tests"][0]["message"] and verdict["result"]["score"] == 0
 
 
 @pytest.mark.parametrize(
@@ -270,8 +287,17 @@ def test_an_exam_is_written_in_the_browser(
     browser.execute_script(axe)
     assert browser.execute_async_script(find) == []
     assert browser.execute_script(wide) <= 0
+    # The last minutes begin.
+    browser.execute_script("document.querySelector('[data-seconds]').dataset.seconds = 250")
+    write_at_the_top(browser, "# mine\n")
+    said(browser, "minutes left. Your text is saved but not handed in.", "last-minutes")
+    assert focused(browser).startswith("Your file")
+    notice = browser.find_element(By.ID, "last-minutes")
+    assert (notice.get_attribute("class"), notice.get_attribute("role")) == ("notice", "status")
+    assert browser.execute_async_script(find) == []
     browser.find_element(By.ID, "hand-in").click()
     said(browser, "read the verdict")
+    until(browser, lambda b: b.find_element(By.ID, "last-minutes").text == "")
     # The assignment and its due time, as `grade submit` says them.
     said(browser, "Handed in, and judged. Midterm, due ")
     assert console(browser, served) == []

@@ -146,6 +146,38 @@ def test_in_a_whole_course_all_exercises_of_an_assignment_are_extended(
     assert times["running_mean"] == ("2026-01-19T11:00:00Z", "")
 
 
+def test_that_everything_includes_an_exam_is_said_before(
+    serving: Callable[..., Served], work: Path
+) -> None:
+    served = serving(policy="")
+    served.course = served.folder / "course"
+    shutil.copytree(PLAIN, served.course)
+    exam = ASSIGNMENTS.replace("\ndue", "\nopens = 2026-01-11T12:00:00\nexam = {}\ndue", 1)
+    (served.course / "exercises" / "assignments.toml").write_text(exam, encoding="utf-8")
+    served.start()
+    shown = page(served, "ada")
+    assert '<option value="week1">all of Week 1, an exam</option>' in shown
+    assert '<option value="week2">all of Week 2</option>' in shown
+    assert '<option value="greeting">greeting, in the exam Week 1</option>' in shown
+    note = "This is also extra time in Week 1, which is an exam."
+    server = f"http://127.0.0.1:{served.port}"
+    done = CliRunner().invoke(main, ["login", server], input=f"{served.staff}\n")
+    assert done.exit_code == 0, done.output
+    options = ("--until", LATER, "--reason", "ill")
+    assert note not in said_of("--server", server, "ada", "week2", *options)
+    assert note in said_of("--server", server, "ada", *options)
+    served.stop()
+    assert note not in said_of(str(served.results), "bob", "week2", *options)
+    assert note in said_of(str(served.results), "bob", *options)
+
+
+def said_of(*words: str) -> str:
+    """What `grade adjust` says."""
+    done = CliRunner().invoke(main, ["adjust", *words])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
 def test_a_file_that_was_replaced_before_it_was_judged_is_judged_when_it_counts(
     serving: Callable[..., Served],
 ) -> None:

@@ -156,6 +156,23 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
         assert not [secret for secret in secrets if secret in answer.body], answer
 
 
+def test_what_is_not_begun_has_a_line_and_practice_of_it_is_folded(serving: Serving) -> None:
+    served = term(serving, assignment("week1", ["greeting"], due=NOW + 2 * DAY))
+    sent = json.dumps({"source": "# begun", "revision": 0}).encode()
+    assert served.ask("PUT", "/api/exercises/running_mean/draft", "ada", sent).status == 200
+    home = served.ask("GET", "/", "ada").body.decode()
+    assert "<strong>0</strong> of 2.5</span> points" in home
+    assert 'id="ex-' not in home and "#ex-" not in home
+    open_part, folded = home.split("<summary>1 exercise that you have not begun</summary>")
+    assert "Write greeting" in open_part and "Write running_mean" in open_part
+    assert "Write word_count" in folded and "Write greeting" not in folded
+    served.judged("ada", served.hand_in("ada", {"word_count.py": COUNTING}).json["id"])
+    home = served.ask("GET", "/", "ada").body.decode()
+    assert "not begun</summary>" not in home and 'href="#ex-word_count"' in home
+    assert 'id="ex-word_count"' in home and 'id="ex-greeting"' not in home
+    assert "<strong>0</strong> of 2.5</span> points" in home
+
+
 def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
     serving: Serving,
 ) -> None:
@@ -255,7 +272,9 @@ def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
     assert token.status == 403 and "on the page" in token.json["error"]
     assert served.ask("GET", "/exercise/word_count/file", "bob", headers=inside).status == 403
     assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
-    assert b"hand-in-form" in served.ask("GET", "/", "bob").body
+    home = served.ask("GET", "/", "bob").body
+    assert b"hand-in-form" in home and home.count(b"You are not in it now.") == 1
+    assert b"You are not in it now." not in served.ask("GET", "/", "bob", headers=inside).body
 
 
 @pytest.mark.thorough
