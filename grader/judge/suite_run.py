@@ -404,23 +404,31 @@ _ADVICE = tuple(
         # Torch's own messages. In hidden tests, students read the advice without them.
         (
             "leaf Variable that requires grad is being used in an in-place operation",
-            "Autograd records each operation here, and cannot record a change of a leaf, such as a "
-            "parameter: change its values under torch.no_grad().",
+            (
+                "Autograd records each operation here, and cannot record a change of a leaf, such as a "
+                "parameter: change its values under torch.no_grad()."
+            ),
         ),
         (
             "modified by an inplace operation",
-            "The backward pass needs a value that was changed in place after its use (by +=, by a method "
-            "whose name ends in _, or by an optimizer's step): compute a new tensor there.",
+            (
+                "The backward pass needs a value that was changed in place after its use (by +=, by a method "
+                "whose name ends in _, or by an optimizer's step): compute a new tensor there."
+            ),
         ),
         (
             "backward through the graph a second time",
-            "A backward pass frees its graph: compute the loss anew for each one, and detach what you keep "
-            "from an earlier step.",
+            (
+                "A backward pass frees its graph: compute the loss anew for each one, and detach what you keep "
+                "from an earlier step."
+            ),
         ),
         (
             "element 0 of tensors does not require grad",
-            "Nothing connects this value with a tensor that requires a gradient: is the graph cut on the "
-            "way (detach, .data, .item(), torch.no_grad(), a new tensor of its values)?",
+            (
+                "Nothing connects this value with a tensor that requires a gradient: is the graph cut on the "
+                "way (detach, .data, .item(), torch.no_grad(), a new tensor of its values)?"
+            ),
         ),
         (
             "grad can be implicitly created only for scalar outputs",
@@ -436,7 +444,7 @@ _ADVICE = tuple(
         ),
         (
             r"^RuntimeError: The size of tensor a \(\d+\) must match the size of tensor b",
-            "The shapes do not broadcast: from the last dimension on, sizes have to be equal, or one of them 1.",
+            "The shapes do not broadcast: from the last dimension on, sizes are equal, or one of them is 1.",
         ),
         (
             "view size is not compatible with input tensor's size and stride",
@@ -448,8 +456,10 @@ _ADVICE = tuple(
         ),
         (
             "expected scalar type .* but found|must have the same dtype|to have the same dtype, but got",
-            "Tensors of different dtypes meet here: create new ones in the dtype of your inputs, as with "
-            "dtype=x.dtype, or convert one of them.",
+            (
+                "Tensors of different dtypes meet here: create new ones in the dtype of your inputs, as with "
+                "dtype=x.dtype, or convert one of them."
+            ),
         ),
     )
 )
