@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from grader.findings import first_line
+from grader.findings import first_line, without_values
 from grader.judge.checks.draw import Draw
 from grader.judge.checks.laws.modules import (
     check_parameters,
@@ -59,6 +59,7 @@ def test_a_missing_parameter_is_one_mistake_whichever_check_meets_it() -> None:
         assert told.startswith("There is no parameter named weight: make self.weight an nn.Param")
         # It comes before all that follows from it.
         assert caught.value.finding.cause is Cause.MISTAKE
+        assert first_line(without_values(caught.value.finding)) == told
 
 
 def test_a_buffer_in_place_of_a_parameter_is_called_one() -> None:
