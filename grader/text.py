@@ -86,6 +86,12 @@ def number(value: float) -> str:
     return f"{rounded(value):.2f}".rstrip("0").rstrip(".")
 
 
+def in_points(value: float) -> str:
+    """Return points with their noun: 1 point, 7.5 points."""
+    words = number(value)
+    return f"{words} point" if words in ("1", "-1") else f"{words} points"
+
+
 # A longer list is not read: of it, only the nearest names are shown.
 _NAMES_READ, _NAMES_SHOWN = 20, 5
 

@@ -21,7 +21,7 @@ from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.facts import Draft
 from grader.gradebook.intake import refuse_other_course
 from grader.student.server import ChangedError, Server
-from grader.text import clean, listed, number
+from grader.text import clean, in_points, listed
 
 _LONGEST = 1000
 # Options that need a gradebook in a folder.
@@ -169,7 +169,7 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
     page = Shown(head, file.score, file.max_score, file.source)
     show(page, now.items)
     for mark in file.marks:
-        words = f"  Marked by {mark.author}: {number(mark.points)} points. {mark.reason}"
+        words = f"  Marked by {mark.author}: {in_points(mark.points)}. {mark.reason}"
         click.echo(clean(words, _LONGEST))
     try:
         decided = ask(page, now.items, answers, keep)

@@ -13,7 +13,7 @@ import click
 from grader.gradebook.corrections import on_one_line
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import RubricItem
-from grader.text import clean, counted, number
+from grader.text import clean, counted, in_points, number
 
 _LONGEST_LINE = 300
 
@@ -135,7 +135,7 @@ def _pressed() -> str:
 def _tell(chosen: dict[str, RubricItem], comments: Sequence[str]) -> None:
     """Print the items and comments that are kept of a file so far."""
     points = sum(item.points for item in chosen.values())
-    words = f"  {' '.join(chosen) or 'nothing'}: {number(points)} points"
+    words = f"  {' '.join(chosen) or 'nothing'}: {in_points(points)}"
     if comments:
         words += f", {counted(len(comments), 'comment')}: {on_one_line(chr(10).join(comments))}"
     click.echo(clean(words, _LONGEST_LINE))

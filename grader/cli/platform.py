@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -205,7 +206,9 @@ def _confirm(
         raise SubmissionError(
             "No platform waits to be confirmed. `grade platform invite` prints an address for one."
         )
-    chosen = _chosen(found, name) if name or len(found) > 1 else found[0]
+    if not name and len(found) > 1:
+        raise click.UsageError(f"Name the platform to confirm. There are: {_names(found)}.")
+    chosen = _chosen(found, name) if name else found[0]
     if (chosen.issuer, chosen.client_id) in {(each.issuer, each.client_id) for each in known}:
         raise SubmissionError(
             f"{clean(chosen.title)} is registered already, with the same client id: remove it first."
@@ -220,7 +223,7 @@ def _confirm(
         raise click.UsageError(
             f"{clean(told.title)} did not tell its deployment id: give --deployment, as the platform shows it."
         )
-    _refuse_same_name(told, known)
+    _refuse_confusing(told, known)
     for label, value in (
         ("Issuer", told.issuer),
         ("Client id", told.client_id),
@@ -228,6 +231,7 @@ def _confirm(
         ("Authorization", told.authorization),
         ("Token", told.token),
         ("Keys", told.keys),
+        *((("Audience", told.audience),) if told.audience else ()),
     ):
         click.echo(f"{label}: {clean(value, _LONGEST)}")
     if not yes:
@@ -282,7 +286,7 @@ def _add(
     from grader.gradebook.tool_key import made_key
 
     with changing_platforms(results) as book:
-        _refuse_same_name(known, platforms.platforms(book))
+        _refuse_confusing(known, platforms.platforms(book))
         made_key(results)
         was_there = platforms.add_platform(book, known)
     click.echo(f"{clean(known.title)} is {'replaced' if was_there else 'registered'}.")
@@ -290,22 +294,45 @@ def _add(
         click.echo(_NEXT)
 
 
-def _refuse_same_name(new: Platform, known: Iterable[Platform]) -> None:
-    others = {e.name for e in known if (e.issuer, e.client_id) != (new.issuer, new.client_id)}
-    if new.name in others:
-        raise click.UsageError(
-            f"Another platform is called {new.name!r}: give this one another --name."
-        )
+def _refuse_confusing(new: Platform, known: Iterable[Platform]) -> None:
+    """Raise a usage error if two platforms have one name, or if one could get access tokens of the other."""
+    for each in known:
+        if (each.issuer, each.client_id) == (new.issuer, new.client_id):
+            continue
+        if each.name == new.name:
+            raise click.UsageError(
+                f"Another platform is called {new.name!r}: give this one another --name."
+            )
+        if each.client_id == new.client_id and (_is_foreign(each) or _is_foreign(new)):
+            # A signed request for a token names only the client id and the audience.
+            raise click.UsageError(
+                f"{clean(new.title)} and {clean(each.title)} have the same client id, and the audience of one "
+                "is on another host: with requests for tokens from this server, one could read and write "
+                "grades at the other. If both are yours, let a platform make another client id."
+            )
+
+
+def _is_foreign(platform: Platform) -> bool:
+    """Whether the audience of a platform is on another host than its issuer and its tokens."""
+    hosts = {urllib.parse.urlsplit(each).netloc for each in (platform.issuer, platform.token)}
+    audience = platform.audience
+    # Canvas tells the host alone.
+    return audience not in {"", *hosts} and urllib.parse.urlsplit(audience).netloc not in hosts
 
 
 def _chosen(there: Sequence[Platform], name: str) -> Platform:
     """Return the platform with this name, issuer or client id; raises SubmissionError unless there is one."""
     found = [each for each in there if name in (each.name, each.issuer, each.client_id)]
     if len(found) != 1:
-        names = ", ".join(f"{clean(e.title)} ({clean(e.client_id)})" for e in there) or "none"
         many = "Several platforms are" if found else "No platform is"
-        raise SubmissionError(f"{many} called {clean(name)!r}. There are: {names}.")
+        raise SubmissionError(
+            f"{many} called {clean(name)!r}. There are: {_names(there) or 'none'}."
+        )
     return found[0]
+
+
+def _names(there: Iterable[Platform]) -> str:
+    return ", ".join(f"{clean(each.title)} ({clean(each.client_id)})" for each in there)
 
 
 def _remove(results: Path, name: str) -> None:

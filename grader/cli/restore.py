@@ -9,6 +9,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command
+from grader.gradebook.backup import backup_file
 from grader.gradebook.backup import restore as restore_backup
 from grader.text import counted
 
@@ -36,6 +37,7 @@ def restore(backup: Path, results: Path, yes: bool) -> None:
     Example:
       grade restore /backups/course/2026-11-30T021000Z -o results
     """
+    backup_file(backup, results)
     if not yes and any(results.glob("gradebook.sqlite*")):
         click.confirm(f"Replace the gradebook in {results} with {backup}?", abort=True)
     restored = restore_backup(backup, results, datetime.datetime.now(datetime.UTC))

@@ -198,15 +198,10 @@ def _moment(name: str) -> datetime.datetime:
 # --- restoring ------------------------------------------------------------------------------------
 
 
-def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
-    """Replace the gradebook in RESULTS by a backup, or by a file of `grade serve --backup`.
+def backup_file(backup: Path, results: Path) -> Path:
+    """Return the gradebook in a backup for RESULTS.
 
-    The backup is copied and checked first; a copy of the replaced gradebook stays in RESULTS. After a kill, the
-    gradebook is either the old one or the backup; call it again.
-
-    Raises SubmissionError if there is no backup, UsageError if others read RESULTS, and GraderError if the
-    backup cannot be used, a newer grader wrote it, or a server or a grading runs. Errors leave RESULTS
-    unchanged.
+    Raises SubmissionError if there is no backup, and UsageError if it is the gradebook in RESULTS.
     """
     source = backup / FILE if backup.is_dir() else backup
     if not source.is_file():
@@ -219,6 +214,20 @@ def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
         raise SubmissionError(f"There is no backup at {backup}: name {one}.")
     if source.resolve() == (results / FILE).resolve():
         raise UsageError(f"{backup} is the gradebook of {results} itself: name a backup.")
+    return source
+
+
+def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
+    """Replace the gradebook in RESULTS by a backup, or by a file of `grade serve --backup`.
+
+    The backup is copied and checked first; a copy of the replaced gradebook stays in RESULTS. After a kill, the
+    gradebook is either the old one or the backup; call it again.
+
+    Raises SubmissionError if there is no backup, UsageError if others read RESULTS, and GraderError if the
+    backup cannot be used, a newer grader wrote it, or a server or a grading runs. Errors leave RESULTS
+    unchanged.
+    """
+    source = backup_file(backup, results)
     with writing(results):
         results.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = results / ".restore.part"

@@ -17,7 +17,7 @@ from grader.errors import SubmissionError
 from grader.gradebook.policy import Extension
 from grader.judge.scoring import judged_points, rescored
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status
-from grader.text import nearest, number, rounded
+from grader.text import in_points, nearest, number, rounded
 
 
 class Kind(enum.Enum):
@@ -184,6 +184,8 @@ def corrected(points: float, worth: float, corrections: Sequence[Correction]) ->
     reasons = tuple(_sentence(_words(c), c.reason) for c in with_reason)
     comments = [c.comment for c in corrections if c.comment and (c.test or c in standing)]
     most = worth + sum(max(c.add or 0.0, 0.0) for c in standing if c.beyond)
+    if rounded(points) > most:
+        reasons += (f"The maximum of {in_points(most)} is reached.",)
     points = rounded(min(max(points, 0.0), most))
     return Corrected(points, reasons, "\n".join(comments), final is not None)
 
@@ -312,8 +314,7 @@ def correction_words(correction: Correction) -> str:
 def _words(correction: Correction) -> str:
     """Return the effect of a correction as the beginning of a sentence for the student."""
     points = correction.add if correction.points is None else correction.points
-    amount = number(abs(points or 0.0))
-    amount += " point" if amount == "1" else " points"
+    amount = in_points(abs(points or 0.0))
     match correction.kind:
         case Kind.ADD if correction.marked and not correction.add:
             return "Read by a person"

@@ -74,17 +74,14 @@ def drafts_of(book: Gradebook, student: str) -> dict[str, Draft]:
     return {exercise: Draft(at, zlib.decompress(text), saved) for exercise, at, text, saved in rows}
 
 
-def never_handed_in(book: Gradebook) -> list[tuple[str, str, Draft]]:
-    """Return the drafts of students without any file for the exercise, each after student and exercise."""
-    rows = book.tables.connection.execute(
-        "SELECT student, exercise, revision, deflated, saved_at FROM drafts WHERE NOT EXISTS"
+def never_handed_in(book: Gradebook) -> list[tuple[str, str]]:
+    """Return the student and exercise of each draft whose student handed in no file for it, sorted."""
+    return book.tables.connection.execute(
+        "SELECT student, exercise FROM drafts WHERE NOT EXISTS"
         " (SELECT 1 FROM attempts JOIN files ON files.attempt = attempts.id WHERE source != ''"
         " AND attempts.student = drafts.student AND files.exercise = drafts.exercise)"
         " ORDER BY student, exercise"
-    )
-    return [
-        (who, name, Draft(at, zlib.decompress(text), saved)) for who, name, at, text, saved in rows
-    ]
+    ).fetchall()
 
 
 def save_draft(

@@ -1,9 +1,10 @@
 """The outbox of a gradebook: events to mail to students, and the state of each.
 
 Theory of operation. An `Event` is a judged submission, an answer to a regrade request, or an exercise whose
-points a person changed. `notice` finds new events by comparing the gradebook with the known ones, so no event
-is lost while no server runs or no mail server answers. Rows hold no text: a mail is composed when it is sent.
-`begin` first keeps its id on the disk, so that a mail interrupted by a kill is sent again under the same id.
+points a person changed, by a correction or by an extension. `notice` finds new events by comparing the
+gradebook with the known ones, so no event is lost while no server runs or no mail server answers. Rows hold
+no text: a mail is composed when it is sent. `begin` first keeps its id on the disk, so that a mail
+interrupted by a kill is sent again under the same id.
 
 `grade mail` keeps the last feedback of each student in the same table. Only this module has the SQL of these
 tables, which are made if missing. Functions that write make their own transaction.
@@ -12,6 +13,7 @@ tables, which are made if missing. Functions that write make their own transacti
 from __future__ import annotations
 
 import contextlib
+import datetime
 import enum
 import hashlib
 import hmac
@@ -25,9 +27,12 @@ import msgspec
 from grader.gradebook import queue
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction, rejudged
+from grader.gradebook.policy import Extension
 from grader.gradebook.queue import JobState
-from grader.gradebook.standing import choices
+from grader.gradebook.standing import choices, entry_of
 from grader.gradebook.tables import FILE, only_writer, opened, opened_to_add
+from grader.results import Entry
+from grader.text import utc
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS outbox (
@@ -54,6 +59,12 @@ CREATE TABLE IF NOT EXISTS outbox_corrections (     -- the known ones
     digest TEXT NOT NULL,
     count INTEGER NOT NULL,
     PRIMARY KEY (student, exercise, digest)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS outbox_extensions (      -- the known ones
+    student TEXT NOT NULL,
+    exercises TEXT NOT NULL,                -- JSON
+    until TEXT NOT NULL,                    -- ISO 8601
+    PRIMARY KEY (student, exercises, until)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS outbox_kinds (   -- the kinds that are on; submissions up to `since` are known
     kind TEXT PRIMARY KEY,
@@ -114,7 +125,13 @@ class Counts(NamedTuple):
 
 def prepare(book: Gradebook) -> None:
     """Make the tables if there are none."""
+    # A grader that mailed changes without this table mailed nothing about extensions.
+    is_older = _has(book, "outbox_kinds") and not _has(book, "outbox_extensions")
+    known = _given(book) if is_older else set()
     book.tables.connection.executescript(_TABLES)
+    if known:
+        with book.transaction():
+            _keep_extensions(book, known)
 
 
 @contextlib.contextmanager
@@ -171,6 +188,7 @@ def turn_on(book: Gradebook, kinds: Collection[Kind], now: float) -> None:
                 _add(book, _answers(book), State.KNOWN, now)
             elif kind is Kind.CHANGES:
                 _keep_corrections(book, book.corrections())
+                _keep_extensions(book, _given(book))
         connection.execute(
             "UPDATE outbox SET state = 'waiting', mail = '', said = '' WHERE state = 'refused'"
             " AND kind <> ? AND address <> (SELECT email FROM students WHERE id = outbox.student)",
@@ -238,10 +256,14 @@ def _answers(book: Gradebook) -> list[_New]:
 
 
 def _notice_changes(book: Gradebook, now: float) -> None:
-    """Add an event for each exercise of a student whose corrections were added or removed."""
+    """Add an event for each exercise of a student whose corrections were added or removed.
+
+    Extensions are events where they change points.
+    """
     corrections = book.corrections()
     before, after = _known_corrections(book), _counted(corrections)
-    if before == after:
+    known_extensions, given = _known_extensions(book), _given(book)
+    if before == after and known_extensions == given:
         return
     by_digest = {_digest(made): made for made in corrections}
     touched: dict[tuple[str, str], None] = {}
@@ -253,9 +275,11 @@ def _notice_changes(book: Gradebook, now: float) -> None:
         touched |= dict.fromkeys(
             (each, exercise) for each in _touched_by_class(book, exercise, made)
         )
+    touched |= dict.fromkeys(_touched_by_extensions(book, known_extensions, given))
     known = {student.id for student in book.students()}
     with book.transaction():
         _keep_corrections(book, corrections)
+        _keep_extensions(book, given)
         new = [(student, Kind.CHANGES, exercise) for student, exercise in touched]
         _add(book, [event for event in new if event[0] in known], State.WAITING, now, again=True)
 
@@ -279,6 +303,58 @@ def _touched_by_class(book: Gradebook, exercise: str, made: Correction | None) -
         result = verdict.result
         if rejudged(result, [made]).score != result.score:
             yield student.id
+
+
+# A student, the exercises as JSON, and the time.
+_Given = tuple[str, str, str]
+
+
+def _touched_by_extensions(
+    book: Gradebook, before: set[_Given], after: set[_Given]
+) -> Iterator[tuple[str, str]]:
+    """Yield the students and exercises whose points differ by the extensions before and after."""
+    rules = book.rules()
+    given = tuple(
+        Extension(
+            student=student,
+            exercises=tuple(msgspec.json.decode(exercises)),
+            until=datetime.datetime.fromisoformat(until),
+        )
+        for student, exercises, until in sorted(before)
+    )
+    policy = msgspec.structs.replace(rules.policy, given=given)
+    rules_before = msgspec.structs.replace(rules, policy=policy)
+    for name in sorted({student for student, *_ in before ^ after}):
+        if (student := book.student(name)) is None:
+            continue
+        work = book.work(student)
+        was, now = (
+            {} if (entry := entry_of(work, each)) is None else _points(entry)
+            for each in (rules_before, rules)
+        )
+        yield from ((name, exercise) for exercise in now if now[exercise] != was.get(exercise))
+
+
+def _points(entry: Entry) -> dict[str, float]:
+    return {exercise.name: exercise.score for exercise in entry.result.exercises}
+
+
+def _given(book: Gradebook) -> set[_Given]:
+    return {
+        (each.student, msgspec.json.encode(each.exercises).decode(), utc(each.until))
+        for each in book.extensions()
+    }
+
+
+def _known_extensions(book: Gradebook) -> set[_Given]:
+    return {*_rows(book, "SELECT student, exercises, until FROM outbox_extensions")}
+
+
+def _keep_extensions(book: Gradebook, given: Iterable[_Given]) -> None:
+    """Replace the known extensions, within a transaction."""
+    connection = book.tables.connection
+    connection.execute("DELETE FROM outbox_extensions")
+    connection.executemany("INSERT INTO outbox_extensions VALUES (?, ?, ?)", given)
 
 
 _Known = tuple[str, str, str]
@@ -423,6 +499,10 @@ def _change(book: Gradebook, events: Iterable[Event], change: str, *values: Any)
         )
 
 
+def _has(book: Gradebook, table: str) -> bool:
+    return bool(_rows(book, "SELECT 1 FROM sqlite_master WHERE name = ?", table))
+
+
 def _rows(book: Gradebook, query: str, *values: Any) -> list[Any]:
     return book.tables.connection.execute(query, values).fetchall()
 
@@ -439,7 +519,7 @@ class Feedback(NamedTuple):
 
 def mailed(book: Gradebook, work: str) -> dict[str, Feedback]:
     """Return the last feedback on a work by student; the work is an assignment, or empty for the course."""
-    if not _rows(book, "SELECT 1 FROM sqlite_master WHERE name = 'outbox'"):
+    if not _has(book, "outbox"):
         return {}
     query = "SELECT student, mail, state FROM outbox WHERE kind = ? AND about = ?"
     return {

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import ipaddress
 import re
+import socket
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -60,6 +62,7 @@ CREATE TABLE IF NOT EXISTS platform_passback (
 """
 _LONGEST = 2000
 _HERE = ("127.0.0.1", "::1", "localhost")
+_NAMES_HERE = ("localhost", "ip6-localhost", "ip6-loopback")
 # A host without a name or a password, and without signs that have a meaning in the policy of a page.
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]*[A-Za-z0-9\]]")
 
@@ -225,7 +228,22 @@ def safe_address(address: str, *, may_be_here: bool) -> str:
         refuse_unsafe(address, "")
     except SubmissionError:
         return ""
-    return address if may_be_here or urllib.parse.urlsplit(address).hostname not in _HERE else ""
+    return address if may_be_here or not _is_here(address) else ""
+
+
+def _is_here(address: str) -> bool:
+    """Return whether an address is on this machine, in any spelling; other names are not looked up."""
+    host = (urllib.parse.urlsplit(address).hostname or "").rstrip(".")
+    if host.rpartition(".")[2] in _NAMES_HERE:
+        return True
+    try:
+        # Not only 127.0.0.1: also 127.1 and 2130706433.
+        number = ipaddress.ip_address(host if ":" in host else socket.inet_aton(host))
+    except (ValueError, OSError):
+        return False
+    number = getattr(number, "ipv4_mapped", None) or number
+    # The unspecified address, 0.0.0.0, leads here, too.
+    return number.is_loopback or number.is_unspecified
 
 
 # --- launches ------------------------------------------------------------------------------
@@ -240,7 +258,7 @@ def keep_launch(book: Gradebook, link: Link, user: str = "", student: str = "") 
     services.
     """
     known = [p for p in platforms(book) if (p.issuer, p.client_id) == (link.issuer, link.client_id)]
-    is_here = any(urllib.parse.urlsplit(each.token).hostname in _HERE for each in known)
+    is_here = any(_is_here(each.token) for each in known)
     link = msgspec.structs.replace(
         link,
         lineitem=safe_address(link.lineitem, may_be_here=is_here),

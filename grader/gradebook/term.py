@@ -22,7 +22,7 @@ from grader.gradebook.book import Gradebook
 from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.policy import Policy
 from grader.gradebook.times import local, moment
-from grader.judge.scoring import hundredths
+from grader.judge.scoring import extra_credit_words, hundredths
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number, rounded, utc
 
@@ -58,8 +58,8 @@ class Score(msgspec.Struct, frozen=True):
         """The points and the percentage: `18 / 30 = 60 %`."""
         if self.points is None:
             return f"open / {number(self.worth)}"
-        extra = f" with {number(self.extra)} of extra credit" if self.extra else ""
-        return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %{extra}"
+        after = extra_credit_words(self.extra) + ", provisional" * self.provisional
+        return f"{number(self.points)} / {number(self.worth)} = {number(self.percent)} %{after}"
 
 
 class GradedAssignment(msgspec.Struct, frozen=True):
@@ -111,8 +111,10 @@ class TermRow(msgspec.Struct, frozen=True):
 
     @property
     def is_provisional(self) -> bool:
-        """Whether points in it are provisional until a person has looked at a file."""
-        return any(part.score is not None and part.score.provisional for part in self.parts)
+        """Whether points that count in it are provisional until a person has looked at a file."""
+        return any(
+            part.weight and part.score is not None and part.score.provisional for part in self.parts
+        )
 
     @property
     def words(self) -> str:

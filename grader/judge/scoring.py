@@ -8,8 +8,8 @@ import msgspec
 
 from grader.course.manifest import Exercise
 from grader.course.suite import SuiteTest
-from grader.results import ExerciseResult, Outcome, Place, Result, Status, TestResult
-from grader.text import rounded
+from grader.results import EXTRA_CREDIT, ExerciseResult, Outcome, Place, Result, Status, TestResult
+from grader.text import number, rounded
 
 
 def weighed(exercise: Exercise, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
@@ -223,6 +223,30 @@ def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
     earned = sum(result.score for result in results)
     needed = [result for result in results if not result.extra_credit] or results
     return rounded(earned), rounded(sum(result.max_score for result in needed))
+
+
+def extra_credit_of(exercises: Iterable[ExerciseResult]) -> float:
+    """Return how many points of the total of these exercises are extra credit; 0 if all of them would be."""
+    results = [result for result in exercises if not result.practice]
+    if all(result.extra_credit for result in results):
+        return 0.0
+    return rounded(sum(result.score for result in results if result.extra_credit))
+
+
+def extra_words(exercises: Iterable[ExerciseResult]) -> str:
+    """Return the words after a total of these exercises: `, with 15 of extra credit`, empty for none."""
+    return extra_credit_words(extra_credit_of(exercises))
+
+
+def total_words(result: Result) -> str:
+    """Return the total of a result: `75 of 60 points, with 15 of extra credit`."""
+    points = f"{number(result.score)} of {number(result.max_score)} points"
+    return f"{points}{extra_words(result.exercises)}"
+
+
+def extra_credit_words(points: float) -> str:
+    """Return the words after a total with these points of extra credit, empty for 0."""
+    return f", with {number(points)} of {EXTRA_CREDIT}" if points else ""
 
 
 def with_extra_credit(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -43,19 +44,30 @@ _SUFFIXES = {
     "jsonl": ".jsonl",
     "feedback_zip": ".zip",
 }
-# The label of each option, and its values if it has only some; one that is true or false has none.
+# The label of each option, with the name of its field first, and its values if it has only some; one that is
+# true or false has none.
 OPTIONS: Mapping[str, tuple[str, tuple[str, ...] | None]] = {
-    "column": ("The name of the assignment, or of the template's column for the grade", None),
-    "out_of": ("Scale the total to this many points", None),
-    "feedback": ("Also write the feedback into this column, such as Feedback comments", None),
-    "layout": ("Name the files as this platform expects them", _LAYOUTS),
+    "column": (
+        "Column: the name of the assignment, or of the template's column for the grade",
+        None,
+    ),
+    "out_of": ("Out of: scale the total to this many points", None),
+    "feedback": (
+        "Feedback: also write the feedback into this column, such as Feedback comments",
+        None,
+    ),
+    "layout": ("Layout: name the files as this platform expects them", _LAYOUTS),
     "disclose": (
-        "How much students read of hidden tests; empty for the level of the course",
+        "Hidden tests: how much students read of them; empty for the level of the course",
         ("", *(level.value for level in Disclosure)),
     ),
-    "excel": ("Begin with a byte order mark, so that Excel reads UTF-8", ()),
-    "anonymous": ("Pseudonyms instead of names and ids", ()),
+    "excel": ("Excel: begin with a byte order mark, so that Excel reads UTF-8", ()),
+    "anonymous": ("Pseudonyms: instead of names and ids", ()),
 }
+
+_MOST_POINTS = 1_000_000
+# Options of `grade export` in its messages.
+_FLAGS = re.compile(r"--(template|assignment|" + "|".join(OPTIONS).replace("_", "-") + r")\b")
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -71,7 +83,7 @@ class Made(msgspec.Struct, frozen=True):
 def formats() -> dict[str, str]:
     """Map the formats of the page to what each writes."""
     return {
-        name: chosen.summary.replace("--", "")
+        name: in_fields(chosen.summary)
         + (", a file for each student, in a zip" if isinstance(chosen, StudentFormat) else "")
         for name, chosen in FORMATS.items()
         if name not in _OF_WORKFLOWS
@@ -82,6 +94,17 @@ def options_of(name: str) -> tuple[str, ...]:
     """Return the options that the page offers for a format, in order."""
     reads = (*FORMATS[name].reads, "anonymous")
     return tuple(option for option in OPTIONS if option in reads)
+
+
+def field(option: str) -> str:
+    """Return the name of an option's field in the page, in quotation marks."""
+    others = {"template": "Template", "assignment": "Exercises"}
+    return f"“{others.get(option) or OPTIONS[option][0].partition(':')[0]}”"
+
+
+def in_fields(said: str) -> str:
+    """Return the words of `grade export` with the fields of the page for its options."""
+    return _FLAGS.sub(lambda flag: field(flag[1].replace("-", "_")), said)
 
 
 def reads_template(name: str) -> bool:
@@ -207,7 +230,7 @@ class Exports:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
         text = error.decode("utf-8", "replace").replace(str(self._results.resolve()), "RESULTS")
-        return process.returncode or 0, clean_lines(text, _LONGEST_SAID)
+        return process.returncode or 0, in_fields(clean_lines(text, _LONGEST_SAID))
 
 
 def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
@@ -216,18 +239,27 @@ def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
     for option in ("assignment", *options_of(name)):
         text = given.get(option, "").strip()
         if len(text) > _LONGEST_OPTION:
-            raise Refusal(413, f"{option} is longer than {_LONGEST_OPTION} characters.")
+            raise Refusal(413, f"{field(option)} is longer than {_LONGEST_OPTION} characters.")
         if "\0" in text:
-            raise Refusal(422, f"{option} has a character that no file can have.")
+            raise Refusal(422, f"{field(option)} has a character that no file can have.")
+        if option == "out_of" and text and not _is_points(text):
+            raise Refusal(422, f"{field(option)} is a number of points, such as 20, not {text!r}.")
         _, values = OPTIONS.get(option, ("", None))
         flag = f"--{option.replace('_', '-')}"
         if values == ():
             arguments += [flag] if text else []
         elif values is not None and text not in values:
-            raise Refusal(422, f"{option} is one of {', '.join(filter(None, values))}.")
+            raise Refusal(422, f"{field(option)} is one of {', '.join(filter(None, values))}.")
         elif text:
             arguments.append(f"{flag}={text}")
     return arguments
+
+
+def _is_points(text: str) -> bool:
+    try:
+        return 0 < float(text) <= _MOST_POINTS
+    except ValueError:
+        return False
 
 
 def _reason(said: str) -> str:

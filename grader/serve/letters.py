@@ -14,6 +14,7 @@ from grader.exports.texts import one_line
 from grader.exports.verdicts import unjudged
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.outbox import Event, Kind
+from grader.judge.scoring import extra_words
 from grader.results import Entry, StudentInfo
 from grader.serve.views import Views
 from grader.text import listed, number, utc
@@ -34,7 +35,7 @@ def text_about(
 ) -> Text | None:
     """Return the text about these events; None if the course dropped all of their exercises."""
 
-    views, title = Views(book, course), book.work_title
+    views = Views(book, course)
     entry = views.entry(student)
     if entry is None:
         return None
@@ -43,7 +44,7 @@ def text_about(
         about[event.kind].append(event.about)
     submissions = _submissions(views, student, about[Kind.VERDICTS])
     changed = _exercises(book, entry, about)
-    blocks = _verdicts(submissions, title)
+    blocks = _verdicts(book, submissions)
     if counting := _counting(entry, submissions):
         # First, since the judge's points below leave out the cost of lateness.
         blocks.insert(0, "\n".join(("What counts now:", *counting, "")))
@@ -53,7 +54,22 @@ def text_about(
         return None
     if entry.result.max_score and not unjudged(entry.result):
         blocks.append(_sum(book, entry))
-    return Text(f"{one_line(title)}: {_news(submissions, changed)}", "\n".join(blocks))
+    named = [*_judged(submissions), *changed[Kind.ANSWERS], *changed[Kind.CHANGES]]
+    title = one_line(_title(book, named))
+    return Text(f"{title}: {_news(submissions, changed)}", "\n".join(blocks))
+
+
+def _title(book: Gradebook, exercises: Iterable[str]) -> str:
+    """Return the title of the course or assignment; in a term, with the one assignment of these exercises."""
+    names = {*exercises}
+    titles = [part.title for part in book.facts.parts.values() if names <= {*part.exercises}]
+    return ", ".join((book.work_title, *titles[:1]))
+
+
+def _judged(submissions: Iterable[Entry]) -> list[str]:
+    """Return the exercises of these submissions, each once."""
+    names = (e.name for submission in submissions for e in submission.result.exercises)
+    return list(dict.fromkeys(names))
 
 
 def _submissions(views: Views, student: StudentInfo, ids: Iterable[str]) -> list[Entry]:
@@ -74,8 +90,10 @@ def _submissions(views: Views, student: StudentInfo, ids: Iterable[str]) -> list
     ]
 
 
-def _verdicts(submissions: Sequence[Entry], title: str) -> list[str]:
-    blocks = [plain_feedback(entry, title) for entry in submissions[:_SHOWN]]
+def _verdicts(book: Gradebook, submissions: Sequence[Entry]) -> list[str]:
+    blocks = [
+        plain_feedback(entry, _title(book, _judged([entry]))) for entry in submissions[:_SHOWN]
+    ]
     if earlier := len(submissions[_SHOWN:]):
         were = "submission was" if earlier == 1 else "submissions were"
         blocks.append(f"Before that, {earlier} {were} judged; your page has the verdicts.\n")
@@ -87,7 +105,7 @@ def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
 
     The verdict does not have it, only the judge's points.
     """
-    judged = {e.name for submission in submissions for e in submission.result.exercises}
+    judged = {*_judged(submissions)}
     return [
         f"  {one_line(e.title)}: {number(e.score)} of {number(e.max_score)} points. "
         + one_line(" ".join(e.mark.reasons))
@@ -99,8 +117,11 @@ def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
 def _sum(book: Gradebook, entry: Entry) -> str:
     """Return the line with the points of all exercises; a term's leaves out practice."""
     where = "in all assignments" if book.facts.parts else "for all exercises"
-    score, max_score = entry.result.score, entry.result.max_score
-    return f"Your points {where} now: {number(score)} of {number(max_score)}.\n"
+    result = entry.result
+    extra = extra_words(result.exercises)
+    return (
+        f"Your points {where} now: {number(result.score)} of {number(result.max_score)}{extra}.\n"
+    )
 
 
 def _exercises(
@@ -136,8 +157,7 @@ def _news(submissions: Sequence[Entry], changed: dict[Kind, list[str]]) -> str:
     """Return the rest of the subject, without points, since a locked screen shows it."""
     parts = []
     if submissions:
-        judged = dict.fromkeys(e.name for entry in submissions for e in entry.result.exercises)
-        parts.append(f"{listed([*judged], 5)} judged")
+        parts.append(f"{listed(_judged(submissions), 5)} judged")
     if answered := changed[Kind.ANSWERS]:
         parts.append(f"your request on {listed(answered, 5)} answered")
     if points := changed[Kind.CHANGES]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import hashlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -27,6 +28,7 @@ from grader.gradebook.requests import open_requests
 from grader.gradebook.retention import passed_words
 from grader.gradebook.times import span_words
 from grader.gradebook.tool_key import jwks
+from grader.judge.scoring import extra_words
 from grader.results import ExerciseResult, Outcome, Status
 from grader.serve.api import Api
 from grader.serve.exercise import checked_in, rules_of, task_of
@@ -134,7 +136,7 @@ class Pages:
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
             chapters=chapter_cells(shown.result.exercises),
             is_term=gate.is_term,
-            groups=_groups(standing),
+            groups=_groups(standing, entry.result.exercises),
             has_release=self._has_release(),
             is_exam=bool(standing.exercises)
             and all(gate.is_exam(exercise.name) for exercise in standing.exercises),
@@ -381,14 +383,15 @@ def _class_page(assignment: str) -> str:
 
 
 class Group(NamedTuple):
-    """The exercises of an assignment, or of none, with the state of the assignment in words."""
+    """The exercises of an assignment, or of none, with its state and its extra credit in words."""
 
     assignment: AssignmentStanding | None
     state: str
     exercises: list[ExerciseStanding]
+    extra: str
 
 
-def _groups(standing: OwnStanding) -> list[Group]:
+def _groups(standing: OwnStanding, results: Sequence[ExerciseResult]) -> list[Group]:
     """A student's exercises by assignment: open ones, the next one due first, then past ones, then practice."""
     open_ones = [given for given in standing.assignments if given.state == "open"]
     open_ones.sort(key=lambda given: (not given.until, given.until))
@@ -406,7 +409,9 @@ def _groups(standing: OwnStanding) -> list[Group]:
         if given in past:
             state += ", graded" if is_judged else ", not all judged yet"
         if exercises:
-            groups.append(Group(given, state, exercises))
+            names = {each.name for each in exercises}
+            extra = extra_words(result for result in results if result.name in names)
+            groups.append(Group(given, state, exercises, extra))
     return groups
 
 

@@ -14,6 +14,7 @@ from grader.gradebook.facts import Draft
 from grader.gradebook.policy import Weighed
 from grader.gradebook.standing import choices, handed_in, with_late_days
 from grader.gradebook.work import Request, Work
+from grader.judge.scoring import extra_words
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
 from grader.serve.extensions import ExtensionsState, extensions_of_student
 from grader.serve.roles import Asker
@@ -56,9 +57,10 @@ class ExercisePart(msgspec.Struct, frozen=True):
 
 
 class StudentView(msgspec.Struct, frozen=True):
-    """A student, for staff."""
+    """A student, for staff; `extra` are the words after the total, if it has extra credit."""
 
     entry: Entry
+    extra: str
     exercises: tuple[ExercisePart, ...]
     extensions: ExtensionsState
 
@@ -68,7 +70,9 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
         return None
-    entry = so_far(entry, book.not_open(datetime.datetime.now(datetime.UTC)))
+    not_open = book.not_open(datetime.datetime.now(datetime.UTC))
+    entry = so_far(entry, not_open)
+    extra = extra_words(each for each in entry.result.exercises if each.name not in not_open)
     work, sources = book.work(info), book.sources(entry)
     parts = []
     for result in entry.result.exercises:
@@ -83,7 +87,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
                 state_of(book, student, result.name),
             )
         )
-    return StudentView(entry, tuple(parts), extensions_of_student(book, info))
+    return StudentView(entry, extra, tuple(parts), extensions_of_student(book, info))
 
 
 def _attempts(book: Gradebook, asker: Asker, work: Work, exercise: str) -> list[AttemptRow]:

@@ -35,7 +35,7 @@ from grader.gradebook.review import (
 from grader.gradebook.standing import handed_in, result_of, with_late_days
 from grader.gradebook.term import TermRow, TermSoFar
 from grader.gradebook.times import moment
-from grader.judge.scoring import sum_of, with_extra_credit
+from grader.judge.scoring import extra_credit_of, sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS
 from grader.serve.exercise import text_of
@@ -128,11 +128,15 @@ class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TermStanding(msgspec.Struct, frozen=True):
-    """The total of a term so far, in per cent, with its letter; None while it is open, and `why`."""
+    """The total of a term so far, in per cent, with its letter; None while it is open, and `why`.
+
+    It is `provisional` if it has held points.
+    """
 
     total: float | None
     letter: str
     why: str
+    provisional: bool
 
 
 class OwnStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -580,13 +584,16 @@ class Views:
         """Yield an entry for each draft of an exercise that is due now, where the student handed in no file."""
         policy, now = self.book.policy, time.time()
         known = {exercise.id: exercise for exercise in self._course.exercises}
-        for who, name, draft in drafts.never_handed_in(self.book):
-            student, exercise = self.book.student(who), known.get(name)
+        students = {student.id: student for student in self.book.students()}
+        for who, name in drafts.never_handed_in(self.book):
+            student, exercise = students.get(who), known.get(name)
             if student is None or exercise is None:
                 continue
             deadline = policy.deadline(student, name)
             if deadline is None or deadline.until.timestamp() > now:
                 continue
+            # Only now: unpacking the drafts of a whole class takes a second.
+            draft = drafts.draft_of(self.book, who, name)
             if saved := self._left(student, exercise, draft):
                 zone = policy.rules.timezone
                 times = moment(saved, zone), moment(utc(deadline.until), zone)
@@ -643,12 +650,16 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 class PartPoints(msgspec.Struct, frozen=True):
-    """A student's points for an assignment; `unjudged` exercises are missing in the score."""
+    """A student's points for an assignment; `unjudged` exercises are missing in the score.
+
+    `extra_credit` of the score is extra credit, as in the rows of students.
+    """
 
     score: float
     max_score: float
     unjudged: int
     absent: bool
+    extra_credit: float
 
 
 class StudentRow(msgspec.Struct, frozen=True):
@@ -666,6 +677,7 @@ class StudentRow(msgspec.Struct, frozen=True):
     absent: bool
     attempts: int
     submitted_at: str
+    extra_credit: float
     assignments: dict[str, PartPoints] = {}
     term: TermStanding | None = None
 
@@ -764,6 +776,9 @@ def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSumm
         fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-2]}
         points = {id_: _points_of(part_row) for id_, part_row in own.items()}
         total = None if term is None else _term_standing(term.of(whole))
+        fields["extra_credit"] = extra_credit_of(
+            result for result in entry.result.exercises if result.name not in not_open
+        )
         rows.append(StudentRow(**fields, assignments=points, term=total))
     views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     return ClassSummary(
@@ -776,7 +791,7 @@ def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSumm
 
 
 def _term_standing(row: TermRow | None) -> TermStanding | None:
-    return None if row is None else TermStanding(row.total, row.letter, row.why)
+    return None if row is None else TermStanding(row.total, row.letter, row.why, row.is_provisional)
 
 
 def _part(title: str, tally: Tally, views: list[ExerciseView]) -> PartSummary:
@@ -790,9 +805,14 @@ def _in_part(row: Row, entry: Entry, names: Collection[str]) -> Row:
     is_begun = any(result.attempted or result.score for result in exercises)
     cells = {result.name: row.cells[result.name] for result in exercises}
     return msgspec.structs.replace(
-        row, score=score, max_score=max_score, cells=cells, absent=not is_begun
+        row,
+        score=score,
+        max_score=max_score,
+        cells=cells,
+        absent=not is_begun,
+        extra_credit=extra_credit_of(exercises),
     )
 
 
 def _points_of(row: Row) -> PartPoints:
-    return PartPoints(row.score, row.max_score, row.unjudged, row.absent)
+    return PartPoints(row.score, row.max_score, row.unjudged, row.absent, row.extra_credit)

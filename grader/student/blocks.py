@@ -12,7 +12,7 @@ import msgspec
 
 from grader.findings import details_of, first_line
 from grader.results import Cause, ExerciseResult, Outcome, Place, Status, TestResult, Visibility
-from grader.text import counted, listed, number
+from grader.text import counted, in_points, listed, number
 
 # The first exercise with problems shows this many findings: one cause at a time.
 FIRST_FINDINGS = 3
@@ -306,7 +306,9 @@ def _remarks(exercise: ExerciseResult) -> tuple[Section, ...]:
         notes.append(Note(carried))
     if (mark := exercise.mark) is not None:
         if exercise.score != mark.judged:
-            notes.append(Note(f"{number(exercise.score)} points count, not {number(mark.judged)}."))
+            count = "counts" if exercise.score == 1 else "count"
+            words = f"{in_points(exercise.score)} {count}, not {number(mark.judged)}."
+            notes.append(Note(words))
         notes += map(Note, (*mark.reasons, *mark.comment.splitlines()))
     notes += map(Note, on_requests(exercise))
     return (Section(tuple(notes)),) if notes else ()

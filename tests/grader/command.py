@@ -57,6 +57,8 @@ class KeptJudges:
 
 
 kept = KeptJudges()
+# The judge that is kept, unless a test asks for more: by default, as many start as there are processors.
+_ONE_JUDGE = {command: {"jobs": 1} for command in ("batch", "regrade", "verify")}
 
 
 def invoke(*arguments: str | Path, cwd: Path, **environment: str) -> Result:
@@ -67,7 +69,7 @@ def invoke(*arguments: str | Path, cwd: Path, **environment: str) -> Result:
         kept.expect(named)
     env = {"NO_COLOR": None, "COLUMNS": None, **environment}
     with contextlib.chdir(cwd), patch.object(pool, "judges", kept.judges):
-        done = CliRunner().invoke(main, words, prog_name="grade", env=env)
+        done = CliRunner().invoke(main, words, prog_name="grade", env=env, default_map=_ONE_JUDGE)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done

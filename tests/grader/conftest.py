@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -85,6 +86,12 @@ def pytest_xdist_auto_num_workers() -> int | None:
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
     return 2 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Have the garbage collector pass over all that was collected: it stays to the end."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

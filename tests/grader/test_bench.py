@@ -61,3 +61,17 @@ def test_a_term_is_measured_beside_its_floor() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "grade term" in done.stdout and "the floor" in done.stdout
+
+
+@pytest.mark.thorough
+def test_hostile_texts_and_frames_are_measured() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.hostile", "--runs", "1"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "text of" in done.stdout and "frame of" in done.stdout

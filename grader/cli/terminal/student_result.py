@@ -21,7 +21,7 @@ from grader.cli.terminal.result import LONGEST_LINE, section_lines
 from grader.exports.verdicts import unjudged
 from grader.gradebook.times import local, moment, submitted
 from grader.gradebook.work import Request
-from grader.judge.scoring import shares
+from grader.judge.scoring import shares, total_words
 from grader.results import Entry, ExerciseResult, Outcome, Place, Result, Status
 from grader.student.blocks import every_test, fault, remarks
 from grader.text import clean, counted, number
@@ -50,7 +50,7 @@ def show_scorecard(console: Console, entry: Entry, exercises: Sequence[str]) -> 
 
 def total_line(result: Result) -> Text:
     """Return the line with the total, which is open while an exercise that counts is not judged."""
-    total = f"{number(result.score)} of {number(result.max_score)} points"
+    total = total_words(result)
     if unjudged(result):
         total = "open, because an exercise is not judged"
     return Text.assemble("Total: ", (total, "bold"))

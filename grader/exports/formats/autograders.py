@@ -19,7 +19,7 @@ from grader.exports.verdicts import (
     unjudged,
     why_open,
 )
-from grader.judge.scoring import hundredths
+from grader.judge.scoring import hundredths, total_words
 from grader.results import Entry, ExerciseResult, Outcome, Result, Visibility
 from grader.student.blocks import remarks
 from grader.text import counted, number
@@ -138,7 +138,7 @@ def _prairielearn_json(result: Result, limit: int) -> bytes:
         if exercise.output.strip()
     ]
     score, worth = hundredths(result.score), hundredths(result.max_score)
-    points = f"{number(result.score)} of {number(result.max_score)} points."
+    points = f"{total_words(result)}."
     text = msgspec.json.encode(
         {
             "gradable": True,

@@ -7,7 +7,6 @@ as plain text. Texts of a student or an author are never markup: in Markdown the
 from __future__ import annotations
 
 import html
-import math
 import re
 import shutil
 import tempfile
@@ -21,6 +20,7 @@ from grader.exports.table import Table
 from grader.exports.texts import one_line, shortened
 from grader.exports.verdicts import is_judged, not_judged, unjudged
 from grader.gradebook.times import moment
+from grader.judge.scoring import total_words
 from grader.results import Entry, ExerciseResult
 from grader.student import blocks
 from grader.submissions import safe_name
@@ -90,9 +90,7 @@ def _heading(entry: Entry, assignment: str) -> str:
     name = one_line(assignment) or result.course.name
     if missing := unjudged(result):
         return f"{name}: not judged as a whole ({', '.join(missing)})"
-    extra = math.fsum(e.score for e in result.exercises if e.extra_credit)
-    with_extra = f", with {number(extra)} of extra credit" if extra else ""
-    return f"{name}: {number(result.score)} of {number(result.max_score)} points{with_extra}"
+    return f"{name}: {total_words(result)}"
 
 
 def _facts(entry: Entry) -> Iterator[str]:

@@ -22,6 +22,7 @@ from grader.exports.texts import (
 )
 from grader.exports.verdicts import explanation, is_judged, not_judged, public_only, unjudged
 from grader.findings import first_line
+from grader.judge.scoring import total_words
 from grader.results import (
     Entry,
     ExerciseResult,
@@ -158,8 +159,7 @@ def _heading(result: Result) -> str:
     name = _text(result.submission.name)
     if unjudged(result):
         return f"{name}: not judged as a whole"
-    points = f"{number(result.score)} of {number(result.max_score)} points"
-    return f"{name}: {points}{' by the public tests alone' * public_only(result)}"
+    return f"{name}: {total_words(result)}{' by the public tests alone' * public_only(result)}"
 
 
 def _details(exercise: ExerciseResult, limit: int) -> Iterator[str]:

@@ -18,7 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from grader.gradebook.times import moment, span_words
-from grader.judge.scoring import shares
+from grader.judge.scoring import extra_credit_words, extra_words, shares
 from grader.results import ExerciseResult
 from grader.student.blocks import OUTCOME, STATUS, every_test, fault, remarks, summarized
 from grader.submissions import safe_name
@@ -77,6 +77,8 @@ class Renderer:
             code_lines=code_lines,
             kind=lambda block: type(block).__name__,
             points=number,
+            extra_words=extra_words,
+            extra_credit_words=extra_credit_words,
             missed=missed,
             remarks=lambda exercise: remarks(exercise).splitlines(),
             lost=lost,

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 import msgspec
 
 from grader.findings import first_line
-from grader.judge.scoring import judged_points, sum_of
+from grader.judge.scoring import extra_credit_of, judged_points, sum_of
 from grader.results import (
     Entry,
     ExerciseResult,
@@ -58,7 +58,10 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One student in the table: `score` leaves out `unjudged` exercises, and is then not final."""
+    """One student in the table: `score` leaves out `unjudged` exercises, and is then not final.
+
+    `extra_credit` of the score is extra credit.
+    """
 
     id: str
     name: str
@@ -73,6 +76,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     late: bool
     alike: int
     absent: bool = False
+    extra_credit: float = 0.0
 
     @property
     def section(self) -> str:
@@ -290,6 +294,7 @@ class Tally:
             late=entry.late,
             alike=alike,
             absent=entry.absent,
+            extra_credit=extra_credit_of(result.exercises),
         )
         for exercise in result.exercises:
             if exercise.name not in self.exercises:

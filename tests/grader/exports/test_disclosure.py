@@ -309,6 +309,13 @@ def test_a_student_reads_what_is_for_extra_credit(name: str) -> None:
     assert "extra credit" not in "\n".join(texts(name, entry(exercise(checked()), plain)))
 
 
+@pytest.mark.parametrize("name", ["feedback", "markdown", "prairielearn"])
+def test_a_total_says_how_much_of_it_is_extra_credit(name: str) -> None:
+    extra = exercise(checked(), name="gelu", extra_credit=True)
+    of = entry(exercise(checked()), extra)
+    assert f"with {extra.score:g} of extra credit" in "\n".join(texts(name, of))
+
+
 def test_a_title_that_is_also_public_is_not_taken_away() -> None:
     twin = hidden("test_open", Outcome.FAILED, "x", title="The title of test_open")
     other = hidden("test_other", Outcome.FAILED, "x", title="Shapes")

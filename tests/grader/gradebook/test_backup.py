@@ -301,6 +301,14 @@ def test_no_is_an_answer_and_a_new_folder_is_not_asked_about(
     assert done.exit_code == 0 and scores(tmp_path / "new") == {"ann": 9, "bob": 8}
 
 
+def test_where_no_backup_is_nothing_is_asked(graded: School) -> None:
+    folder = graded.results / BEFORE_RESTORE
+    folder.mkdir()
+    done = CliRunner().invoke(main, ["restore", str(folder), "-o", str(graded.results)], "y\n")
+    assert done.exit_code == 2 and "There is no backup at" in done.output
+    assert "Replace the gradebook" not in done.output
+
+
 def test_the_log_of_the_gradebook_before_is_not_taken_for_its_own(
     graded: School, tmp_path: Path
 ) -> None:

@@ -116,6 +116,17 @@ def test_a_comment_alone_has_no_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("points", "added", "is_said"), [(10, 1, True), (9.5, 1, True), (9, 1, False)]
+)
+def test_a_reason_says_that_the_maximum_is_reached(
+    points: float, added: float, is_said: bool
+) -> None:
+    after = corrected(points, 10, [correction(Kind.ADD, added)])
+    assert after.points == 10
+    assert ("The maximum of 10 points is reached." in after.reasons) is is_said
+
+
+@pytest.mark.parametrize(
     ("points", "words"),
     [(1, "1 point added: so."), (-1, "1 point taken off: so."), (0.5, "0.5 points added: so.")],
 )

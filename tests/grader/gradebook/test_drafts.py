@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,3 +103,15 @@ def test_a_gradebook_of_an_earlier_grader_gets_the_tables_and_keeps_its_format(
         drafts.prepare(book)
         assert drafts.draft_of(book, "ada", "glu") == drafts.Draft(1, b"a", NOW)
         assert book.tables.connection.execute("PRAGMA user_version").fetchone() == before
+
+
+def test_drafts_that_nobody_handed_in_are_listed_without_their_texts(
+    book: Gradebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To unpack those of a whole class would let everybody wait for a second."""
+    monkeypatch.setattr(zlib, "decompress", None)
+    assert drafts.never_handed_in(book) == []
+    for who in ("bob", "ada"):
+        with book.transaction():
+            assert drafts.save_draft(book, who, "glu", b"x = 1\n", NOW).revision == 1
+    assert drafts.never_handed_in(book) == [("ada", "glu"), ("bob", "glu")]

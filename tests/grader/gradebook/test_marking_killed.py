@@ -25,7 +25,7 @@ FILE = b"x = 1\n"
 PATIENCE_SECONDS = 120
 # Each answer, the text that confirms it, and the points and comments kept from then on.
 STEPS = [
-    (b"d", b"d: -1 points", -1.0, 0),
+    (b"d", b"d: -1 point", -1.0, 0),
     (b"e", b"d e: -3.5 points", -3.5, 0),
     (b"c1\nName it.\n", b"1 comment: Line 1: Name it.", -3.5, 1),
     (b"d", b"e: -2.5 points, 1 comment", -2.5, 1),
@@ -113,7 +113,7 @@ def test_what_was_shown_as_answered_is_there_after_a_kill(team: School, count: i
     assert kept(team) == STEPS[count - 1][2:]
     if count < len(STEPS):
         again = Marking(team)
-        again.until(b"points")
+        again.until(b" point")
         again.press(b"n")
         again.until(b"1 marked")
         again.kill()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from grader.gradebook import Gradebook, outbox, queue
-from grader.gradebook.corrections import Correction
+from grader.gradebook.corrections import Correction, GivenExtension
 from grader.gradebook.outbox import Counts, Feedback, Kind, State, Undelivered
+from grader.gradebook.policy import Due, Late, Rules
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import answer, ask
 from grader.results import Outcome, Status, StudentInfo
@@ -152,6 +153,46 @@ def test_a_correction_for_the_class_is_an_event_of_those_whose_points_it_changes
             book.keep(attempt, key_of(b"x = 2\n"), 0, judged, HERE)
         book.correct(corrected("", give="test_value"))
         assert noticed(book) == [("bob", Kind.CHANGES, "task")]
+
+
+def test_an_extension_that_comes_or_goes_is_an_event_where_it_changes_points(
+    school: School,
+) -> None:
+    due = datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC)
+    rules = Rules(due=(Due(at=due),), late=Late(per_day=20))
+    days = [due + datetime.timedelta(days=day) for day in range(3)]
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course, policy=rules)
+        queue.prepare(book, ["task"])
+        for who, day in (("ada", days[1]), ("bob", days[0])):
+            school.keep(book, school.hand_in(book, who, b"x = 1\n", f"{day:%Y-%m-%dT%H:%M:%SZ}"), 5)
+        outbox.turn_on(book, ALL, NOW)
+        for who in ("ada", "bob"):
+            book.extend(
+                GivenExtension(student=who, until=days[2], reason="ill", author="ben", time=due)
+            )
+        assert noticed(book) == [("ada", Kind.CHANGES, "task")], "bob was in time"
+        delivered(book)
+        assert noticed(book) == []
+        book.extend(removing=(0,))
+        assert noticed(book) == [("ada", Kind.CHANGES, "task")]
+
+
+def test_extensions_from_before_they_were_mailed_are_known(school: School) -> None:
+    due = datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC)
+    later = due + datetime.timedelta(days=1)
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course, policy=Rules(due=(Due(at=due),), late=Late(per_day=20)))
+        queue.prepare(book, ["task"])
+        outbox.turn_on(book, ALL, NOW)
+        school.keep(book, school.hand_in(book, "ada", b"x = 1\n", f"{later:%Y-%m-%dT%H:%M:%SZ}"), 5)
+        # As a grader wrote it that had no such table.
+        book.tables.connection.execute("DROP TABLE outbox_extensions")
+        book.extend(
+            GivenExtension(student="ada", until=later, reason="ill", author="ben", time=due)
+        )
+        outbox.turn_on(book, ALL, NOW)
+        assert noticed(book) == []
 
 
 def test_a_mail_that_may_have_arrived_stays_together_and_one_that_did_not_is_put_back(

@@ -151,7 +151,25 @@ def test_an_unsafe_address_of_a_launch_is_not_kept(book: Gradebook) -> None:
     assert (kept.lineitem, kept.lineitems) == (LINK.lineitem, "")
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9200/_all", "https://localhost/column"])
+HERE = [
+    "http://127.0.0.1:9200/_all",
+    "https://localhost/column",
+    "https://LOCALHOST.:443/",
+    "https://a.localhost/",
+    "https://ip6-localhost/",
+    "https://127.1/",
+    "https://127.0.0.2:9200/",
+    "https://2130706433/",
+    "https://0x7f.0.0.1/",
+    "https://0.0.0.0/",
+    "https://[::1]/",
+    "https://[0:0:0:0:0:0:0:1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::]/",
+]
+
+
+@pytest.mark.parametrize("address", HERE)
 def test_a_platform_elsewhere_has_no_column_on_this_machine(book: Gradebook, address: str) -> None:
     """Else whoever runs it could make the server send signed requests to services that listen here only."""
     platforms.add_platform(book, CANVAS)
@@ -159,6 +177,13 @@ def test_a_platform_elsewhere_has_no_column_on_this_machine(book: Gradebook, add
     platforms.keep_launch(book, told)
     (kept,) = platforms.links(book)
     assert (kept.lineitem, kept.lineitems, kept.memberships) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://localhost.example.edu/", "https://10.0.0.7/", "https://[2001:db8::1]/"]
+)
+def test_an_address_elsewhere_may_be_told(address: str) -> None:
+    assert platforms.safe_address(address, may_be_here=False) == address
 
 
 def test_a_platform_on_this_machine_needs_no_tls(book: Gradebook) -> None:

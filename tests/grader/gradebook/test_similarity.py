@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import os
@@ -10,7 +9,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from string import ascii_lowercase
@@ -22,7 +20,6 @@ from rich.console import Console
 from grader.cli.terminal.groups import show_similarity
 from grader.course.manifest import load_course
 from grader.errors import GraderError
-from grader.gradebook.similarity import fingerprints
 from grader.gradebook.similarity.findings import (
     AlikeCircle,
     AlikeGroup,
@@ -36,7 +33,6 @@ from grader.gradebook.similarity.findings import (
 )
 from grader.gradebook.similarity.fingerprints import Reader
 from grader.gradebook.similarity.survey import answers, circles, find_similar, grouped
-from grader.submissions.source import parse
 from tests.grader.builders import checked, entry, exercise
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -201,76 +197,6 @@ def test_no_file_is_too_broken_to_be_compared(source: bytes) -> None:
         [entry(student="a"), entry(student="b")], lambda entry: {"glu": source}, {"glu": b"pass\n"}
     )
     assert all(pair.similarity <= 1 for pair in found.pairs)
-
-
-# Of some of these a reader that goes back takes a time that grows with the square of their length.
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("begin", "repeated", "end"),
-    [
-        ("x = '%", "0", "'"),
-        ("x = '%", "0", ""),
-        ("match", " ", "x\n"),
-        ("", "match ", "\n"),
-        ("'", "\\'", ""),
-        ('"', '\\"', ""),
-        ("", '"""', ""),
-        ("", "'''\\", ""),
-        ("", '""', ""),
-        ("", "f'{", ""),
-        ("f'", "{x}", "'"),
-        ("f'", "{", ""),
-        ("", "rb", "'"),
-        ("", "r'", ""),
-        ("x = ", "1_", ""),
-        ("x = ", "1e", ""),
-        ("x = ", ".", ""),
-        ("x = ", "0.", "e"),
-        ("x", ".x", ""),
-        ("", "(", ""),
-        ("", "[(", ")"),
-        ("", "#", ""),
-        ("", "\\", ""),
-        ("", "\\\n", ""),
-        ("", " \n", "x"),
-        ("", "\t", ""),
-        ("x", "\u0301\u0323", ""),
-        ("x.", "\ufdfa", ""),
-        ("", "@", ""),
-        ("", "<", ""),
-        ("", "\0", ""),
-    ],
-)
-def test_the_work_for_a_hostile_text_grows_with_its_length_alone(
-    monkeypatch: pytest.MonkeyPatch, begin: str, repeated: str, end: str
-) -> None:
-    parsing = list[float]()
-
-    def timed(source: bytes) -> ast.Module:
-        before = time.process_time()
-        try:
-            return parse(source)
-        finally:
-            parsing.append(time.process_time() - before)
-
-    def work(source: str) -> tuple[float, float]:
-        """Without Python's parser, and all: the less of two, for the collector comes at odd moments."""
-        times = []
-        for _ in range(2):
-            reader, before = Reader(b""), time.process_time()
-            parsing.clear()
-            reader.read(source.encode())
-            whole = time.process_time() - before
-            times.append((whole - sum(parsing), whole))
-        return min(times)
-
-    monkeypatch.setattr(fingerprints, "parse", timed)
-    text = begin + repeated * (66_000 // len(repeated.encode())) + end
-    own, _ = work(text)
-    _, honest = work(SOLUTION * (66_000 // len(SOLUTION)))
-    # Processor time, not the clock's; a reader that goes back takes sixty times an honest file's at least.
-    # Python's own parser is bounded by `parse`, for every file.
-    assert own < 20 * honest
 
 
 def test_a_full_width_letter_is_the_letter() -> None:

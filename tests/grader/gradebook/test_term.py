@@ -115,7 +115,7 @@ def graded(semester: Semester, **students: tuple[float | None, ...]) -> dict[str
 
 
 def test_weights(semester: Semester) -> None:
-    # 60 %, 80 % and 50 % with weights 1, 1 and 2: (60 + 80 + 100) / 4.
+    # 60 %, 80 % and 50 %, with weights 1, 1 and 2: (60 + 80 + 100) / 4.
     row = graded(semester, zoe=(6.0, 2.0, 3.75))["zoe"]
     assert row.total == 60
     assert row.words == (
@@ -197,7 +197,7 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
     semester.rule("[term]\nat_most = 120\n", assignments=one + "at_most = 110\n")
     assert totals() == {"zoe": 110, "kim": 60}
     assert (
-        "week1 11.5 / 10 = 115 % with 2.5 of extra credit, at most 110 % count, weight 1: 110."
+        "week1 11.5 / 10 = 115 %, with 2.5 of extra credit, at most 110 % count, weight 1: 110."
         in semester.term("week1").rows[1].words
     )
 
@@ -421,7 +421,7 @@ def test_a_gradebook_of_the_whole_course_has_every_assignment_that_is_due(
     zoe = {row.student.id: row for row in whole.rows}["zoe"]
     assert zoe.words == (
         "week1 6 / 10 = 60 %, weight 1: 30; "
-        "week2 5.75 / 7.5 = 76.67 % with 2 of extra credit, weight 1: 38.33. Total: 68.33 %"
+        "week2 5.75 / 7.5 = 76.67 %, with 2 of extra credit, weight 1: 38.33. Total: 68.33 %"
     )
 
 
@@ -459,7 +459,7 @@ def test_while_a_total_is_open_its_parts_have_a_weight_and_no_share(semester: Se
     folder = course_gradebook(semester, policy)
     whole = add_up(read_graded(folder, semester.course, of_october(20)), semester.course)
     zoe = {row.student.id: row for row in whole.rows}["zoe"]
-    assert "week2 5.75 / 7.5 = 76.67 % with 2 of extra credit, weight 1. Total: open" in zoe.words
+    assert "week2 5.75 / 7.5 = 76.67 %, with 2 of extra credit, weight 1. Total: open" in zoe.words
 
 
 def test_a_students_term_so_far(semester: Semester) -> None:

@@ -16,7 +16,7 @@ from grader.sandbox.forking import CAN_FORK
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 RIGHT = (PLAIN / "solutions" / "text" / "greeting.py").read_bytes()
 # Its time would be over after the 8 s of the exercise.
-ENDLESS = b"def greeting(name):\n    while True:\n        pass\n"
+ENDLESS = b"import time\n\ndef greeting(name):\n    while True:\n        time.sleep(1)\n"
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="only forked sandboxes are called off")

@@ -323,7 +323,7 @@ def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
         f'def test_{n}(student):\n    """Part {n}"""\n    student.function("loop")()\n'
         for n in range(10)
     )
-    result = judged("def loop():\n    while True: pass\n", suite, seconds=2).result
+    result = judged("import time\ndef loop():\n    time.sleep(60)\n", suite, seconds=2).result
     assert {test.outcome for test in result.tests} == {Outcome.TIMEOUT}
     assert "is used up" in result.tests[-1].message
     # Each test may use a quarter of the 2 s, which a busy machine may double.
@@ -344,7 +344,7 @@ def test_mutants_stop_at_their_first_failure_and_within_their_own_time(
         return [test.outcome for test in tests(source, author)]
 
     mutant = AuthorOptions(seconds=2, stop_at_first_failure=True)
-    first, second = tests(f"def first():\n    while True: pass\n{SECOND}", mutant)
+    first, second = tests(f"import time\ndef first():\n    time.sleep(60)\n{SECOND}", mutant)
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.SKIPPED)
     # A quarter of the mutant's time, not of the exercise's.
     assert "within 0.5 s" in first.message

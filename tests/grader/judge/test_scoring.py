@@ -12,6 +12,7 @@ from grader.course.suite import SuiteTest
 from grader.judge.scoring import (
     Share,
     change,
+    extra_words,
     kept,
     lessened,
     points,
@@ -291,6 +292,8 @@ def test_full_marks_do_not_need_extra_credit() -> None:
     assert [each.extra_credit for each in marked] == [False, True]
     assert sum_of(iter(marked)) == (14, 10)
     assert sum_of(marked[1:]) == (4, 4), "nothing but extra credit"
+    assert extra_words(marked) == ", with 4 of extra credit"
+    assert extra_words(marked[1:]) == "", "the maximum is theirs"
     assert sum_of([]) == (0, 0)
     again = with_extra_credit(marked, ())
     assert [each.extra_credit for each in again] == [False, False]

@@ -19,7 +19,7 @@ from grader.results import Status
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
-ENDLESS = b"while True:\n    pass\n"
+ENDLESS = b"import time\nwhile True:\n    time.sleep(1)\n"
 
 
 @pytest.fixture

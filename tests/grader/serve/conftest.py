@@ -8,7 +8,6 @@ import http.client
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import pytest
 from grader.gradebook import Gradebook, queue
 from grader.gradebook.queue import Role
 from tests.grader.exports.report.conftest import axe, browser
+from tests.grader.forked import Forked
 
 __all__ = ["axe", "browser"]
 
@@ -75,7 +75,7 @@ class Served:
             text = manifest.read_text(encoding="utf-8").replace("seconds = 8", "seconds = 60")
             manifest.write_text(text, encoding="utf-8")
         self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
     def said(self) -> str:
@@ -87,35 +87,27 @@ class Served:
     def start(
         self,
         *options: str,
-        program: Sequence[str] = ("-m", "grader.cli"),
-        most_file_bytes: int = 0,
-        open_files: int = 0,
+        program: Sequence[str] = (),
+        limits: Mapping[int, int] = {},
         roster: bool = True,
     ) -> Served:
-        """Start it, and wait until it listens; `program` has Python's arguments."""
-        command = [
-            *(sys.executable, "-P", *program, "serve", str(self.course)),
-            *("-o", str(self.results)),
+        """Start it, and wait until it listens; `program` has the arguments of a Python of its own."""
+        words = [
+            *("serve", str(self.course), "-o", str(self.results)),
             *(("--roster", str(self.folder / "class.csv")) if roster else ()),
             *("--port", str(self.port), "--jobs", "1", *options),
         ]
-
-        def limit() -> None:
-            if most_file_bytes:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_bytes, most_file_bytes))
-            if open_files:
-                _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, hard))
-
         out = self.folder / "out"
         with self.log.open("ab") as log, out.open("wb") as printed:
-            self._process = subprocess.Popen(
-                command,
-                stdout=printed,
-                stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                preexec_fn=limit if most_file_bytes or open_files else None,
-            )
+            if program:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", *program, *words],
+                    stdout=printed,
+                    stderr=log,
+                    env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                )
+            else:
+                self._process = Forked(words, out, self.log, limits)
         _started.add(self)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:

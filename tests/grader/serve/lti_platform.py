@@ -31,7 +31,19 @@ CLOSED = (
 SENT_BY_ITSELF = "<script>document.forms[0].submit()</script>"
 
 
-class _Configured(LTI1P3PlatformConfAbstract):  # type: ignore[misc]  # it comes without types
+class _Registration(Registration):  # type: ignore[misc]  # it comes without types
+    """A registration whose key is read once; the library reads and checks it twice for each launch."""
+
+    def __init__(self, key: rsa.RSAPrivateKey, pem: bytes) -> None:
+        super().__init__()
+        self.set_platform_private_key(key)
+        self._kid = self.get_jwk(pem.decode())["kid"]
+
+    def get_kid(self) -> str:
+        return str(self._kid)
+
+
+class _Configured(LTI1P3PlatformConfAbstract):  # type: ignore[misc]
     def init_platform_config(self, registration: Registration) -> None:
         self._registration = registration
 
@@ -149,7 +161,7 @@ class Platform:
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
         self.registration = (
-            Registration()
+            _Registration(self.key, pem)
             .set_iss(self.address)
             .set_client_id(CLIENT)
             .set_deployment_id(DEPLOYMENT)
@@ -158,7 +170,6 @@ class Platform:
             .set_oidc_login_url(f"{tool}/lti/login")
             .set_tool_key_set_url(f"{tool}/lti/keys")
             .set_platform_public_key(public.decode())
-            .set_platform_private_key(pem.decode())
         )
         self.configured = _Configured(registration=self.registration)
 

@@ -45,6 +45,9 @@ def test_nothing_of_another_assignment_is_served(serving: Callable[..., Served])
     assert b"Week 1" in page and b"running_mean" not in page
     assert page.count(b"extra credit") >= 1
     assert [e["extra_credit"] for e in standing.json["exercises"]] == [False, True]
+    total = f"{worth['greeting']:g} of extra credit".encode()
+    for path, name in (("/", "ada"), ("/class", "staff"), ("/class/students/ada", "staff")):
+        assert b"with " + total in server.ask("GET", path, name).body, path
     assert b"running_mean" not in server.ask("GET", "/class", "staff").body
     assert server.stop() == 0
     with Gradebook.open(server.results) as book:

@@ -244,7 +244,7 @@ def head(served: Served, who: str, line: str, *more: str) -> bytes:
 
 @pytest.mark.usefixtures("many_sockets")
 def test_over_a_thousand_listeners_who_read_nothing_keep_no_one_waiting(serving: Serving) -> None:
-    served = serving().start(open_files=1024)
+    served = serving().start(limits={resource.RLIMIT_NOFILE: 1024})
     served.pause()
     handed = served.hand_in("eve", {"greeting.py": marked(10)}).json
     request = head(served, "eve", f"GET /api/submissions/{handed['id']}/events")

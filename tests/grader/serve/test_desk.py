@@ -77,3 +77,30 @@ def test_an_assistant_looks_at_students_in_reach_and_at_no_others(tmp_path: Path
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
         seen = [[each.student for each in there.views.attention(asker)] for asker in (STAFF, some)]
     assert seen == [["ada", "bob"], ["ada"]]
+
+
+def test_the_pause_and_the_number_of_a_day_end_at_the_time_that_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = 'most_submissions = 2\ncool_down = "1 hour"\n'
+    folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]), policy=policy)
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there, now = Class(book, load_course(folder), {"ada": ""}), int(NOW.timestamp())
+
+        def told(after: int) -> tuple[str, str]:
+            """When a file is taken that comes so many seconds after the first, and why not now."""
+            monkeypatch.setattr(there.desk, "_clock", lambda: float(now + after))
+            try:
+                there.hand_in("ada", greeting=marked(after))
+            except Refusal as refused:
+                headers = refused.headers or {}
+                return headers.get("Retry-After", ""), refused.detail
+            return "0", ""
+
+        assert told(0) == ("0", "")
+        assert told(3599) == ("1", "greeting was handed in a moment ago; wait 1 second.")
+        assert told(3600) == ("0", "")
+        often = "greeting was handed in 2 times within 24 hours, the limit."
+        assert told(7200) == ("79200", often)
+        assert told(86_399) == ("1", often)
+        assert told(86_401) == ("0", "")

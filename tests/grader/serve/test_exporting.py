@@ -108,6 +108,19 @@ def test_a_template_is_filled_in_and_what_is_left_out_is_said(graded: Served) ->
     assert unreadable.status == 422 and "template-n.csv" in unreadable.body.decode()
 
 
+def test_a_refusal_names_the_fields_of_the_page(graded: Served) -> None:
+    for fields, said in (
+        ({"format": "csv", "out_of": "x"}, "“Out of” is a number of points, such as 20, not"),
+        ({"format": "canvas", "column": "Nix"}, "“Column”"),
+        ({"format": "canvas", "anonymous": "1"}, "remove “Pseudonyms”"),
+    ):
+        made = exported(graded, "staff", fields, ("n.csv", CANVAS))
+        alert = re.search(r'role="alert"><bdi>(.*?)</bdi>', made.body.decode(), re.DOTALL)
+        assert made.status == 422 and alert is not None, made
+        assert said in alert[1] and "--" not in alert[1] and "float" not in alert[1]
+    assert "; “Template” fills in" in exported(graded, "staff", {"format": "csv"}).body.decode()
+
+
 def test_an_assistant_gets_the_own_section_and_nobody_else(graded: Served) -> None:
     for fields in ({"format": "csv"}, {"format": "mailmerge"}, {"format": "jsonl"}):
         own = fetched(graded, "assistant", fields).decode()
@@ -156,8 +169,8 @@ def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Serv
         ({"format": "annotations"}, 422, "no such format"),
         ({}, 422, "no such format"),
         ({"format": "csv", "out_of": "many"}, 422, "many"),
-        ({"format": "csv", "out_of": "0"}, 422, "--out-of"),
-        ({"format": "moodle", "disclose": "all"}, 422, "disclose is one of"),
+        ({"format": "csv", "out_of": "0"}, 422, "“Out of”"),
+        ({"format": "moodle", "disclose": "all"}, 422, "“Hidden tests” is one of"),
         ({"format": "csv", "assignment": "week9"}, 422, "week9"),
         ({"format": "moodle", "column": "x" * 400}, 413, "longer than"),
         ({"format": "csv", "out_of": "1" * 3_000_000}, 413, "larger than"),

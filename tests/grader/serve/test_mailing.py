@@ -150,7 +150,7 @@ def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(
     arrived(served, mailbox, 3)
     assert mailbox.messages[2]["Subject"].endswith(": your points for greeting")
     text = text_of(mailbox.messages[2])
-    assert "1 points count, not 2.5." in text and "Copied." in text
+    assert "1 point counts, not 2.5." in text and "Copied." in text
     assert "Because" in text, "what the page shows"
     assert mailbox.addresses() == ["ada@example.org"] * 3
     assert len({message["Message-ID"] for message in mailbox.messages}) == 3

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import random
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -219,7 +220,7 @@ def test_with_a_full_disk_nothing_is_taken_and_what_was_accepted_stays(serving: 
     served.judged("ada", before)
     assert served.stop() == 0
     # No file may grow beyond this: so it is where a quota ends.
-    served.start(most_file_bytes=600_000)
+    served.start(limits={resource.RLIMIT_FSIZE: 600_000})
     accepted, noise = [before], random.Random(2)
     for number in range(20):
         # Of random comments little can be packed.
@@ -284,7 +285,7 @@ def _caused(error: Exception) -> GraderError:
 def test_a_full_disk_at_the_start_is_said_in_a_sentence(serving: Serving) -> None:
     served = serving()
     with pytest.raises(AssertionError):
-        served.start(most_file_bytes=2000)
+        served.start(limits={resource.RLIMIT_FSIZE: 2000})
     log = served.log.read_text()
     assert served.stop() == 3
     assert "Nothing can be written" in log and "Traceback" not in log, log

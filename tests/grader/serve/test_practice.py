@@ -34,7 +34,7 @@ STUB = (PLAIN / "exercises" / "text" / "word_count.py").read_bytes()
 # It takes longer than the first turn of a run, and less than the last one.
 SLOW = b"import time\n\n\ndef greeting(name):\n    time.sleep(1.5)\n    return f'Hello, {name}!'\n"
 # It ends only when it is called off, or its time is over.
-ENDLESS = b"def greeting(name):\n    while True:\n        pass\n"
+ENDLESS = b"import time\n\n\ndef greeting(name):\n    while True:\n        time.sleep(1)\n"
 
 
 class Practicing:

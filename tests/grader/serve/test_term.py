@@ -26,6 +26,7 @@ from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, in_json
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
 from tests.grader.serve.test_pages import SIZES, console
 from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_staff import HELD
 from tests.grader.serve.test_submit import grade, signed_in, work
 
 __all__ = ["work"]
@@ -188,6 +189,20 @@ def test_in_a_term_a_mistake_in_the_file_of_corrections_keeps_nobody_from_handin
     assert taken.status == 202 and "about" not in taken.json
 
 
+def test_held_points_are_provisional_in_the_term_so_far(serving: Serving) -> None:
+    served = term(serving, assignment("week1", ["greeting"], due=NOW - DAY))
+    for who, source, is_held in (("ada", HELD, True), ("bob", SOLUTION, False)):
+        served.judged(who, served.hand_in(who, {"greeting.py": source}).json["id"])
+        for page in (
+            served.ask("GET", "/", who).body,
+            served.ask("GET", f"/class/students/{who}", "staff").body,
+        ):
+            assert b"<strong>100 %</strong>" in page
+            assert (b"</span>, provisional</p>" in page) is is_held
+            assert (b"week1 2.5 / 2.5 = 100 %, provisional, weight" in page) is is_held
+    assert served.ask("GET", "/class", "staff").body.count(b"100 %, provisional</td>") == 1
+
+
 def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
     serving: Serving, work: Path
 ) -> None:
@@ -344,7 +359,7 @@ def test_a_student_reads_what_is_open_due_and_graded_and_what_counts(under_way: 
         and "100 %</strong></span>, A" in home
     )
     standing = under_way.ask("GET", "/api/standing", "ada").json
-    assert standing["term"] == {"total": 100, "letter": "A", "why": ""}
+    assert standing["term"] == {"total": 100, "letter": "A", "why": "", "provisional": False}
     states = {each["id"]: each["state"] for each in standing["assignments"]}
     assert states == {"week1": "past", "midterm": "open", "week3": "upcoming"}
     exam = next(each for each in standing["assignments"] if each["id"] == "midterm")
@@ -360,7 +375,11 @@ def test_practice_is_in_no_total(serving: Serving) -> None:
     standing = served.ask("GET", "/api/standing", "ada").json
     (row, *_) = served.ask("GET", "/api/staff/students", "staff").json
     assert [(each["score"], each["max_score"]) for each in (standing, row)] == [(2.5, 10)] * 2
-    assert row["term"] == standing["term"] == {"total": 50, "letter": "", "why": ""}
+    assert (
+        row["term"]
+        == standing["term"]
+        == {"total": 50, "letter": "", "why": "", "provisional": False}
+    )
     for path, who in (("/", "ada"), ("/class/students/ada", "staff")):
         assert b"<strong>2.5</strong> of 10</span> points" in served.ask("GET", path, who).body
     assert b'nowrap">practice</span>' in served.ask("GET", "/class/students/ada", "staff").body

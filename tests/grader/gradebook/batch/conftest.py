@@ -37,7 +37,8 @@ HALF = "def double(x):\n    return x * 3\n"
 SOURCES = {
     "ann": RIGHT,
     "bob": HALF,
-    "cem": "def double(x):\n    while True: pass\n",
+    # It waits, and costs the processors nothing.
+    "cem": "import time\ndef double(x):\n    while True: time.sleep(1)\n",
     "dee": "def double(x:\n",
     "eva": RIGHT + "# mine\n",
     "fay": "import os\nos._exit(0)\n",

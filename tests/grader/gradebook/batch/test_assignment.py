@@ -337,7 +337,13 @@ def test_whatever_a_student_reads_marks_an_exercise_for_extra_credit(
     assert invoke("batch", course.parent / "class", "-o", results, "--assignment", "week1")
     assert invoke("report", results, "-o", tmp_path / "report").exit_code == 0
     for page in ("students/ada.html", "staff/students/ada.html"):
-        assert (tmp_path / "report" / page).read_text("utf-8").count("extra credit") == 1
+        text = (tmp_path / "report" / page).read_text("utf-8")
+        # At the total, at the chapter, and at the exercise.
+        assert text.count("with 2.5 of extra credit") == 2
+        assert text.count("extra credit") == 3
+    index = (tmp_path / "report" / "staff" / "index.html").read_text("utf-8")
+    assert 'title="12.5 points, with 2.5 of extra credit"' in index
+    assert "12.5 of 10 points, with 2.5 of extra credit" in invoke("show", results, "ada").stdout
     released = _readme(load_course(course), Tier.PUBLIC, "lab-bench", 0)
     assert [line for line in released.splitlines() if "extra credit" in line] == [
         line for line in released.splitlines() if "text/greeting.py" in line
