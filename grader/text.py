@@ -92,6 +92,10 @@ def in_points(value: float) -> str:
     return f"{words} point" if words in ("1", "-1") else f"{words} points"
 
 
+# A longer list is not read: of it, only the nearest names are shown.
+_NAMES_READ, _NAMES_SHOWN = 20, 5
+
+
 def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = None) -> str:
     """Return a sentence with the known names that may be meant; `also` has other words for some of them."""
     from difflib import get_close_matches
@@ -103,8 +107,11 @@ def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = No
     if found := list(dict.fromkeys(close)):
         return f"Did you mean {' or '.join(map(repr, found))}?"
     names = list(dict.fromkeys(words.values()))
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return f"There are: {', '.join(names[:20])}{more}." if names else "There is none yet."
+    if len(names) <= _NAMES_READ:
+        return f"There are: {', '.join(names)}." if names else "There is none yet."
+    closest = get_close_matches(name.casefold(), words, n=_NAMES_SHOWN, cutoff=0.0)
+    shown = list(dict.fromkeys(words[match] for match in closest))
+    return f"There are: {', '.join(shown)} and {len(names) - len(shown)} more."
 
 
 def alike(name: str, known: Iterable[str]) -> list[str]:

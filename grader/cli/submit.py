@@ -12,7 +12,7 @@ import click
 from grader.cli import options as shared
 from grader.cli.border import Command, tell
 from grader.cli.run import exit_code, write_json
-from grader.errors import SubmissionError
+from grader.errors import SubmissionError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -156,13 +156,13 @@ def signed_in_server(address: str | None = None) -> Server:
     signed_in = kept_server()
     if address is None:
         if signed_in is None:
-            raise click.UsageError("Sign in first: grade login ADDRESS.")
+            raise UsageError("Sign in first: grade login ADDRESS.")
         return signed_in
     checked = checked_address(address)
     if signed_in is not None and signed_in.address == checked:
         return signed_in
     if (server := server_of_workflow(checked)) is None:
-        raise click.UsageError(f"Sign in there first: grade login {checked}.")
+        raise UsageError(f"Sign in there first: grade login {checked}.")
     return server
 
 
@@ -172,7 +172,7 @@ def _files(
     """Return the files to hand in: the named ones, or all that the server does not have."""
     chosen = chosen or _changed(workspace, server)
     if not chosen:
-        raise click.UsageError("Nothing changed: name an exercise to hand it in anyway.")
+        raise UsageError("Nothing changed: name an exercise to hand it in anyway.")
     files = []
     for exercise in chosen:
         file = workspace.handed(exercise)
@@ -208,7 +208,7 @@ def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
 
     own = standing(server)
     if not own["submissions"]:
-        raise click.UsageError("You have handed in nothing yet.")
+        raise UsageError("You have handed in nothing yet.")
     digests = {exercise["name"]: exercise["file"] for exercise in own["exercises"]}
     return submission(server, own["submissions"][0]["id"]), digests
 

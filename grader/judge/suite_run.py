@@ -343,7 +343,7 @@ def _known_type(error: StudentError) -> str:
 # The place in torch's own source, in its message about too little memory.
 _INNER = re.compile(r"\[enforce fail at [^]]*\] .{0,20}?DefaultCPUAllocator: ")
 
-# Advice by the type and text of an exception; the first match counts. Most of it is about differences between
+# Advice by the type and text of an exception; the first match counts. Much of it is about differences between
 # the sandbox and the student's own machine.
 _ADVICE = tuple(
     (re.compile(pattern), f" {sentence}")
@@ -400,6 +400,66 @@ _ADVICE = tuple(
         (
             "^(AttributeError|TypeError): .*'(method|builtin_function_or_method)'",
             "Are parentheses missing? Without (), you have the method and not its result.",
+        ),
+        # Torch's own messages. In hidden tests, students read the advice without them.
+        (
+            "leaf Variable that requires grad is being used in an in-place operation",
+            (
+                "Autograd records each operation here, and cannot record a change of a leaf, such as a "
+                "parameter: change its values under torch.no_grad()."
+            ),
+        ),
+        (
+            "modified by an inplace operation",
+            (
+                "The backward pass needs a value that was changed in place after its use (by +=, by a method "
+                "whose name ends in _, or by an optimizer's step): compute a new tensor there."
+            ),
+        ),
+        (
+            "backward through the graph a second time",
+            (
+                "A backward pass frees its graph: compute the loss anew for each one, and detach what you keep "
+                "from an earlier step."
+            ),
+        ),
+        (
+            "element 0 of tensors does not require grad",
+            (
+                "Nothing connects this value with a tensor that requires a gradient: is the graph cut on the "
+                "way (detach, .data, .item(), torch.no_grad(), a new tensor of its values)?"
+            ),
+        ),
+        (
+            "grad can be implicitly created only for scalar outputs",
+            "A backward pass starts at one number: reduce the tensor to one first, as with sum() or mean().",
+        ),
+        (
+            r"Can't call numpy\(\) on Tensor that requires grad",
+            "A NumPy array has no graph, so gradients end there: take the values of a detached tensor.",
+        ),
+        (
+            "shapes cannot be multiplied",
+            "The columns of the first matrix have to be as many as the rows of the second: print both shapes.",
+        ),
+        (
+            r"^RuntimeError: The size of tensor a \(\d+\) must match the size of tensor b",
+            "The shapes do not broadcast: from the last dimension on, sizes are equal, or one of them is 1.",
+        ),
+        (
+            "view size is not compatible with input tensor's size and stride",
+            "The elements do not lie in memory in the order that view needs: reshape copies them if it must.",
+        ),
+        (
+            "Expected all tensors to be on the same device",
+            "Create new tensors on the device of your inputs, as with device=x.device.",
+        ),
+        (
+            "expected scalar type .* but found|must have the same dtype|to have the same dtype, but got",
+            (
+                "Tensors of different dtypes meet here: create new ones in the dtype of your inputs, as with "
+                "dtype=x.dtype, or convert one of them."
+            ),
         ),
     )
 )

@@ -145,8 +145,11 @@ class Guide(msgspec.Struct, frozen=True):
         if any(exercise.status is Status.UNJUDGED for exercise in exercises):
             doctor = _command("grade doctor")
             return f"Not everything was judged because of a fault of the grader: {doctor} may help."
-        if self.submit_key and self.standings.get(exercises[0].name) is Standing.DONE:
+        standing = self.standings.get(exercises[0].name)
+        if self.submit_key and standing is Standing.DONE:
             return f"{self._done}. Press {self.submit_key} to hand it in."
+        if self.submit_key and standing not in (None, Standing.FULL_MARKS):
+            return "You changed the file since: it is being judged again."
         if len(exercises) == len(self.course.exercises):
             if self.is_public:
                 return f"{self.all_done}. Well done! Other tests decide about marks."

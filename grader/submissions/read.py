@@ -85,13 +85,16 @@ def _name(path: Path) -> str:
 
 
 def _read_one(path: Path, course: Course, only: Exercise | None) -> Submission:
+    handed = _read(path)
     try:
         exercise = course.exercise(path.stem)
     except CourseError as error:
+        if only is None and handed.source is None:
+            raise SubmissionError(handed.problem) from error
         if only is None:
             raise SubmissionError(f"{path} is not named after an exercise: {error}") from error
         exercise = only
-    return Submission(exercise.id, {exercise.id: _beside(course, exercise, _read(path))})
+    return Submission(exercise.id, {exercise.id: _beside(course, exercise, handed)})
 
 
 def _refuse_empty(

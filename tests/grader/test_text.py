@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.text import clean_lines, with_article
+from grader.text import clean_lines, nearest, with_article
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,11 @@ def test_an_article_is_that_of_the_sound(words: str) -> None:
 def test_lines_are_without_colors_and_with_all_else_escaped() -> None:
     told = "\x1b[1mdo those steps\x1b[0m only\x1b[2J\n\x1b[38;5;9mred"
     assert clean_lines(told, 200) == "do those steps only\\x1b[2J\nred"
+
+
+def test_of_a_long_list_only_the_nearest_names_are_shown() -> None:
+    names = [letter * 3 for letter in "abcdefghijklmnopqrstu"]
+    assert nearest("zzz", names[:20]) == f"There are: {', '.join(names[:20])}."
+    told = nearest("u-long-name-with-t", names)
+    assert told.startswith("There are: ") and told.endswith(" and 16 more.")
+    assert "ttt" in told and "uuu" in told and "bbb" not in told

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from grader.judge.checks.assertions import assert_tensor
-from grader.judge.outcomes import CheckFailed
+from grader.judge.checks.wording import no_parameter
 from grader.judge.text import text
-from grader.results import Cause
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +103,7 @@ class Draw:
         for name, shape in shapes.items():
             last = name.rpartition(".")[2]
             # A layer may keep it in an inner module: another test checks its place.
-            parameter = _parameter(own, name)
+            parameter = _parameter(layer, own, name)
             assert_tensor(parameter, shape=shape, what=text("the layer's {name}", name))
             drawn = self._drawn("randn", shape, parameter.dtype) * scales.get(last, scale)
             with torch.no_grad():
@@ -146,14 +145,11 @@ class Draw:
         return drawn.to(dtype or torch.float32)
 
 
-def _parameter(own: Mapping[str, Tensor], name: str) -> Tensor:
+def _parameter(layer: nn.Module, own: Mapping[str, Tensor], name: str) -> Tensor:
     """Return the parameter of this name, or the only one whose last part is the name."""
     if name in own:
         return own[name]
     alike = [each for each in own if each.rpartition(".")[2] == name.rpartition(".")[2]]
     if len(alike) != 1:
-        raise CheckFailed(
-            text("The layer has no parameter {name}: see which names the stub gives.", name),
-            Cause.TYPE,
-        )
+        raise no_parameter(name, layer)
     return own[alike[0]]

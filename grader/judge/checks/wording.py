@@ -27,6 +27,25 @@ def failed(words: str, /, *values: object, told: str = "", more: Iterable[str] =
     return CheckFailed([line for line in lines if line], Cause.MISTAKE if told else Cause.LAW)
 
 
+def no_parameter(name: str, module: Any = None) -> CheckFailed:
+    """Return the failure of a module without a parameter of this name.
+
+    Every check says it in the same sentence, so that students read it once.
+    """
+    if "." in name:
+        return failed("The module has no parameter named {name}.", name)
+    has = [] if module is None else sorted(dict(module.named_parameters()))
+    if module is not None and name in module.state_dict() and name not in has:
+        return failed("{name} is a buffer, which no optimizer sees: make it an nn.Parameter.", name)
+    # The stub promises the name, so it is no value that a hidden test must keep to itself.
+    words = (
+        f"There is no parameter named {name}: make self.{name} an nn.Parameter (a plain tensor is not "
+        "one of the module's parameters)."
+    )
+    more = [text("The module has: {names}.", ", ".join(has))] if has else []
+    return CheckFailed([text(words), *more], Cause.MISTAKE)
+
+
 def sentence(words: str, /, *values: object) -> str:
     """Return a text with a capital letter, unless it begins with a name of the code, as in gelu(x)."""
     made = text(words, *values) if values else words

@@ -1,9 +1,11 @@
-"""What a program meets only where it is judged is said in one sentence behind the exception."""
+"""An exception is followed by a sentence of advice, if it has one likely cause."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 
+from grader.findings import message_of, without_values
 from grader.judge.outcomes import Frame, raised_error
 from grader.judge.suite_run import meaning_of
 from grader.sandbox.wire.messages import Raised
@@ -78,6 +80,52 @@ def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> No
 )
 def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text: str) -> None:
     assert told(type_name, text) == f"Your code raised {type_name}: {text} (line 3, in <module>)."
+
+
+@pytest.mark.parametrize(
+    ("mistake", "advice"),
+    [
+        ("torch.ones(2, requires_grad=True).add_(1)", "change its values under torch.no_grad()."),
+        (
+            "torch.ones(2, requires_grad=True)[:1].add_(1)",
+            "change its values under torch.no_grad().",
+        ),
+        ("y = x.exp(); y.add_(1); y.sum().backward()", "compute a new tensor there."),
+        ("y = x.exp().sum(); y.backward(); y.backward()", "compute the loss anew"),
+        ("x.detach().sum().backward()", "is the graph cut on the way"),
+        ("x.exp().backward()", "reduce the tensor to one first"),
+        ("x.numpy()", "take the values of a detached tensor."),
+        ("torch.ones(2, 3) @ torch.ones(4, 5)", "print both shapes."),
+        ("torch.ones(2) + torch.ones(3)", "sizes are equal, or one of them is 1."),
+        ("torch.ones(2, 3).T.view(6)", "reshape copies them if it must."),
+        ("torch.ones(2, 3) @ torch.ones(3).double()", "create new ones in the dtype"),
+        ("torch.ones(2, 3) @ torch.ones(3, 2).double()", "create new ones in the dtype"),
+        ("nn.Linear(2, 3)(torch.ones(1, 2).double())", "create new ones in the dtype"),
+        (
+            "nn.functional.linear(torch.ones(1, 2).long(), torch.ones(3, 2))",
+            "create new ones in the",
+        ),
+    ],
+)
+def test_what_torch_says_is_explained(mistake: str, advice: str) -> None:
+    names = {"torch": torch, "nn": torch.nn, "x": torch.ones(2, requires_grad=True)}
+    with pytest.raises(RuntimeError) as caught:
+        exec(mistake, names)
+    raised = told("RuntimeError", str(caught.value))
+    assert advice in raised
+    # Hidden tests show no words of the exception, which may contain sizes.
+    error = raised_error(
+        Raised("RuntimeError", ("RuntimeError", "Exception"), str(caught.value), ()),
+        (Frame(3, "f"),),
+    )
+    finding = meaning_of(error).finding
+    assert finding is not None
+    assert advice in message_of(without_values(finding))
+
+
+def test_two_devices_are_explained() -> None:
+    text = "Expected all tensors to be on the same device, but found at least two devices, cpu and meta!"
+    assert told("RuntimeError", text).endswith("as with device=x.device.")
 
 
 def test_a_module_without_forward_is_no_part_that_is_still_to_be_written() -> None:

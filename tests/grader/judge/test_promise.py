@@ -197,7 +197,7 @@ LAYER = SOLUTION[SOLUTION.index("class Layer") :]
     ("old", "new", "message"),
     [
         ("zeros(2, size)", "randn(2, size)", ""),
-        ("self.weight", "self.w", "The layer has no parameter weight: see which names"),
+        ("self.weight", "self.w", "There is no parameter named weight: make self.weight"),
         (
             "zeros(2, size)",
             "zeros(size, 2)",

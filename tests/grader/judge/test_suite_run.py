@@ -249,13 +249,13 @@ def test_a_slow_test_leaves_the_others_of_its_share_no_time(session: FakeSession
     session.slow.add("alone")
     end = run.judged(late, SUITE, passing)
     assert (end.outcome, end.cause) == (Outcome.TIMEOUT, Cause.NO_TIME)
-    assert end.message == "alone ran out of its time: it is too slow."
+    assert end.message == "alone ran out of time: it is too slow."
     session.slow.clear()
     run = running(session)
     assert run.judged(slow, SUITE, hang).outcome is Outcome.TIMEOUT
     session.slow.add("alone")
     end = run.judged(late, SUITE, passing)
-    assert end.message == 'alone ran out of its time: first correct "The slow".'
+    assert end.message == 'alone ran out of time: first correct "The slow".'
     assert run.judged(BASE, SUITE, passing).outcome is Outcome.PASSED
 
 

@@ -62,10 +62,15 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     serving: Callable[..., Served], work: Path
 ) -> None:
     served = serving().start()
-    assert grade("submit").exit_code == 2, "not signed in"
+    nothing = "grade: Nothing changed: name an exercise to hand it in anyway.\n"
+    # The command line is right, so its usage is not shown.
+    done = grade("submit")
+    assert (done.exit_code, done.stderr) == (2, "grade: Sign in first: grade login ADDRESS.\n")
     signed_in(served)
-    assert grade("submit", "--status").exit_code == 2, "nothing was handed in"
-    assert grade("submit").exit_code == 2, "all is still the stub"
+    done = grade("submit", "--status")
+    assert (done.exit_code, done.stderr) == (2, "grade: You have handed in nothing yet.\n")
+    done = grade("submit")
+    assert (done.exit_code, done.stderr) == (2, nothing), "all is still the stub"
     shutil.copy(WRONG, work / "exercises" / "text" / "word_count.py")
     (work / "exercises" / "text" / "greeting.py").write_bytes(SOLUTION)
     done = grade("submit")
@@ -82,7 +87,8 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     result = json.loads(done.stdout)
     assert [each["name"] for each in result["exercises"]] == ["word_count"], "what changed, alone"
     assert any(test["visibility"] == "hidden" for test in result["exercises"][0]["tests"])
-    assert grade("submit").exit_code == 2, "nothing is new"
+    done = grade("submit")
+    assert (done.exit_code, done.stderr) == (2, nothing), "nothing is new"
     done = grade("submit", "greeting")
     assert done.exit_code == 0
     assert "Full marks: 2 of 3 exercises" in done.output and "public tests" not in done.output

@@ -82,6 +82,7 @@ def test_an_archive_is_a_submission(
         ("a.zip", b"hello", "a.zip is not a zip or tar"),
         ("a.zip", None, "has no file of"),
         ("a.txt", b"", "is not named after an exercise"),
+        ("a.py", b"x = 1\n" * 40_000, "a.py is larger than 200,000 bytes"),
     ],
 )
 def test_an_archive_that_holds_nothing_is_refused(

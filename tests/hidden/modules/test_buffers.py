@@ -293,7 +293,9 @@ def loaded(student: Student) -> Any:
     """A layer that has seen 6 rows."""
     layer = student.module(LAYER, FEATURES)
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
-    assert_tensor(own.get("scale"), shape=(FEATURES,), what="the layer's scale")
+    if "scale" not in own:
+        laws.parameter_named(layer, "scale")
+    assert_tensor(own["scale"], shape=(FEATURES,), what="the layer's scale")
     for name, tensor in own.items():
         tensor.data.copy_(torch.tensor(6) if name == "num_samples" else torch.randn(tensor.shape))
     return layer

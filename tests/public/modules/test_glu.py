@@ -21,6 +21,9 @@ def test_example_parameters(student: Student) -> None:
     layer = student.module("GatedLinearUnit", 4, 3)
     shapes = {name: list(tensor.shape) for name, tensor in layer.named_parameters()}
     right = {"weight": [6, 4], "bias": [6]}
+    for name in right:
+        if name not in shapes:
+            laws.parameter_named(layer, name)
     assert_equal(shapes, right, what="the dict of the layer's parameter shapes", ordered=False)
 
 
@@ -31,9 +34,7 @@ def test_example_parameters(student: Student) -> None:
 def test_example_halving(student: Student) -> None:
     """GatedLinearUnit(6) makes 3 features out of 6."""
     layer = student.module("GatedLinearUnit", 6)
-    named = dict(layer.named_parameters())
-    assert "weight" in named, "The layer has no parameter named weight."
-    assert_tensor(named["weight"], shape=(6, 6), what="the weight of GatedLinearUnit(6)")
+    laws.check_parameters(layer, {"weight": (6, 6)}, call="GatedLinearUnit(6)")
 
 
 @promise(
@@ -151,5 +152,7 @@ def set_parameters(layer: nn.Module, *, weight: Tensor, bias: Tensor) -> None:
     named = {name.rpartition(".")[2]: tensor for name, tensor in layer.named_parameters()}
     with torch.no_grad():
         for name, values in (("weight", weight), ("bias", bias)):
-            assert_tensor(named.get(name), shape=tuple(values.shape), what=f"the layer's {name}")
+            if name not in named:
+                laws.parameter_named(layer, name)
+            assert_tensor(named[name], shape=tuple(values.shape), what=f"the layer's {name}")
             named[name].copy_(values)

@@ -41,8 +41,8 @@ def test_example_xavier(student: Student) -> None:
             "The gain is ignored.": 1 / gain,
             "The gain is under the root.": gain**-0.5,
             "The gain is squared.": gain,
-            "Divide by fan_in + fan_out, not by fan_in alone.": 3**0.5,
-            "Divide by fan_in + fan_out, not by fan_out alone.": 1.5**0.5,
+            "Divide by fan_in + fan_out, not only by fan_in.": 3**0.5,
+            "Divide by fan_in + fan_out, not only by fan_out.": 1.5**0.5,
         }
         told = [line for line, factor in wrong.items() if abs(largest / bound / factor - 1) < 0.01]
         told = told if abs(largest / bound - 1) > 0.01 else []
@@ -57,7 +57,7 @@ def test_example_kaiming(student: Student) -> None:
     values = assert_tensor(seen.after(0, "values"), shape=(300, 200), dtype=torch.float32)
     wrong = {
         "Divide by fan_in, not by fan_out.": math.sqrt(2 / 300),
-        "Divide by fan_in alone, not by fan_in + fan_out as Xavier does.": math.sqrt(2 / 500),
+        "Divide only by fan_in, not by fan_in + fan_out as Xavier does.": math.sqrt(2 / 500),
         "The 2 is missing: a ReLU halves the signal.": math.sqrt(1 / 200),
         "That is the variance: normal_ takes its root.": 0.01,
     }

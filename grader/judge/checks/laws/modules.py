@@ -9,7 +9,7 @@ from grader.judge.checks.assertions import assert_tensor, compare_named, entry
 from grader.judge.checks.comparison import Rule, type_of
 from grader.judge.checks.laws.numerics import check_finite
 from grader.judge.checks.laws.observation import observe, same, shipped
-from grader.judge.checks.wording import failed, sentence
+from grader.judge.checks.wording import failed, no_parameter, sentence
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
 from grader.judge.text import text
@@ -27,7 +27,7 @@ def check_parameters(
     call: str = "the module",
 ) -> list[Tensor]:
     """Check that a module has learnable parameters of these names and shapes; return them in this order."""
-    named, saved = dict(module.named_parameters()), module.state_dict()
+    named = dict(module.named_parameters())
     for name in shapes:
         inside = [other for other in named if other.endswith(f".{name}")]
         if name not in named and inside:
@@ -38,17 +38,8 @@ def check_parameters(
                 inside[0],
                 name,
             )
-        if name not in named and name in saved:
-            raise failed(
-                "{name} is a buffer, which no optimizer sees: make it an nn.Parameter.", name
-            )
         if name not in named:
-            has = ", ".join(sorted(named)) or "none"
-            words = (
-                "{call} has no parameter named {name}: self.{name} has to be an nn.Parameter (a plain "
-                "tensor does not count). It has: {has}."
-            )
-            raise failed(sentence(words, call, name, has))
+            raise no_parameter(name, module)
     own = {name: list(named[name].shape) for name in sorted(shapes)}
     expected = {name: list(shapes[name]) for name in sorted(shapes)}
     turned = {
@@ -97,8 +88,10 @@ def check_filled(
     state = entry(state, kind=dict, told=told)
     for name in names or state:
         own = [tensor for key, tensor in state.items() if f".{key}".endswith(f".{name}")]
+        if not own:
+            raise no_parameter(name)
         tensor = assert_tensor(
-            own[0] if own else None, what=text("the {name} of a new {class_name}", name, class_name)
+            own[0], what=text("the {name} of a new {class_name}", name, class_name)
         )
         why = "is it filled everywhere? (torch.empty leaves whatever was in memory; here it is NaN)"
         check_finite(tensor, what=text("a new {name}", name), why=why)
@@ -159,7 +152,7 @@ def parameter_named(module: Any, name: str) -> Tensor:
     """Return a floating-point parameter of this name, of the module or of one of its submodules."""
     inside = [p for key, p in module.named_parameters() if f".{key}".endswith(f".{name}")]
     if not inside:
-        raise failed("The module has no parameter named {name}.", name)
+        raise no_parameter(name, module)
     tensor = assert_tensor(inside[0].detach(), what=text("the module's {name}", name))
     if not tensor.is_floating_point():
         raise failed("The module's {name} has dtype {dtype}.", name, tensor.dtype)

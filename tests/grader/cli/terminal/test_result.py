@@ -377,6 +377,18 @@ def test_after_one_is_done_the_first_open_one_follows(own: Guide) -> None:
     assert last_line(ended, passed).startswith("Every exercise is done.")
 
 
+def test_with_a_server_a_changed_file_comes_before_the_next_exercise(own: Guide) -> None:
+    passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
+    watching = msgspec.structs.replace(own, asked=Asked.WATCHING, submit_key="s")
+    told = [
+        last_line(but(watching, greeting=standing), passed)
+        for standing in (Standing.DONE, Standing.EDITED_SINCE, Standing.FULL_MARKS)
+    ]
+    assert told[0] == "Done. Press s to hand it in."
+    assert told[1] == "You changed the file since: it is being judged again."
+    assert told[2].startswith("Done. Press n for the next one:")
+
+
 def test_what_was_begun_elsewhere_is_said_beside_what_is_not_begun(own: Guide) -> None:
     begun = but(own, greeting=Standing.BEGUN, running_mean=Standing.DONE)
     assert "Begun and not done: greeting (`grade run greeting`)." in (

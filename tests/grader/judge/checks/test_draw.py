@@ -76,11 +76,11 @@ def test_a_parameter_may_lie_deeper_and_an_unknown_one_fails_the_check() -> None
     shapes: Shapes = {"weight": (2, 3)}
     inner = nn.Sequential(nn.Linear(3, 2, bias=False))
     assert Draw(0, lambda _: shapes).fill(inner) is inner
-    with pytest.raises(CheckFailed, match="no parameter gate"):
+    with pytest.raises(CheckFailed, match="no parameter named gate: make self"):
         Draw(0, lambda _: {"gate": (2, 3)}).fill(nn.Linear(3, 2))
     # Two could be meant.
     twice = nn.Sequential(nn.Linear(3, 2), nn.Linear(3, 2))
-    with pytest.raises(CheckFailed, match="no parameter weight"):
+    with pytest.raises(CheckFailed, match="no parameter named weight"):
         Draw(0, lambda _: shapes).fill(twice)
 
 

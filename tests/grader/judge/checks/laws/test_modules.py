@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from grader.findings import first_line, without_values
+from grader.judge.checks.draw import Draw
 from grader.judge.checks.laws.modules import (
+    check_parameters,
     check_starts_within,
     check_state_dict,
     parameter_named,
 )
 from grader.judge.outcomes import CheckFailed
+from grader.results import Cause
 
 
 class Saved(nn.Linear):
@@ -36,6 +41,33 @@ def test_a_parameter_is_found_by_the_end_of_its_name() -> None:
     assert not parameter_named(model, "bias").requires_grad
     with pytest.raises(CheckFailed, match="no parameter named eight"):
         parameter_named(model, "eight")
+
+
+def test_a_missing_parameter_is_one_mistake_whichever_check_meets_it() -> None:
+    model = nn.Linear(2, 3)
+    del model.weight
+    model.weight = torch.ones(3, 2)
+    checks: list[Callable[[], Any]] = [
+        lambda: parameter_named(model, "weight"),
+        lambda: check_parameters(model, {"weight": (3, 2)}),
+        lambda: Draw(0, lambda _: {"weight": (3, 2)}).fill(model),
+    ]
+    for check in checks:
+        with pytest.raises(CheckFailed) as caught:
+            check()
+        told = first_line(caught.value.finding)
+        assert told.startswith("There is no parameter named weight: make self.weight an nn.Param")
+        # It comes before all that follows from it.
+        assert caught.value.finding.cause is Cause.MISTAKE
+        assert first_line(without_values(caught.value.finding)) == told
+
+
+def test_a_buffer_in_place_of_a_parameter_is_called_one() -> None:
+    model = nn.Linear(2, 3)
+    del model.weight
+    model.register_buffer("weight", torch.ones(3, 2))
+    with pytest.raises(CheckFailed, match="weight is a buffer, which no optimizer sees"):
+        parameter_named(model, "weight")
 
 
 def test_a_parameter_holds_real_numbers() -> None:
