@@ -116,7 +116,7 @@ def test_of_one_student_few_texts_are_received_at_once(plotting: Served) -> None
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (answer := plotting.ask("POST", path, "eve", b"no JSON")).status != 429:
             assert time.monotonic() < deadline
-        assert "on its way" in answer.json["error"]
+        assert "is being received" in answer.json["error"]
         assert plotting.ask("POST", path, "bob", b"no JSON").status == 400
 
 

@@ -388,7 +388,10 @@ def test_a_comment_leaves_out_what_has_not_opened(school: School) -> None:
         *(exercise(name=n, worth=10.0, status=Status.NOT_ATTEMPTED) for n in ("task", "secret"))
     )
     for opens, is_told in (("2999-01-01T00:00:00Z", False), ("2001-01-01T00:00:00Z", True)):
-        parts = {"week1": AssignmentPart("Week 1", ("secret",), opens)}
+        parts = {
+            "week0": AssignmentPart("Week 0", ("task",)),
+            "week1": AssignmentPart("Week 1", ("secret",), opens),
+        }
         with Gradebook.open_to_write(school.results) as book:
             book.change(exercises=("task", "secret"), blank=blank, assignments=parts)
         platform = LtiServer(1)

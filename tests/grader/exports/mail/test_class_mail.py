@@ -103,9 +103,9 @@ def test_a_connection_that_takes_no_more_is_opened_again(book: Gradebook, mailbo
 @pytest.mark.parametrize(
     ("ends", "arrived", "told"),
     [
-        ([CLOSED], 0, "The connection ended. Sent until now: 0 of 2. Run the command again"),
-        ([None, CLOSED, CLOSED], 1, "The connection ended. Sent until now: 1 of 2."),
-        ([None, LOST], 1, "ended after the mail. Sent until now: 1 of 2."),
+        ([CLOSED], 0, "The connection ended. Sent so far: 0 of 2. Run the command again"),
+        ([None, CLOSED, CLOSED], 1, "The connection ended. Sent so far: 1 of 2."),
+        ([None, LOST], 1, "ended after the mail. Sent so far: 1 of 2."),
     ],
     ids=["the first", "twice", "perhaps sent"],
 )
@@ -128,8 +128,8 @@ def test_an_address_that_is_refused_does_not_keep_others_from_theirs(
     sent = send(plan_of("ada", "ben", "cy"), book, SERVER, "week1")
     assert sent.arrived == 1
     assert sent.failures == [
-        "ada is not reached at ada@example.org: no such user.",
-        "ben is not reached at ben@example.org: mailbox full. Run the command again later.",
+        "ada cannot be reached at ada@example.org: no such user.",
+        "ben cannot be reached at ben@example.org: mailbox full. Run the command again later.",
     ]
     assert states(book) == {"ada": State.REFUSED, "ben": State.REFUSED, "cy": State.SENT}
 
@@ -140,7 +140,7 @@ def test_after_three_in_a_row_that_may_be_taken_later_the_run_ends(
     mailbox.ends = [FULL, FULL, UNKNOWN, FULL, FULL, None, FULL, FULL, FULL]
     names = [f"s{number}" for number in range(12)]
     with pytest.raises(
-        PostError, match=r"takes no mail now: mailbox full\. Sent until now: 1 of 12"
+        PostError, match=r"accepts no mail now: mailbox full\. Sent so far: 1 of 12"
     ):
         send(plan_of(*names), book, SERVER, "week1")
     assert mailbox.ends == [] and mailbox.got == ["s5@example.org"]
@@ -170,8 +170,8 @@ def test_replies_go_where_the_file_says() -> None:
     assert (
         written(Letter("1", "ada@example.org", "a", "b"), file)["Reply-To"] == "staff@example.org"
     )
-    assert closing(file) == "-- \nReplies reach the staff of your course.\n"
+    assert closing(file) == "-- \nReplies go to the staff of your course.\n"
     assert closing(FILE, "https://grade.example.org") == (
         "-- \nYour page: https://grade.example.org/\n"
-        "A program wrote this mail: ask the staff of your course, and not this address.\n"
+        "Please do not reply: a program wrote this mail. Ask the staff of your course.\n"
     )
