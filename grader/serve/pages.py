@@ -137,15 +137,15 @@ class Pages:
             for e in entry.result.exercises
             if e.name in without_file and e.status is Status.NOT_ATTEMPTED and not remarks(e)
         }
-        exercises = tuple(e for e in whole.result.exercises if e.name not in untouched)
-        result = msgspec.structs.replace(whole.result, exercises=exercises)
+        sections = [each for each in whole.result.exercises if each.name not in untouched]
         return self._page(
             "home.html",
-            entry=msgspec.structs.replace(whole, result=result),
+            entry=whole,
+            sections=sections,
             standing=standing,
             untouched=untouched,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
-            chapters=chapter_cells(exercises),
+            chapters=chapter_cells(sections),
             is_term=gate.is_term,
             groups=_groups(standing, entry.result.exercises),
             # An exam that a student cannot write from here says so before its exercises are opened.
