@@ -21,7 +21,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from grader.course.manifest import EVERY_EXERCISE
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
-from grader.exports.report.tally import chapter_cells
 from grader.gradebook import platforms, work
 from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
@@ -145,7 +144,6 @@ class Pages:
             standing=standing,
             untouched=untouched,
             statuses={exercise.name: exercise.status for exercise in entry.result.exercises},
-            chapters=chapter_cells(sections),
             is_term=gate.is_term,
             groups=_groups(standing, entry.result.exercises),
             # An exam that a student cannot write from here says so before its exercises are opened.
