@@ -217,26 +217,24 @@ class TermSoFar:
 
     def __init__(self, book: Gradebook, course: Course, now: datetime.datetime) -> None:
         self._rules, self._now, self._policy = course.term, now, book.policy
-        students, self._names = {s.id: s for s in book.students()}, {*book.exercises}
-        self._opened = [
-            GradedAssignment(assignment, book.folder, students, {})
-            for assignment in course.assignments
-            if assignment.opens_at <= now
-        ]
-        self._people = _People(self._opened, course.term)
+        self._folder, self._names = book.folder, {*book.exercises}
+        self._opened = [each for each in course.assignments if each.opens_at <= now]
+        # Of the class, a term needs only people who may have another id.
+        known = (book.student(id_) for group in course.term.same for id_ in group)
+        self._doubled = {student.id: student for student in known if student is not None}
 
     def of(self, entry: Entry) -> TermRow | None:
         """Return a student's term; None before the first assignment has opened."""
         if not self._opened:
             return None
+        student = entry.student
+        students = {**self._doubled, student.id: student}
         graded = [
-            msgspec.structs.replace(
-                each, scores={entry.student.id: self._score(entry, each.assignment)}
-            )
+            GradedAssignment(each, self._folder, students, {student.id: self._score(entry, each)})
             for each in self._opened
         ]
-        person = self._people.person(entry.student.id)
-        return _row(person, graded, self._people, self._rules, so_far=True)
+        people = _People(graded, self._rules)
+        return _row(people.person(student.id), graded, people, self._rules, so_far=True)
 
     def _score(self, entry: Entry, assignment: CourseAssignment) -> Score:
         names = self._names & {*assignment.exercises}
