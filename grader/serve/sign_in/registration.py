@@ -23,9 +23,7 @@ from grader.text import clean
 
 T = TypeVar("T")
 
-# An address goes on with its secret.
-REGISTER = "/lti/register/"
-KEYS = "/lti/keys"
+_KEYS = "/lti/keys"
 _LTI_TOOL = "https://purl.imsglobal.org/spec/lti-tool-configuration"
 _LTI_PLATFORM = "https://purl.imsglobal.org/spec/lti-platform-configuration"
 _SCOPES = (LINE_ITEM, RESULT, SCORE, MEMBERSHIPS)
@@ -141,7 +139,7 @@ def _registration(title: str, address: str) -> dict[str, Any]:
         "initiate_login_uri": address + LOGIN,
         "redirect_uris": [launch],
         "client_name": title,
-        "jwks_uri": address + KEYS,
+        "jwks_uri": address + _KEYS,
         "token_endpoint_auth_method": "private_key_jwt",
         "scope": " ".join(_SCOPES),
         _LTI_TOOL: {
