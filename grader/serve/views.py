@@ -35,6 +35,7 @@ from grader.gradebook.review import (
 from grader.gradebook.standing import handed_in, result_of, with_late_days
 from grader.gradebook.term import TermRow, TermSoFar
 from grader.gradebook.times import moment
+from grader.gradebook.work import Work
 from grader.judge.scoring import extra_credit_of, sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS
@@ -348,7 +349,7 @@ class Views:
                     assignment="" if given is None else given.id,
                     handed_in_by="" if newest is None else self._name(by_mates.get(newest.id, "")),
                     handed_in_at="" if newest is None else newest.submitted_at,
-                    draft_at=self._left(student, exercise, in_editor.get(exercise.id)),
+                    draft_at=self._left(work, exercise, in_editor.get(exercise.id)),
                 )
             )
         handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
@@ -481,7 +482,8 @@ class Views:
     def draft(self, student: StudentInfo, exercise: Exercise) -> DraftAnswer:
         """Return a student's file for an exercise: the draft, else the newest file handed in, else the stub."""
         draft = drafts.draft_of(self.book, student.id, exercise.id)
-        stub, handed = self._course.stub(exercise).source, self._handed_in(student, exercise)
+        stub = self._course.stub(exercise).source
+        handed = self._handed_in(self.book.work(student), exercise)
         zone, versions = self.book.policy.rules.timezone, []
         for each in drafts.versions_of(self.book, student.id, exercise.id):
             kept = drafts.version_of(self.book, student.id, exercise.id, each.number)
@@ -505,13 +507,16 @@ class Views:
             versions=tuple(versions),
         )
 
-    def _left(self, student: StudentInfo, exercise: Exercise, draft: drafts.Draft | None) -> str:
+    def _left(self, work: Work, exercise: Exercise, draft: drafts.Draft | None) -> str:
         """Return when a draft was saved that is later than the newest file, and another text; else nothing."""
-        if draft is None:
+        sources = work.sources(exercise.id)
+        saved = "" if draft is None else utc(draft.saved_at)
+        # Most drafts were handed in: then no file is read.
+        if draft is None or (sources and saved <= sources[-1][0].submitted_at):
             return ""
-        saved, handed = utc(draft.saved_at), self._handed_in(student, exercise)
-        since, source = handed or ("", self._course.stub(exercise).source)
-        return saved if saved > since and text_of(draft.source) != text_of(source) else ""
+        handed = self._handed_in(work, exercise)
+        source = self._course.stub(exercise).source if handed is None else handed[1]
+        return saved if text_of(draft.source) != text_of(source) else ""
 
     def version(
         self, student: StudentInfo, exercise: Exercise, number: int
@@ -520,13 +525,13 @@ class Views:
         if number:
             source = drafts.version_of(self.book, student.id, exercise.id, number)
         else:
-            handed = self._handed_in(student, exercise)
+            handed = self._handed_in(self.book.work(student), exercise)
             source = None if handed is None else handed[1]
         return None if source is None else VersionAnswer(text_of(source))
 
-    def _handed_in(self, student: StudentInfo, exercise: Exercise) -> tuple[str, bytes] | None:
+    def _handed_in(self, work: Work, exercise: Exercise) -> tuple[str, bytes] | None:
         """Return the time and the source of a student's newest file for an exercise."""
-        for attempt, _ in reversed(self.book.work(student).sources(exercise.id)):
+        for attempt, _ in reversed(work.sources(exercise.id)):
             file = self.book.files_of(attempt.id).get(exercise.id)
             if file is not None and file.source is not None:
                 return attempt.submitted_at, file.source
@@ -603,7 +608,7 @@ class Views:
                 continue
             # Only now: unpacking the drafts of a whole class takes a second.
             draft = drafts.draft_of(self.book, who, name)
-            if saved := self._left(student, exercise, draft):
+            if saved := self._left(Work(student, (), {}, {}), exercise, draft):
                 zone = policy.rules.timezone
                 times = moment(saved, zone), moment(utc(deadline.until), zone)
                 yield left_in_the_editor(who, name, *times)

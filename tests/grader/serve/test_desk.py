@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from grader.course.manifest import load_course
-from grader.gradebook import Gradebook
+from grader.gradebook import Gradebook, drafts
 from grader.gradebook.extending import state_of
 from grader.gradebook.intake import Questions
 from grader.gradebook.queue import Role
@@ -104,3 +106,47 @@ def test_the_pause_and_the_number_of_a_day_end_at_the_time_that_was_told(
         assert told(7200) == ("79200", often)
         assert told(86_399) == ("1", often)
         assert told(86_401) == ("0", "")
+
+
+def test_drafts_that_were_handed_in_cost_a_students_page_no_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = term_course(tmp_path / "course", assignment("week1", ["greeting", "word_count"]))
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there, now = Class(book, load_course(folder), {"ada": ""}), NOW.timestamp()
+        ada = there.students["ada"]
+        read: list[str] = []
+
+        def noting(name: str) -> Callable[..., Any]:
+            real = getattr(Gradebook, name)
+
+            def noted(*given: Any) -> Any:
+                read.append(name)
+                return real(*given)
+
+            return noted
+
+        for name in ("work", "files_of"):
+            monkeypatch.setattr(Gradebook, name, noting(name))
+
+        def save(name: str, source: bytes, after: int) -> None:
+            with book.transaction():
+                drafts.save_draft(book, "ada", name, source, now + after)
+
+        def page() -> tuple[list[str], list[str]]:
+            """The exercises whose draft is not handed in, and what was read."""
+            read.clear()
+            exercises = there.views.standing(ada, {}).exercises
+            return [each.name for each in exercises if each.draft_at], sorted(read)
+
+        monkeypatch.setattr(there.desk, "_clock", lambda: now)
+        there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
+        left, without = page()
+        assert left == [] and "files_of" not in without
+        save("greeting", marked(1), -9)
+        save("word_count", b"# begun", -9)
+        assert page() == ([], without)
+        save("greeting", marked(2), 9)
+        assert page() == (["greeting"], ["files_of", *without])
+        save("greeting", marked(1), 10)
+        assert page()[0] == []
