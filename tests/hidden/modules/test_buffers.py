@@ -294,7 +294,7 @@ def loaded(student: Student) -> Any:
     layer = student.module(LAYER, FEATURES)
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
     if "scale" not in own:
-        laws.parameter_named(layer, "scale")
+        laws.check_parameters(layer, {"scale": (FEATURES,)}, call=LAYER)
     assert_tensor(own["scale"], shape=(FEATURES,), what="the layer's scale")
     for name, tensor in own.items():
         tensor.data.copy_(torch.tensor(6) if name == "num_samples" else torch.randn(tensor.shape))
