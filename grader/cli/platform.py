@@ -118,7 +118,7 @@ def platform(
 
     `invite` prints an address that works once, within an hour. Paste it into the platform as its dynamic
     registration URL: platform and server then tell each other everything. `confirm` shows what the platform
-    told, and lets people sign in from it. For a platform without dynamic registration, `show` prints the
+    sent, and lets people sign in from it. For a platform without dynamic registration, `show` prints the
     addresses to enter there, and `add` takes the values that it shows; it replaces a platform with the same
     issuer and client id. `list` shows the platforms and their links to this server,
     and `remove` removes a platform with its links and users. `roster` writes the students of a platform's
@@ -149,9 +149,14 @@ def platform(
         _add(results, fields, deployments, staff_courses)
     elif action == "list":
         with open_book(results) as book:
-            for line in _listed(platforms.platforms(book), platforms.links(book)):
+            known, waiting = platforms.platforms(book), invitations.waiting(book)
+            if not known and not waiting:
+                click.echo(
+                    "No platform is registered: use `grade platform invite` or `grade platform add`."
+                )
+            for line in _listed(known, platforms.links(book)):
                 click.echo(line)
-            for each in invitations.waiting(book):
+            for each in waiting:
                 click.echo(
                     f"{_described(each)}, waits: `grade platform confirm` lets people sign in from it"
                 )
@@ -221,7 +226,7 @@ def _confirm(
     )
     if not told.deployments:
         raise click.UsageError(
-            f"{clean(told.title)} did not tell its deployment id: give --deployment, as the platform shows it."
+            f"{clean(told.title)} did not send its deployment id: give --deployment, as the platform shows it."
         )
     _refuse_confusing(told, known)
     for label, value in (
@@ -383,8 +388,6 @@ def _write_roster(results: Path, words: str, output: Path | None, id_claim: str)
 
 def _listed(known: list[Platform], links: list[platforms.Link]) -> Iterator[str]:
     """Yield the platforms, each with its links."""
-    if not known:
-        yield "No platform is registered: `grade platform add` does that."
     for each in known:
         yield f"{_described(each)}, {clean(each.claim)} is {clean(each.column)} of the class list"
         mine = [e for e in links if (e.issuer, e.client_id) == (each.issuer, each.client_id)]

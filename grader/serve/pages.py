@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from grader.course.manifest import EVERY_EXERCISE
 from grader.exports.report.overview import bars
 from grader.exports.report.render import TEMPLATES, Renderer
-from grader.gradebook import platforms, work
+from grader.gradebook import invitations, platforms, work
 from grader.gradebook.marking import rubric_of
 from grader.gradebook.requests import open_requests
 from grader.gradebook.retention import passed_words
@@ -334,10 +334,15 @@ class Pages:
             await self._pass_back(author, form)
             return RedirectResponse(f"/class/platforms#{form.get('link', '')}", 303)
         passback = self._server.passback
-        known, rows = await self._server.views.answer(
-            lambda views: link_rows(views.book, passback.rounds, passback.plans)
+        (known, rows), waiting = await self._server.views.answer(
+            lambda views: (
+                link_rows(views.book, passback.rounds, passback.plans),
+                invitations.waiting(views.book),
+            )
         )
-        return self._page("platforms.html", known=known, rows=rows, most=MOST_LINES)
+        return self._page(
+            "platforms.html", known=known, rows=rows, waiting=waiting, most=MOST_LINES
+        )
 
     async def _pass_back(self, author: str, form: dict[str, str]) -> None:
         """Turn pass-back on or off, or compare, as the button of the form says."""

@@ -93,7 +93,10 @@ def test_a_platform_registers_itself_and_launches_once_a_person_confirmed_it(
     (waiting,), trusted = kept(served)
     assert trusted == [] and (waiting.client_id, waiting.deployments) == (CLIENT, (DEPLOYMENT,))
     assert Visitor(served.port).get(platform.login()).status == 403
-    assert "waits: `grade platform confirm`" in platform_command(served, "list").stdout
+    listed = platform_command(served, "list").stdout
+    assert "waits: `grade platform confirm`" in listed and "No platform" not in listed
+    shown = served.ask("GET", "/class/platforms", "staff").body.decode()
+    assert "grade platform confirm" in shown and "No platform" not in shown
     assert platform_command(served, "confirm", keys="n\n").exit_code == 1
     assert kept(served)[1] == []
     done = platform_command(served, "confirm", "Moodle", keys="y\n")
