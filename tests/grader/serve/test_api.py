@@ -438,6 +438,14 @@ def test_too_soon_is_told_when_again(serving: Callable[..., Served]) -> None:
     assert (standing["most_submissions"], standing["cool_down_seconds"]) == (2, 3600.0)
 
 
+def test_too_many_are_told_when_again(serving: Callable[..., Served]) -> None:
+    served = serving(policy="most_submissions = 1\n").start()
+    assert served.hand_in("ada", {"greeting.py": marked(1)}).status == 202
+    many = served.hand_in("ada", {"greeting.py": marked(2)})
+    assert many.status == 429 and 80_000 < int(many.headers["Retry-After"]) <= 86_400
+    assert "was handed in 1 time within 24 hours, the limit." in many.json["error"], many.json
+
+
 def test_where_the_best_counts_nothing_that_waits_is_replaced(
     serving: Callable[..., Served],
 ) -> None:

@@ -196,6 +196,9 @@ def test_passing_never_moves_on(running: Running) -> None:
     running.begin()
     running.save(RIGHT)
     assert running.verdicts(1).exercise.id == "greeting"
+    # Without a key that turns to another, it is still there for the next one.
+    running.press("h")
+    assert running.drawn(lambda view: view.hint == 1).exercise.id == "greeting"
     running.press("n")
     assert running.drawn(lambda view: view.exercise.id != "greeting").exercise.id == "running_mean"
     running.press("n")
