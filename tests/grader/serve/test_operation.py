@@ -174,7 +174,8 @@ def test_a_judge_or_a_fork_server_that_is_killed_costs_no_verdict(serving: Servi
 def test_sigterm_ends_it_within_ten_seconds_and_what_waits_is_judged_later(
     serving: Serving,
 ) -> None:
-    served = serving().start()
+    # Started as a person starts it, and not as a fork.
+    served = serving().start(program=("-m", "grader.cli"))
     slow = b"import time\n\ndef greeting(name):\n    time.sleep(60)\n"
     first = served.hand_in("ada", {"greeting.py": slow}).json["id"]
     second = served.hand_in("bob", {"greeting.py": SOLUTION}).json["id"]

@@ -488,6 +488,7 @@ def test_the_pages_of_a_term_are_in_order_in_the_browser(
         console(browser)
         sign_in(browser, under_way, who)
         browser.get(address(under_way, path))
+        browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
         browser.execute_script(axe)
         assert browser.execute_async_script(find) == [], path
         assert browser.execute_script(wide) <= 0, path
