@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from grader.course.manifest import Course
 from tests.grader.command import grade as grade_here
+from tests.grader.gradebook.conftest import SUITE, School
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
@@ -84,3 +86,9 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "exercises" / "text" / "word_count.py").write_text(two_mistakes, encoding="utf-8")
     shutil.copy(folder / "solutions" / "text" / "greeting.py", folder / "exercises" / "text")
     return folder
+
+
+@pytest.fixture
+def school(tmp_path: Path, write_course: Callable[..., Course]) -> School:
+    """A course with one exercise, and a folder for a gradebook that a test writes by hand."""
+    return School(write_course(tmp_path / "course", SUITE), tmp_path / "results")
