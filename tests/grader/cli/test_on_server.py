@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ from grader.cli.on_server import (
     signed_in,
 )
 from grader.student.server import Server
+from tests.grader.command import invoke
 
 HERE = Server("https://grade.example.org", "secret")
 STATE = {"exercise": "glu", "students": [], "seen": "abc", "said": ""}
@@ -109,3 +111,18 @@ def test_answers_are_kept_by_the_state_that_was_seen_and_give_the_next(asked: li
     assert kept == msgspec.structs.replace(FILE, seen="def")
     about = {"file": "f1", "seen": "abc", "do": "draft", "keys": ["d"], "comments": ["Line 1: x"]}
     assert asked.pop() == ("POST", "/api/staff/marks/glu", about)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "Name RESULTS"),
+        (("--server", "x", "--jobs", "2"), "give only exercises"),
+        (("--server", "x", "--seed", "1"), "give only exercises"),
+    ],
+)
+def test_a_regrade_is_of_a_folder_or_of_exercises_on_a_server(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    done = invoke("regrade", *words, cwd=tmp_path)
+    assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr
