@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.course.manifest import Course
+from grader.course.manifest import Course, load_course
+from grader.student.progress import Logbook
+from tests.grader import builders
 from tests.grader.command import grade as grade_here
 from tests.grader.gradebook.conftest import SUITE, School
 
@@ -61,6 +63,17 @@ def copy_course(folder: Path, *, kept_stubs: bool = True) -> Path:
         ignored = shutil.ignore_patterns("*.toml")
         shutil.copytree(folder / "exercises", folder / "tests" / "stubs", ignore=ignored)
     return folder
+
+
+def pass_here(folder: Path, *names: str) -> None:
+    """Put the course's own answers in place, and keep that they passed all of their tests."""
+    course = load_course(folder)
+    for name in names:
+        exercise = course.exercise(name)
+        source = course.solution(exercise).read_bytes()
+        (course.folder / exercise.file).write_bytes(source)
+        verdict = builders.exercise(builders.checked(), name=name, worth=exercise.points)
+        Logbook(course).record(exercise, source, verdict)
 
 
 @pytest.fixture(scope="session")
