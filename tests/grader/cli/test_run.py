@@ -541,8 +541,11 @@ def test_fault_of_a_suite_is_no_lost_point(grade: Grade, clone: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "")
 
 
-def test_fault_of_one_suite_takes_nothing_from_the_others(grade: Grade, clone: Path) -> None:
-    test = 'def test_greeting(student):\n    """A greeting."""\n    raise SystemExit\n'
+@pytest.mark.parametrize("suite", ['student.function("nobody")["Ada"]', "raise SystemExit"])
+def test_fault_of_one_suite_takes_nothing_from_the_others(
+    grade: Grade, clone: Path, suite: str
+) -> None:
+    test = f'def test_greeting(student):\n    """A greeting."""\n    {suite}\n'
     (clone / "tests/public/text/test_greeting.py").write_text(test)
     result = clone / "result.json"
     done = grade("run", "--all", "--submission", "solutions", "--json", str(result), cwd=clone)
