@@ -50,6 +50,8 @@ def written(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        ((), "There is no gradebook"),
+        (("--explain", "bob"), "There is no gradebook"),
         (("--reset", "--toml"), "Only one of --file, --reset, --explain and --toml"),
         (("--explain", "bob", "--toml"), "Only one of"),
         (("--file", __file__, "--reset"), "Only one of"),
@@ -64,6 +66,7 @@ def test_what_cannot_be_combined_is_refused(
 ) -> None:
     done = invoke("policy", tmp_path, *words, cwd=tmp_path)
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_counts_at_once_until_the_policy_of_the_course_does_again(graded: School) -> None:
