@@ -157,20 +157,6 @@ def test_an_assignment_of_a_part_of_the_course_is_judged(school: School, cluster
     assert [e.name for e in school.entries()["ann"].result.exercises] == ["task"]
 
 
-def test_no_scheduler_is_told(school: School) -> None:
-    command = school.command("batch", str(school.submissions), "-o", str(school.results))
-    done = run_alone([*command, "--scheduler", "tcp://127.0.0.1:1"])
-    assert done.returncode == 3
-    assert "no Dask scheduler" in done.stderr and "docs/cluster.md" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_that_certificates_are_missing_is_told(school: School) -> None:
-    done = school.batch("--scheduler", "tls://127.0.0.1:1")
-    assert done.returncode == 3
-    assert "No certificate" in done.stderr and "Traceback" not in done.stderr
-
-
 def test_a_worker_with_another_grader_is_refused(
     school: School, cluster: Cluster, tmp_path: Path
 ) -> None:
