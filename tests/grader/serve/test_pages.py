@@ -204,7 +204,10 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
     ("who", "size"),
     [
         *(pytest.param(who, SIZES[0], id=f"{who}-phone") for who in ("", "ada")),
-        *(pytest.param(who, SIZES[1], id=f"{who}-desk") for who in ("", "ada", "staff", "observer")),
+        *(
+            pytest.param(who, SIZES[1], id=f"{who}-desk")
+            for who in ("", "ada", "staff", "observer")
+        ),
     ],
 )
 def test_every_button_of_every_page_works_and_the_console_stays_empty(
