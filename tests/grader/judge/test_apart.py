@@ -78,7 +78,7 @@ def fail():
 
 
 def test_what_the_student_changed_is_not_changed_apart(judged: JudgeSource) -> None:
-    result = judged(SOURCE, SUITE, PROBE, seconds=2).result
+    result = judged(SOURCE, SUITE, PROBE, seconds=6).result
     first, anew, second, third = result.tests
     assert first.outcome is Outcome.PASSED, first.message
     assert anew.outcome is Outcome.PASSED, anew.message

@@ -252,7 +252,7 @@ def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
     more = 'exam = {hints = false, downloads = false, networks = ["10.1.0.0/16"]}'
     inside = {"X-Forwarded-For": "10.1.2.3"}
     served = term(
-        serving, WEEKS[0], assignment("midterm", ["word_count"], NOW - HOUR, NOW + HOUR, more)
+        serving, WEEKS[0], assignment("midterm", ["word_count"], NOW - HOUR, NOW + DAY, more)
     )
     # The week is as ever: by a program, from everywhere, with hints and downloads.
     both = {"greeting.py": SOLUTION, "word_count.py": COUNTING}
@@ -322,7 +322,7 @@ def test_a_release_is_offered_once_all_of_it_has_opened(serving: Serving, tmp_pa
 
 TERM = (
     assignment("week1", ["greeting"], NOW - 9 * DAY, NOW - HOUR, "weight = 2"),
-    assignment("midterm", ["word_count"], NOW - HOUR, NOW + HOUR, "exam = {}"),
+    assignment("midterm", ["word_count"], NOW - HOUR, NOW + DAY, "exam = {}"),
     assignment("week3", ["running_mean"], NOW + DAY, NOW + 9 * DAY),
     "[term]\ncuts = {A = 90, F = 0}\n",
 )
@@ -340,7 +340,7 @@ GIVEN = f"""
 [[extension]]
 student = "eve"
 exercises = ["word_count"]
-until = {(NOW + 2 * HOUR).isoformat()}
+until = {(NOW + DAY + HOUR).isoformat()}
 reason = "ill"
 author = "prof"
 time = {NOW.isoformat()}
@@ -382,7 +382,9 @@ def test_a_student_reads_what_is_open_due_and_graded_and_what_counts(under_way: 
     states = {each["id"]: each["state"] for each in standing["assignments"]}
     assert states == {"week1": "past", "midterm": "open", "week3": "upcoming"}
     exam = next(each for each in standing["assignments"] if each["id"] == "midterm")
-    assert exam["until"] > exam["due"] and 3600 < exam["seconds_left"] <= 5400
+    # Half an hour more than those who have no extension.
+    left = datetime.datetime.fromisoformat(exam["until"]) - datetime.datetime.now(datetime.UTC)
+    assert exam["until"] > exam["due"] and abs(exam["seconds_left"] - left.total_seconds()) < 900
     other = under_way.ask("GET", "/api/standing", "eve").json
     assert other["term"]["total"] == 0 and other["late_days_left"] == 5
 
