@@ -286,6 +286,12 @@ class Course(msgspec.Struct, frozen=True):
         return frozenset(name for a in self.assignments for name in a.extra_credit)
 
     @property
+    def without_hints(self) -> frozenset[str]:
+        """The exercises of exams without hints."""
+        exams = (a for a in self.assignments if a.exam is not None and not a.exam.hints)
+        return frozenset(name for a in exams for name in a.exercises)
+
+    @property
     def assignment_of(self) -> dict[str, CourseAssignment]:
         """The assignment of each exercise that belongs to one, by the exercise's id."""
         return {name: a for a in self.assignments for name in a.exercises}

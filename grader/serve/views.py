@@ -297,7 +297,7 @@ class Views:
         ]
         if not judged:
             return None
-        results = (self._gate.without_hints(verdict.result) for verdict in judged)
+        results = (self._gate.hide_hints(verdict.result) for verdict in judged)
         exercises = with_extra_credit(results, self._course.extra_credit)
         submission = SubmissionInfo(handed.student, handed.id)
         result = disclosed_result(result_of(self._info, submission, exercises, judged))
@@ -309,7 +309,7 @@ class Views:
         entry, gate = self.book.entry_of(student.id), self._gate
         if entry is None:
             return None
-        exercises = [gate.without_hints(e) for e in entry.result.exercises if gate.exists(e.name)]
+        exercises = [e for e in entry.result.exercises if gate.exists(e.name)]
         return disclosed(with_exercises(entry, exercises))
 
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
