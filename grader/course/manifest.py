@@ -286,6 +286,12 @@ class Course(msgspec.Struct, frozen=True):
         return frozenset(name for a in self.assignments for name in a.extra_credit)
 
     @property
+    def of_exams(self) -> frozenset[str]:
+        """The exercises of exams, which students hand in only on the page of a server."""
+        exams = (assignment for assignment in self.assignments if assignment.exam is not None)
+        return frozenset(name for exam in exams for name in exam.exercises)
+
+    @property
     def without_hints(self) -> frozenset[str]:
         """The exercises of exams without hints."""
         exams = (a for a in self.assignments if a.exam is not None and not a.exam.hints)
