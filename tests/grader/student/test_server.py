@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import email.message
+import io
 import os
 import stat
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from grader.errors import GraderError, SubmissionError
+from grader.student import server as remote
 from grader.student.server import (
     Server,
+    ServerError,
     checked_address,
     is_unprotected,
     keep_server,
     kept_server,
+    standing,
     token_file,
 )
 
@@ -74,3 +82,21 @@ def test_a_token_that_cannot_be_kept_is_told(settings: Path) -> None:
     (settings / "lab-bench").write_text("a file, and no folder")
     with pytest.raises(GraderError, match="The token cannot be kept in"):
         keep_server(Server("https://grade.example.org", "s3cret"))
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"),
+    [(400, 2), (401, 2), (403, 2), (404, 2), (413, 2), (302, 3), (409, 3), (429, 3), (503, 3)],
+)
+def test_a_refusal_exits_with_2_unless_trying_again_may_help(
+    monkeypatch: pytest.MonkeyPatch, code: int, exit_code: int
+) -> None:
+    def opened(request: urllib.request.Request, timeout: float) -> NoReturn:
+        body = io.BytesIO(b'{"error": "No."}')
+        raise urllib.error.HTTPError(request.full_url, code, "", email.message.Message(), body)
+
+    monkeypatch.setattr(remote, "PAUSES_SECONDS", ())
+    monkeypatch.setattr(remote.opener, "open", opened)
+    with pytest.raises((ServerError, SubmissionError), match=r"No\.") as refused:
+        standing(Server("https://grade.example.org", "s3cret"))
+    assert refused.value.exit_code == exit_code
