@@ -286,10 +286,14 @@ class Course(msgspec.Struct, frozen=True):
         return frozenset(name for a in self.assignments for name in a.extra_credit)
 
     @property
-    def of_exams(self) -> frozenset[str]:
-        """The exercises of exams, which students hand in only on the page of a server."""
+    def not_proposed(self) -> frozenset[str]:
+        """The exercises that no command proposes as the next one: those of exams, unless there are no others.
+
+        Students hand them in only on the page of a server.
+        """
         exams = (assignment for assignment in self.assignments if assignment.exam is not None)
-        return frozenset(name for exam in exams for name in exam.exercises)
+        names = frozenset(name for exam in exams for name in exam.exercises)
+        return names if any(e.id not in names for e in self.exercises) else frozenset()
 
     @property
     def without_hints(self) -> frozenset[str]:

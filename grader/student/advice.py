@@ -83,7 +83,7 @@ class Guide(msgspec.Struct, frozen=True):
     @property
     def all_done(self) -> str:
         """The sentence that every exercise is done, or with only public tests, passes these."""
-        exams = self.course.of_exams - self.done
+        exams = self.course.not_proposed & (self.standings.keys() - self.done)
         which = "exercise outside of exams" if exams else "exercise"
         if self.by_all_tests:
             return f"Full marks for every {which}"
@@ -211,7 +211,7 @@ class Guide(msgspec.Struct, frozen=True):
 
     def _named(self, exercise_id: str) -> str:
         """Return the id if it must be given: a bare command takes the first exercise that is not done."""
-        exams = self.course.of_exams
+        exams = self.course.not_proposed
         opened = [e for e, s in self.standings.items() if not s.is_done and e not in exams]
         return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
 
@@ -228,7 +228,7 @@ class Guide(msgspec.Struct, frozen=True):
         read = read_submission(self.submission, self.course, only=only, allow_empty=True)
         files = read.files
         for exercise in self.course.exercises:
-            if exercise.id in files and exercise.id not in judged | self.course.of_exams:
+            if exercise.id in files and exercise.id not in judged | self.course.not_proposed:
                 state = files[exercise.id].state(self.course.stub(exercise))
                 if state is State.UNTOUCHED:
                     return exercise.id

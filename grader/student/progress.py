@@ -97,7 +97,7 @@ def next_open(
     """
     place = course.exercises.index(course.exercise(after))
     around = (*course.exercises[place + 1 :], *course.exercises[:place])
-    exams = course.of_exams
+    exams = course.not_proposed
     candidates = [e for e in around if e.id not in done and e.id not in exams]
     if not in_turn:
         urgent = course.urgencies()
@@ -209,7 +209,7 @@ class Logbook:
 
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
         """Return the first proposed exercise that is not done; None if all outside of exams are done."""
-        exams = self._course.of_exams
+        exams = self._course.not_proposed
         proposed = [e for e in self._course.by_urgency() if e.id not in exams]
         return next((e for e in proposed if not self.standing(e, files[e.id]).is_done), None)
 

@@ -70,6 +70,8 @@ def test_an_exercise_of_an_exam_is_not_the_next_one(course: Course) -> None:
     first = Logbook(midterm).first_open(files)
     assert first is not None and first.id == "greeting"
     assert table.exam == Exam()
+    only = Logbook(midterm.only([course.exercise("word_count")])).first_open(files)
+    assert only is not None and only.id == "word_count"
 
 
 def test_done_is_tied_to_the_file(course: Course, standings: Standings) -> None:
