@@ -4,7 +4,7 @@ GraderError           a fault of the grader or the machine: exit code 3, costs n
 ├── CourseError       the course has a mistake that its author must correct
 ├── UsageError        the caller's request is impossible: exit code 2
 ├── SubmissionError   there is nothing to grade at the given path: exit code 2
-├── ServerError       (grader.student) a server cannot be reached, or refuses; exit code 2 if it forbids
+├── ServerError       (grader.student) no server can be reached, or it refuses: exit code 2 if it always would
 ├── ExportError       (grader.exports) an export cannot be written: exit code 2
 ├── PolicyError       (grader.gradebook) a policy has a mistake: exit code 2
 ├── CorrectionsError  (grader.gradebook) the file of corrections has a mistake: exit code 2

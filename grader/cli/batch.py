@@ -49,7 +49,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
 from grader.submissions import ClassDownload, find_class, joined, read_roster, read_times
-from grader.submissions.download import likely_matches, share_in_teams
+from grader.submissions.download import for_teams, likely_matches, share_in_teams
 from grader.text import clean, counted
 
 
@@ -198,11 +198,9 @@ def _shared(
     download: ClassDownload, course: Course, former: Sequence[StudentInfo]
 ) -> ClassDownload:
     """Return the download with the files that members of a team share, in an assignment or a whole course."""
-    if course.assignment is not None:
-        return share_in_teams(download, former) if course.assignment.teams else download
-    names = {exercise.id for exercise in course.exercises}
-    parts = [part for part in course.assignments if part.teams and names & {*part.exercises}]
-    return share_in_teams(download, former, parts) if parts else download
+    if not (parts := for_teams(course)):
+        return download
+    return share_in_teams(download, former, parts if course.assignment is None else ())
 
 
 class Memory(NamedTuple):

@@ -17,7 +17,9 @@ from grader.errors import GraderError
 from grader.text import counted
 
 if TYPE_CHECKING:
-    from grader.exports.push.comparison import Options, Platform
+    from collections.abc import Iterator
+
+    from grader.exports.push.comparison import Options, Plan, Platform
     from grader.gradebook import Gradebook
 
 
@@ -51,6 +53,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also replace points that a person entered or changed on the platform.",
 )
+@click.option(
+    "--zeros",
+    is_flag=True,
+    help="Also send 0 points for students who handed in nothing and still have time.",
+)
 @click.option("--no-comments", is_flag=True, help="Send points only.")
 @click.option(
     "--out-of",
@@ -69,6 +76,7 @@ def push(
     dry_run: bool,
     yes: bool,
     overwrite: bool,
+    zeros: bool,
     no_comments: bool,
     out_of: float | None,
     disclose: str | None,
@@ -77,8 +85,9 @@ def push(
 
     RESULTS is the folder that `grade batch` wrote. The command reads the platform, shows the
     differences, asks, and sends only these. Points count as everywhere: after the policy and corrections. Held
-    points and open totals are not sent, and points that a person changed on the platform stay.
-    Comments show no more of hidden tests than `grade export` shows students.
+    points and open totals are not sent, nor 0 points for students who handed in nothing and still have time.
+    Points that a person changed on the platform stay. Comments show no more of hidden tests than
+    `grade export` shows students.
 
     Exits with 0, or with 3 if the platform refused something or could not be reached. Then run it again: it
     sends the rest, and nothing twice.
@@ -107,6 +116,7 @@ def push(
             disclose=shared.disclosure(disclose),
             comments=not no_comments,
             overwrite=overwrite,
+            policy=None if zeros else book.policy,
         )
         names = book.names()
         platform = _linked(book, link or "", assignment) if lti else _opened(canvas, moodle)
@@ -168,7 +178,7 @@ def _pushed(
     with (reading if dry_run else pushing)(results, platform.address) as memory:
         entries = ClassSource(results, assignment)
         plan = comparison.planned(entries, platform, memory.all(), options)
-        for note in (*platform.notes, *plan.left):
+        for note in (*platform.notes, *plan.left, *_not_due(plan, options)):
             tell(note)
         show_plan(open_console(), plan, names)
         if dry_run:
@@ -182,3 +192,17 @@ def _pushed(
         if plan.changes:
             click.echo(f"{counted(sent.arrived, 'student')} sent.")
         return sent.failures
+
+
+def _not_due(plan: Plan, options: Options) -> Iterator[str]:
+    """Yield a sentence on students who handed in nothing and still have time, if there are any."""
+    from grader.gradebook.times import local
+
+    if not plan.not_due or options.policy is None:
+        return
+    first, last = (
+        local(time, options.policy.zone) for time in (min(plan.not_due), max(plan.not_due))
+    )
+    until = first if first == last else f"{first}, or longer: the last one until {last}"
+    who = counted(len(plan.not_due), "student")
+    yield f"Left out: {who} who handed in nothing yet and may until {until}. --zeros sends 0 points for them."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from grader.cli.run import exit_code, write_json
 from grader.errors import SubmissionError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from grader.course.manifest import Exercise
     from grader.student.server import Server, ServerAnswer
@@ -91,15 +91,15 @@ def submit(
     Shows your place in the queue and then the verdict, as `grade run` does, but of all tests: the server
     also has the hidden ones. The course decides how much of them you read.
 
-    Exits with 0 for full marks, 1 for less, 2 if there is nothing to hand in, and 3 if the server cannot be
-    reached or did not judge. In that case nothing is lost.
+    Exits with 0 for full marks, 1 for less, 2 if there is nothing to hand in or the server refuses it, and 3 if
+    the server cannot be reached, did not judge, or asks you to try again later. Then nothing is lost.
 
     \b
     Examples:
       grade submit                    everything that changed
       grade submit glu                one exercise
       grade submit --all              the whole course
-      grade submit --status           the verdict on the last one
+      grade submit --status           the verdict on the last one, and the points of the others
       grade submit --json result.json the result for a program
     """
     if sum((bool(exercises), everything, status)) > 1:
@@ -111,8 +111,10 @@ def submit(
     from grader.student.progress import digest_of
 
     server = signed_in_server(address)
+    own: dict[str, Any] = {}
     if status:
-        handed, digests = _newest(server)
+        own = remote.standing(server)
+        handed, digests = _newest(server, own)
     else:
         files = _files(workspace, server, chosen)
         sources = {exercise.file: source for exercise, source in files}
@@ -131,6 +133,8 @@ def submit(
     here = {exercise.id for exercise in course.exercises}
     if elsewhere := [exercise.name for exercise in result.exercises if exercise.name not in here]:
         tell(f"grade: Handed in from elsewhere, but not in this folder: {', '.join(elsewhere)}.")
+    if earlier := _earlier(own, {exercise.name for exercise in result.exercises}):
+        tell(f"grade: Handed in earlier: {', '.join(earlier)}. Your page has these verdicts.")
     if json_file != shared.STDOUT and len(elsewhere) < len(result.exercises):
         import msgspec
 
@@ -202,15 +206,27 @@ def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
     return changed
 
 
-def _newest(server: Server) -> tuple[ServerAnswer, dict[str, str]]:
+def _newest(server: Server, own: dict[str, Any]) -> tuple[ServerAnswer, dict[str, str]]:
     """Return the newest submission, and for each exercise the SHA-256 of the newest file on the server."""
-    from grader.student.server import standing, submission
+    from grader.student.server import submission
 
-    own = standing(server)
     if not own["submissions"]:
         raise UsageError("You have handed in nothing yet.")
     digests = {exercise["name"]: exercise["file"] for exercise in own["exercises"]}
     return submission(server, own["submissions"][0]["id"]), digests
+
+
+def _earlier(own: dict[str, Any], shown: Collection[str]) -> list[str]:
+    """Return the other exercises of a standing with a file on the server, each with its points."""
+    from grader.text import number
+
+    def points(exercise: dict[str, Any]) -> str:
+        if exercise["open"]:
+            return "not judged yet"
+        return f"{number(exercise['score'])} / {number(exercise['max_score'])}"
+
+    handed = (e for e in own.get("exercises", ()) if e["file"] and e["name"] not in shown)
+    return [f"{exercise['name']} {points(exercise)}" for exercise in handed]
 
 
 @contextlib.contextmanager

@@ -168,12 +168,15 @@ def resolved(
 
 
 def released_table(assignment: CourseAssignment) -> dict[str, Any]:
-    """Return the keys of an assignment for students, as a release's file has them."""
+    """Return the keys of an assignment for students, as a release's file has them.
+
+    An exam is called an exam, without its rules, so that no command proposes its exercises.
+    """
     keys = {name: getattr(assignment, name) for name in ReleasedAssignment.__struct_fields__}
     given = {name: value for name, value in keys.items() if value not in (None, ())}
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
-    }
+    } | ({} if assignment.exam is None else {"exam": {}})
 
 
 def _exercises(assignment: CourseAssignment, chapters: Mapping[str, str]) -> tuple[str, ...]:

@@ -286,6 +286,22 @@ class Course(msgspec.Struct, frozen=True):
         return frozenset(name for a in self.assignments for name in a.extra_credit)
 
     @property
+    def not_proposed(self) -> frozenset[str]:
+        """The exercises that no command proposes as the next one: those of exams, unless there are no others.
+
+        Students hand them in only on the page of a server.
+        """
+        exams = (assignment for assignment in self.assignments if assignment.exam is not None)
+        names = frozenset(name for exam in exams for name in exam.exercises)
+        return names if any(e.id not in names for e in self.exercises) else frozenset()
+
+    @property
+    def without_hints(self) -> frozenset[str]:
+        """The exercises of exams without hints."""
+        exams = (a for a in self.assignments if a.exam is not None and not a.exam.hints)
+        return frozenset(name for a in exams for name in a.exercises)
+
+    @property
     def assignment_of(self) -> dict[str, CourseAssignment]:
         """The assignment of each exercise that belongs to one, by the exercise's id."""
         return {name: a for a in self.assignments for name in a.exercises}

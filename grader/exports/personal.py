@@ -16,7 +16,7 @@ from grader.exports.disclosure import disclosed, disclosed_result
 from grader.exports.files import written
 from grader.gradebook import Gradebook
 from grader.gradebook.personal import Kept, kept_about
-from grader.gradebook.standing import result_of
+from grader.gradebook.standing import hide_hints, result_of
 from grader.judge.scoring import with_extra_credit
 from grader.results import StudentInfo, SubmissionInfo, to_json
 from grader.submissions import safe_name
@@ -90,7 +90,8 @@ def _attempts(book: Gradebook, student: StudentInfo) -> dict[str, bytes]:
             if (verdict := by_attempt.get(attempt.id)) is not None
         ]
         if verdicts:
-            results = with_extra_credit((v.result for v in verdicts), facts.extra_credit)
+            shown = (hide_hints(v.result, facts.without_hints) for v in verdicts)
+            results = with_extra_credit(shown, facts.extra_credit)
             submission = SubmissionInfo(student.id, str(attempt.number))
             result = result_of(facts.course, submission, results, verdicts)
             files[f"{folder}/verdict.json"] = to_json(disclosed_result(result))

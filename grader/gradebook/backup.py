@@ -27,6 +27,7 @@ import msgspec
 
 from grader.errors import GraderError, SubmissionError, UsageError
 from grader.files import replacing, sync_folder, write_whole
+from grader.gradebook import invitations
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections_file import CORRECTIONS_FILE, CorrectionsError, writing
 from grader.gradebook.tables import (
@@ -264,6 +265,7 @@ def _copied(source: Path, draft: Path) -> int:
             # Stale until its results are written.
             with tables.transaction():
                 tables.put_facts(msgspec.structs.replace(tables.facts, is_stale=True))
+                invitations.end_all(Gradebook(draft, tables))
             students = len(tables.students())
     except GraderError as error:
         # Only SQLite's reason: its message has advice for a gradebook, and others name the draft.

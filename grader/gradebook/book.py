@@ -217,6 +217,7 @@ class Gradebook:
             exercises=tuple(exercise.id for exercise in course.exercises),
             stubs={e.id: code_digest(course.stub(e).source) for e in course.exercises},
             extra_credit=tuple(sorted(course.extra_credit)),
+            without_hints=tuple(sorted(course.without_hints)),
             assignments={
                 part.id: AssignmentPart(
                     part.title,
@@ -344,6 +345,7 @@ class Gradebook:
                 extensions=made.extension,
                 unfinished=facts.is_unfinished,
                 extra_credit=frozenset(facts.extra_credit),
+                without_hints=frozenset(facts.without_hints),
                 practice=facts.practice,
                 of_teams=self.of_teams,
             )

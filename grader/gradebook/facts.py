@@ -50,6 +50,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str = ""
     exercises: tuple[str, ...] = ()
     extra_credit: tuple[str, ...] = ()
+    without_hints: tuple[str, ...] = ()
     stubs: dict[str, str] = {}
     assignments: dict[str, AssignmentPart] = {}
     # The result of a student who handed in nothing.

@@ -153,10 +153,11 @@ class Asking:
         asking: set[int] = set()
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
-            is_own = attempt.only is None
-            if not (is_own or submission.files):
+            is_whole = attempt.only is None
+            if not (is_whole or submission.files):
                 continue
-            id_ = self._book.register(attempt, submission, whole=is_own).id
+            is_own = is_whole or attempt.of_team
+            id_ = self._book.register(attempt, submission, whole=is_whole).id
             # The same files at the same time are one attempt, of which the own files say more.
             read[id_] = submission.files if is_own else read.get(id_, submission.files)
             own |= {id_} if is_own else set()

@@ -66,6 +66,12 @@ def use(book: Gradebook, secret: str, now: float) -> bool:
     return was_valid
 
 
+def end_all(book: Gradebook) -> None:
+    """Make every secret invalid: a restored gradebook does not know which were used since its backup."""
+    if _has(book, "platform_invitations"):
+        book.tables.connection.execute("DELETE FROM platform_invitations")
+
+
 def keep_waiting(book: Gradebook, platform: Platform) -> None:
     """Keep a platform that registered itself, until a person confirms or removes it."""
     book.tables.connection.execute(
@@ -76,10 +82,9 @@ def keep_waiting(book: Gradebook, platform: Platform) -> None:
 
 def waiting(book: Gradebook) -> list[Platform]:
     """Return the platforms that wait for a person, sorted by issuer and client id."""
-    connection = book.tables.connection
-    find = "SELECT 1 FROM sqlite_master WHERE name = 'platforms_waiting'"
-    if connection.execute(find).fetchone() is None:
+    if not _has(book, "platforms_waiting"):
         return []
+    connection = book.tables.connection
     query = "SELECT platform FROM platforms_waiting ORDER BY issuer, client_id"
     try:
         return [msgspec.json.decode(text, type=Platform) for (text,) in connection.execute(query)]
@@ -92,3 +97,8 @@ def wait_no_longer(book: Gradebook, issuer: str, client_id: str) -> None:
     book.tables.connection.execute(
         "DELETE FROM platforms_waiting WHERE issuer = ? AND client_id = ?", (issuer, client_id)
     )
+
+
+def _has(book: Gradebook, table: str) -> bool:
+    find = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return book.tables.connection.execute(find, (table,)).fetchone() is not None

@@ -15,7 +15,7 @@ import enum
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -362,6 +362,11 @@ class Policy(msgspec.Struct, frozen=True):
         days = (self.used or {}).get(self._number(set_), 0)
         late = self.rules.late if set_.late is None else set_.late
         return Deadline(due, until + days * _DAY, extension, late, days)
+
+    def until(self, student: StudentInfo, exercises: Iterable[str]) -> datetime.datetime | None:
+        """Return when the last of these exercises is due for a student; None if none of them ever is."""
+        deadlines = (self.deadline(student, exercise) for exercise in exercises)
+        return max((each.until for each in deadlines if each is not None), default=None)
 
     def cost(self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]) -> str:
         """Say how late the newest of these files is and its cost, judged or not; empty if it costs nothing.

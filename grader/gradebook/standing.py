@@ -50,8 +50,9 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
     `exercises` are the names of the exercises that count, and `stubs` the SHA-256 of their stubs. `blank` is
     the result of a student who handed in nothing. Points for `extra_credit` are added, but not part of the
-    maximum; points for `practice` are in no total. One member hands in exercises `of_teams` for all. While a
-    grading is unfinished, an exercise without a verdict is open.
+    maximum; points for `practice` are in no total. Results of exercises `without_hints` have no hints of tests.
+    One member hands in exercises `of_teams` for all. While a grading is unfinished, an exercise without a
+    verdict is open.
     """
 
     course: CourseInfo
@@ -65,6 +66,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: bool = False
     extra_credit: frozenset[str] = frozenset()
     practice: frozenset[str] = frozenset()
+    without_hints: frozenset[str] = frozenset()
     of_teams: frozenset[str] = frozenset()
 
     def is_shared(self, student: StudentInfo, exercise: str) -> bool:
@@ -202,7 +204,8 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
         _exercise(work, rules, name, chosen.get(name), verdicts.get(name))
         for name in rules.exercises
     )
-    marked = with_extra_credit(filter(None, results), rules.extra_credit)
+    readable = (hide_hints(result, rules.without_hints) for result in filter(None, results))
+    marked = with_extra_credit(readable, rules.extra_credit)
     exercises = [
         _with_requests(
             msgspec.structs.replace(result, practice=True)
@@ -302,6 +305,14 @@ def _exercise(
     # A person who set the points has looked at the file.
     held = () if after.final else result.held
     return msgspec.structs.replace(judged, score=after.points, mark=mark, held=held)
+
+
+def hide_hints(result: ExerciseResult, exercises: Collection[str]) -> ExerciseResult:
+    """Return the result, without the hints of its tests if its exercise is one of these."""
+    if result.name not in exercises:
+        return result
+    tests = tuple(msgspec.structs.replace(test, hint="") for test in result.tests)
+    return msgspec.structs.replace(result, tests=tests)
 
 
 def _with_requests(result: ExerciseResult, requests: Sequence[Request]) -> ExerciseResult:

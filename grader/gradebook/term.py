@@ -258,10 +258,7 @@ def _score(
     )
     why = [f"could not be judged because of a fault of the grader ({faults})"] if faults else []
     why += [f"is not judged yet ({waiting})"] if waiting else []
-    until = None
-    if now is not None:
-        deadlines = [policy.deadline(entry.student, e.name) for e in exercises]
-        until = max((d.until for d in deadlines if d is not None), default=None)
+    until = None if now is None else policy.until(entry.student, (e.name for e in exercises))
     is_due = until is None or now is None or until <= now
     if until is not None and not is_due:
         why.append(f"may be handed in until {local(until, policy.zone)}")

@@ -669,14 +669,17 @@ _MOST_NAMES = 500
 @functools.lru_cache(maxsize=256)
 def _meant(name: str, known: frozenset[str]) -> str:
     """Return a sentence on what an undefined name may mean, empty if there is none."""
-    if name in _IMPORTS or name in sys.stdlib_module_names:
-        return f" Is `{_IMPORTS.get(name, f'import {name}')}` missing?"
-    if len(known) > _MOST_NAMES:
-        return ""
+    if name in _IMPORTS:
+        return f" Is `{_IMPORTS[name]}` missing?"
     from difflib import get_close_matches
 
-    close = get_close_matches(name, sorted(known - {name}), n=1, cutoff=0.75)
-    return f" Did you mean {clean(close[0], 80)!r}?" if close else ""
+    others = sorted(known - {name}) if len(known) <= _MOST_NAMES else []
+    close = get_close_matches(name, others, n=1, cutoff=0.75)
+    own = f"Did you mean {clean(close[0], 80)!r}" if close else ""
+    if name not in sys.stdlib_module_names:
+        return f" {own}?" if own else ""
+    # Modules have ordinary names, such as `token` and `code`.
+    return f" {own}, or is `import {name}` missing?" if own else f" Is `import {name}` missing?"
 
 
 def derive_seed(seed: int, *names: str) -> int:

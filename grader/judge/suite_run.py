@@ -447,6 +447,20 @@ _ADVICE = tuple(
             "The shapes do not broadcast: from the last dimension on, sizes are equal, or one of them is 1.",
         ),
         (
+            "Dimension out of range|too many indices for tensor",
+            "Dimensions are counted from 0, or backward from -1, and this tensor has fewer: print its shape.",
+        ),
+        (
+            (
+                r"(?i)\b\d-?D\b.*(tensor|input|argument)|(tensor|input|argument).*\b\d-?D\b|\d dimensions|"
+                "number of dimensions|must be a matrix|on matrices"
+            ),
+            (
+                "The tensor has more or fewer dimensions than this operation takes: print its shape. unsqueeze "
+                "adds a dimension of size 1; squeeze, flatten and reshape take dimensions away."
+            ),
+        ),
+        (
             "view size is not compatible with input tensor's size and stride",
             "The elements do not lie in memory in the order that view needs: reshape copies them if it must.",
         ),

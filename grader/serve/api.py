@@ -283,7 +283,7 @@ class Api:
         if run.result is not None:
             if not run.student.startswith(TRIAL):
                 practice.stuck.add(run.student, run.result)
-            result = self._server.gate.without_hints(run.result)
+            result = self._server.gate.hide_hints(run.result)
             yield event("judged", PracticeAnswer(result, self._shown(result)))
         else:
             sentence = (

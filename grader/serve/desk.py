@@ -318,10 +318,15 @@ class Desk:
     ) -> dict[str, tuple[str, int]]:
         """Return why files of exercises are too many, or come too soon, and the seconds until the next try.
 
-        For an exercise of teams, this is about each member.
+        For an exercise of teams, this is about each member, and the reason is the one with the longest wait.
         """
         mates = [mate.id for mate in self._teams.mates(student.id)]
-        found = {}
+        found = dict[str, tuple[str, int]]()
+
+        def keep(exercise: str, why: str, wait: int) -> None:
+            if exercise not in found or wait > found[exercise][1]:
+                found[exercise] = why, wait
+
         for member, exercise in (
             (member, name)
             for name in exercises
@@ -336,15 +341,12 @@ class Desk:
             times = queue.times_of(self._book, member, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
-                found[exercise] = (
-                    f"was handed in a moment ago; wait {counted(wait, 'second')}.",
-                    wait,
-                )
+                keep(exercise, f"was handed in a moment ago; wait {counted(wait, 'second')}.", wait)
             if len(times) >= most:
                 wait = math.ceil(times[-most] + _DAY_SECONDS - now)
                 often = counted(most, "time")
                 why = f"was handed in {often} within 24 hours, the limit."
-                found[exercise] = why, max(wait, 1)
+                keep(exercise, why, max(wait, 1))
         return found
 
     def _replace_older(

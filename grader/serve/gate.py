@@ -12,11 +12,11 @@ import datetime
 import ipaddress
 from collections.abc import Callable, Collection
 
-import msgspec
 from starlette.requests import Request
 
 from grader.course.assignments import CourseAssignment, Exam
 from grader.course.manifest import Course, Exercise
+from grader.gradebook.standing import hide_hints
 from grader.gradebook.times import moment
 from grader.results import ExerciseResult
 from grader.serve.http import Refusal, client_address
@@ -36,7 +36,7 @@ class Gate:
         self._course, self._now = course, now
         # A server for one assignment opens it by starting, unless it is an exam.
         self.is_term = course.assignment is None and bool(course.assignments)
-        self._of = course.assignment_of
+        self._of, self._without_hints = course.assignment_of, course.without_hints
         self._networks = {
             a.id: tuple(map(ipaddress.ip_network, a.exam.networks))
             for a in course.assignments
@@ -95,14 +95,11 @@ class Gate:
 
     def has_hints(self, exercise: str) -> bool:
         """Whether the page of an exercise has its hints."""
-        return (self._exam(exercise) or Exam()).hints
+        return exercise not in self._without_hints
 
-    def without_hints(self, result: ExerciseResult) -> ExerciseResult:
-        """Return the result without the hints of its tests if the page of the exercise has no hints."""
-        if self.has_hints(result.name):
-            return result
-        tests = tuple(msgspec.structs.replace(test, hint="") for test in result.tests)
-        return msgspec.structs.replace(result, tests=tests)
+    def hide_hints(self, result: ExerciseResult) -> ExerciseResult:
+        """Return the result, without the hints of its tests if the page of the exercise has no hints."""
+        return hide_hints(result, self._without_hints)
 
     def download(self, exercise: str) -> None:
         """Raise Refusal if the student's file of an exercise may not be downloaded."""

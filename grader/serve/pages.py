@@ -122,9 +122,7 @@ class Pages:
         if person.student is None:
             return RedirectResponse("/class", 303)
         student, places, gate = person.student, self._server.hub.places, self._server.gate
-        standing, entry = await self._server.views.answer(
-            lambda views: (views.standing(student, places), views.entry(student))
-        )
+        standing, entry = await self._server.views.answer(lambda views: views.home(student, places))
         if entry is None:
             raise Refusal(503, "The course has no exercise that is judged here.")
         waiting = {exercise.name for exercise in standing.exercises if exercise.open}

@@ -297,7 +297,7 @@ class Views:
         ]
         if not judged:
             return None
-        results = (self._gate.without_hints(verdict.result) for verdict in judged)
+        results = (self._gate.hide_hints(verdict.result) for verdict in judged)
         exercises = with_extra_credit(results, self._course.extra_credit)
         submission = SubmissionInfo(handed.student, handed.id)
         result = disclosed_result(result_of(self._info, submission, exercises, judged))
@@ -306,15 +306,22 @@ class Views:
 
     def entry(self, student: StudentInfo) -> Entry | None:
         """Return a student's entry as the student may read it, without assignments that are not open yet."""
-        entry, gate = self.book.entry_of(student.id), self._gate
+        return self._readable(self.book.entry_of(student.id))
+
+    def _readable(self, entry: Entry | None) -> Entry | None:
         if entry is None:
             return None
-        exercises = [gate.without_hints(e) for e in entry.result.exercises if gate.exists(e.name)]
+        exercises = [e for e in entry.result.exercises if self._gate.exists(e.name)]
         return disclosed(with_exercises(entry, exercises))
 
     def standing(self, student: StudentInfo, places: Places) -> OwnStanding:
         """A student's own standing."""
-        entry, work = self.entry(student), self.book.work(student)
+        return self.home(student, places)[0]
+
+    def home(self, student: StudentInfo, places: Places) -> tuple[OwnStanding, Entry | None]:
+        """Return a student's own standing, and the entry as the student may read it."""
+        whole, work = self.book.entry_of(student.id), self.book.work(student)
+        entry = self._readable(whole)
         policy = self.book.policy
         open_ones = queue.open_exercises(self.book, student.id)
         by_mates = queue.handed_in_by(self.book, student.id)
@@ -353,9 +360,9 @@ class Views:
                 )
             )
         handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
-        row = self.term(student)
+        row = self._term(whole)
         counts = {} if row is None else {part.assignment: part.words for part in row.parts}
-        return OwnStanding(
+        standing = OwnStanding(
             student=student.id,
             name=student.name,
             course=self._info.name,
@@ -376,6 +383,7 @@ class Views:
             late_days=rules.late_days,
             late_days_left=with_late_days(work, self.book.rules()).policy.late_days_left,
         )
+        return standing, entry
 
     def assignment(self, student: StudentInfo, exercise: str) -> AssignmentStanding | None:
         """The assignment of an exercise, without points; None for an exercise of none."""
@@ -385,8 +393,10 @@ class Views:
 
     def term(self, student: StudentInfo) -> TermRow | None:
         """A student's term so far; None for a course without assignments, or for one of them."""
-        entry = self.book.entry_of(student.id) if self._gate.is_term else None
-        if entry is None:
+        return self._term(self.book.entry_of(student.id))
+
+    def _term(self, entry: Entry | None) -> TermRow | None:
+        if entry is None or not self._gate.is_term:
             return None
         now = datetime.datetime.now(datetime.UTC)
         return TermSoFar(self.book, self._course, now).of(entry)

@@ -83,11 +83,13 @@ class Guide(msgspec.Struct, frozen=True):
     @property
     def all_done(self) -> str:
         """The sentence that every exercise is done, or with only public tests, passes these."""
+        exams = self.course.not_proposed & (self.standings.keys() - self.done)
+        which = "exercise outside of exams" if exams else "exercise"
         if self.by_all_tests:
-            return "Full marks for every exercise"
+            return f"Full marks for every {which}"
         if self.is_public:
-            return "Every exercise passes its public tests"
-        return "Every exercise is done"
+            return f"Every {which} passes its public tests"
+        return f"Every {which} is done"
 
     @property
     def _done(self) -> str:
@@ -209,7 +211,8 @@ class Guide(msgspec.Struct, frozen=True):
 
     def _named(self, exercise_id: str) -> str:
         """Return the id if it must be given: a bare command takes the first exercise that is not done."""
-        opened = [e for e, standing in self.standings.items() if not standing.is_done]
+        exams = self.course.not_proposed
+        opened = [e for e, s in self.standings.items() if not s.is_done and e not in exams]
         return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
 
     def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
@@ -225,7 +228,7 @@ class Guide(msgspec.Struct, frozen=True):
         read = read_submission(self.submission, self.course, only=only, allow_empty=True)
         files = read.files
         for exercise in self.course.exercises:
-            if exercise.id in files and exercise.id not in judged:
+            if exercise.id in files and exercise.id not in judged | self.course.not_proposed:
                 state = files[exercise.id].state(self.course.stub(exercise))
                 if state is State.UNTOUCHED:
                     return exercise.id

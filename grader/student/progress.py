@@ -93,11 +93,12 @@ def next_open(
     """Return the exercise to continue with after this one: in the order of the course, then from its beginning.
 
     Exercises of the assignment that is due next come first, and among them those whose prerequisites are all
-    done; `in_turn`, for a key that visits all of them, takes each in order.
+    done; `in_turn`, for a key that visits all of them, takes each in order. Exercises of exams are left out.
     """
     place = course.exercises.index(course.exercise(after))
     around = (*course.exercises[place + 1 :], *course.exercises[:place])
-    candidates = [e for e in around if e.id not in done]
+    exams = course.not_proposed
+    candidates = [e for e in around if e.id not in done and e.id not in exams]
     if not in_turn:
         urgent = course.urgencies()
         # Stable: ready exercises keep their order, and so do the others.
@@ -207,8 +208,9 @@ class Logbook:
         return {e.id: self.standing(e, files[e.id]) for e in self._course.by_urgency()}
 
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
-        """Return the first proposed exercise that is not done; None if every one is done."""
-        proposed = self._course.by_urgency()
+        """Return the first proposed exercise that is not done; None if all outside of exams are done."""
+        exams = self._course.not_proposed
+        proposed = [e for e in self._course.by_urgency() if e.id not in exams]
         return next((e for e in proposed if not self.standing(e, files[e.id]).is_done), None)
 
     @property

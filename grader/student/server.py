@@ -35,16 +35,22 @@ MOST_BYTES = 64 << 20
 # Errors of the submission, which `grade run` would report as usage errors.
 _OF_THE_FILES = (400, 413, 422)
 AGAIN = (500, 502, 503, 504)
+# Refusals that may not hold later: the state was another, or there were too many requests.
+_LATER = (408, 409, 425, 429)
 
 
 class ServerError(GraderError):
     """The server cannot be reached, or refuses; nothing is lost."""
 
 
-class ForbiddenError(ServerError):
-    """The token's holder may not do this: another role is needed, or another time or place."""
+class RefusedError(ServerError):
+    """The server refuses this request, and would refuse it again."""
 
     exit_code = 2
+
+
+class ForbiddenError(RefusedError):
+    """The token's holder may not do this: another role is needed, or another time or place."""
 
 
 class ChangedError(ServerError):
@@ -366,7 +372,10 @@ opener = urllib.request.build_opener(_NoRedirect)
 
 
 def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
-    """Return the error for an answer of the server, with the server's own sentence."""
+    """Return the error for an answer of the server, with the server's own sentence.
+
+    Its exit code is 2 if the same request would be refused again, else 3.
+    """
     try:
         sentence = str(json.loads(error.read(MOST_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -381,11 +390,12 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     if error.code == 409:
         return ChangedError(sentence)
     if error.code == 401:
-        return ServerError(f"{sentence} `grade login {server.address}` accepts a new token.")
+        return RefusedError(f"{sentence} `grade login {server.address}` accepts a new token.")
     wait = error.headers.get("Retry-After", "")
     if error.code == 429 and wait.isdecimal():
         return ServerError(f"{sentence} Nothing was handed in. Try again in {_words(int(wait))}.")
-    return ServerError(sentence)
+    is_final = 400 <= error.code < 500 and error.code not in _LATER
+    return RefusedError(sentence) if is_final else ServerError(sentence)
 
 
 def _words(seconds: int) -> str:

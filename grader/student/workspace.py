@@ -39,7 +39,7 @@ class Workspace:
         return self.logbook.standings(self.submission.files)
 
     def first_open(self) -> Exercise | None:
-        """Return the exercise to continue with; None if every one is done."""
+        """Return the exercise to continue with; None if all outside of exams are done."""
         return self.logbook.first_open(self.submission.files)
 
     def record(self, result: Result, suite: str) -> None:

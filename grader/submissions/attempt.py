@@ -26,6 +26,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from grader.course.manifest import Course, Exercise
+from grader.course.stub import Stub
 from grader.results import StudentInfo
 from grader.submissions.archive import (
     Candidate,
@@ -76,7 +77,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     `path` is the student's folder or file, or the class's archive with the pieces. An attempt with a `problem`
     cannot be read, and every exercise shows the problem. If another member of the team handed it in, `only` may
-    name the exercises whose files count for the student, too; None means all.
+    name the exercises whose files count for the student, too; None means all. With `of_team`, it is named after
+    the team, so it is the own attempt of no member.
     """
 
     student: StudentInfo
@@ -88,13 +90,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[AttemptFile, ...] = ()
     problem: str = ""
     only: frozenset[str] | None = None
+    of_team: bool = False
 
 
 def read_attempt(attempt: Attempt, course: Course) -> Submission:
     """Read the exercise files of an attempt, bounded in time and memory, without writing to the disk.
 
     Files that cannot be read do not raise, but have a `problem`. If `only` some files count, those without work
-    and regrade requests are left out.
+    and regrade requests are left out. If it is `of_team`, unreadable and misnamed files stay, since no other
+    attempt has them for a person to see.
     """
     if attempt.problem:
         refused = ExerciseFile(None, attempt.problem, attempt.path)
@@ -108,9 +112,15 @@ def read_attempt(attempt: Attempt, course: Course) -> Submission:
         exercise.id: found.files[exercise.id]
         for exercise in course.exercises
         if exercise.id in attempt.only
-        and found.files[exercise.id].state(course.stub(exercise)) in _WORK
+        and _is_shared(found.files[exercise.id], attempt, course.stub(exercise))
     }
     return Submission(attempt.student.id, shared)
+
+
+def _is_shared(file: ExerciseFile, attempt: Attempt, stub: Stub) -> bool:
+    state = file.state(stub)
+    needs_a_look = state is State.UNREADABLE or file.seems_misnamed
+    return state in _WORK or (attempt.of_team and needs_a_look)
 
 
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:

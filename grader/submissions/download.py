@@ -9,7 +9,7 @@ true only of files of assignments for teams.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -94,7 +94,7 @@ def find_class(
             f"{path} has no submissions: expected a folder, a zip or a tar for each student, or the "
             "download of a learning platform. See docs/intake.md."
         )
-    by_team = course.assignment is not None and course.assignment.teams
+    by_team = bool(for_teams(course))
     settled = settle_ids(finding.people, roster, platform, known, by_team=by_team)
     notes = [*finding.notes(), *settled.notes]
     attempts = [attempt for person in finding.people for attempt in finding.attempts(person)]
@@ -316,6 +316,14 @@ def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:
 # --- teams ----------------------------------------------------------------------------------------
 
 
+def for_teams(course: Course) -> list[CourseAssignment]:
+    """Return the assignments in which teams hand in exercises of the course."""
+    if course.assignment is not None:
+        return [course.assignment] if course.assignment.teams else []
+    names = {exercise.id for exercise in course.exercises}
+    return [part for part in course.assignments if part.teams and names & {*part.exercises}]
+
+
 def share_in_teams(
     download: ClassDownload,
     former: Iterable[StudentInfo] = (),
@@ -363,6 +371,7 @@ def share_in_teams(
                 student=member,
                 attempt=number,
                 only=None if attempt.student.id == member.id else only,
+                of_team=attempt.student.id in of_teams,
             )
             for member in members
             for number, attempt in enumerate(shared, 1)
@@ -374,7 +383,7 @@ def share_in_teams(
         attempts=tuple(attempts),
         missing=tuple(s for s in download.missing if s.id not in handed_in),
         teams={},
-        notes=(*download.notes, *_notes(teams, people, before, parts)),
+        notes=(*download.notes, *_notes(teams, people, before, parts, of_teams)),
     )
 
 
@@ -397,17 +406,23 @@ def _notes(
     people: dict[str, StudentInfo],
     before: dict[str, StudentInfo],
     parts: Sequence[CourseAssignment],
+    named: Collection[str],
 ) -> list[str]:
-    """Return notes on the teams for an instructor."""
+    """Return notes on the teams for an instructor; some attempts were `named` after a team."""
     alone = sorted(name for name, person in people.items() if not person.ids.get(TEAM))
     moved = sorted(
         name
         for name, person in before.items()
         if person.ids.get(TEAM) and person.ids[TEAM] != people[name].ids.get(TEAM)
     )
-    what = f"file of one member for {listed([part.id for part in parts])}" if parts else ""
+    ids = listed([part.id for part in parts]) if parts else ""
+    what = f"file of one member for {ids}" if parts else ""
     what = what or "submission of one member"
     notes = [f"{counted(len(teams), 'team')}: a {what} counts for all of them."]
+    if parts and named:
+        notes.append(
+            f"Named after a team: {listed_names([*named])}. Only the files for {ids} count, for every member."
+        )
     if alone:
         notes.append(
             f"Without a team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."

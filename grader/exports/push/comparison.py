@@ -7,6 +7,7 @@ is sent and after it arrived. If no answer comes, the platform is read again bef
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import html
 import re
@@ -24,8 +25,9 @@ from grader.exports.matching import Grades, Key, TemplateRow
 from grader.exports.push.client import PushError, Refused, Unclear
 from grader.exports.texts import one_line
 from grader.exports.verdicts import total, why_open
+from grader.gradebook.policy import Policy
 from grader.gradebook.pushed import Memory, Pushed
-from grader.results import Disclosure, Entry
+from grader.results import Disclosure, Entry, Status
 from grader.student.server import PAUSES_SECONDS
 from grader.text import number, utc
 
@@ -115,8 +117,8 @@ class Platform(Protocol):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a push: points are scaled to `out_of`, and comments limited by `disclose`.
 
-    Without `absent`, students who handed in nothing are skipped. Comments leave out exercises that are
-    `not_open`.
+    Without `absent`, students who handed in nothing are skipped. With a `policy`, only those of them are who
+    still have time by it. Comments leave out exercises that are `not_open`.
     """
 
     title: str = ""
@@ -126,18 +128,20 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     comments: bool = True
     overwrite: bool = False
     absent: bool = True
+    policy: Policy | None = None
 
 
 class Plan(msgspec.Struct):
     """The changes to send; `absent` counts the changes for students who handed in nothing.
 
-    `left` has a sentence for each student who is left out. `settled` are changes that have already arrived,
-    by the platform's ids.
+    `left` has a sentence for each student who is left out, and `not_due` the due time of each student who
+    handed in nothing yet. `settled` are changes that have already arrived, by the platform's ids.
     """
 
     changes: list[Change] = []
     absent: int = 0
     left: list[str] = []
+    not_due: list[datetime.datetime] = []
     settled: dict[str, Pushed] = {}
 
 
@@ -160,12 +164,18 @@ def planned(
     """
     mine: list[Mine] = []
     worths: list[float] = []
+    not_due: list[datetime.datetime] = []
+    sent, now = {pushed.student for pushed in before.values()}, datetime.datetime.now(datetime.UTC)
 
     def collected() -> Iterator[Entry]:
         # Read once: a server may add a student between two readings.
         for entry in entries:
             worths.append(entry.result.max_score)
             if entry.absent and not options.absent:
+                continue
+            until = _time_left(entry, options, now)
+            if until is not None and entry.student.id not in sent:
+                not_due.append(until)
                 continue
             mine.append(_mine(entry, platform, options))
             yield entry
@@ -184,7 +194,7 @@ def planned(
     students = platform.students()
     rows = [TemplateRow(s.cells, one_line(s.name), f"number {s.user}") for s in students]
     matched = {person: students[row] for row, person in grades.match(rows, platform.keys).items()}
-    plan = Plan(left=list(grades.unmatched))
+    plan = Plan(left=list(grades.unmatched), not_due=not_due)
     for person, own in enumerate(mine):
         if person not in matched:
             continue
@@ -199,9 +209,24 @@ def planned(
             plan.absent += own.absent
         elif found:
             plan.left.append(f"{own.student}: {found}")
-        elif (now := _pushed(own, known)) != known:
-            plan.settled[there.user] = now
+        elif (after := _pushed(own, known)) != known:
+            plan.settled[there.user] = after
     return plan
+
+
+def is_untouched(entry: Entry) -> bool:
+    """Whether a student handed in nothing that counts, and nobody gave points for it."""
+    exercises = [each for each in entry.result.exercises if not each.practice]
+    return all(e.status is Status.NOT_ATTEMPTED and not e.score for e in exercises)
+
+
+def _time_left(entry: Entry, options: Options, now: datetime.datetime) -> datetime.datetime | None:
+    """Return until when a student who handed in nothing may do so; None if the points are final."""
+    if options.policy is None or not is_untouched(entry):
+        return None
+    names = (each.name for each in entry.result.exercises if not each.practice)
+    until = options.policy.until(entry.student, names)
+    return until if until is not None and until > now else None
 
 
 def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:

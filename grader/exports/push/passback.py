@@ -14,14 +14,14 @@ from pathlib import Path
 import msgspec
 
 from grader.errors import GraderError
-from grader.exports.push.comparison import Options, Plan, planned, send
+from grader.exports.push.comparison import Options, Plan, is_untouched, planned, send
 from grader.exports.push.lti import Lti, work_of
 from grader.gradebook import Gradebook, platforms
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
 from grader.gradebook.tables import FILE, explained
 from grader.gradebook.tool_key import made_key
-from grader.results import Entry, Status
+from grader.results import Entry
 from grader.text import number, utc
 
 
@@ -124,12 +124,6 @@ def _book_of(folder: Path, link: Link) -> AbstractContextManager[Gradebook]:
     return Gradebook.open_beside_writer(folder, link.assignment)
 
 
-def _is_untouched(entry: Entry) -> bool:
-    """Whether a student handed in nothing of these exercises, and nobody gave points for them."""
-    exercises = entry.result.exercises
-    return all(e.status is Status.NOT_ATTEMPTED and not e.score for e in exercises)
-
-
 def _planned(
     book: Gradebook, column: Lti, before: dict[str, Pushed], made: Round, *, part: bool
 ) -> Plan:
@@ -141,6 +135,7 @@ def _planned(
         not_open=book.not_open(datetime.datetime.now(datetime.UTC)),
         out_of=column.worth,
         absent=False,
+        policy=book.policy,
     )
     course = 0.0
 
@@ -149,7 +144,7 @@ def _planned(
         for entry in book.entries():
             course = max(course, entry.result.max_score)
             # Who handed in other assignments is not absent, and still has nothing here.
-            if entry.student.id in sent or not (part and _is_untouched(entry)):
+            if entry.student.id in sent or not (part and is_untouched(entry)):
                 yield entry
 
     plan = planned(entries(), column, before, options)

@@ -9,11 +9,12 @@ send the cookie.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -235,10 +236,12 @@ class Door:
             if request.method == "HEAD":
                 # A program that only looks at a link must not use it up.
                 return Response()
-            if not await self._server.desk.answer(lambda desk: desk.use_invitation(secret)):
-                raise _not_valid()
             title = self._server.course.title
-            platform = await self._elsewhere(request, lambda: registered(asked, title, address))
+            # In turn, so that a server on which too many sign in does not use the secret up.
+            async with self._turn(request):
+                if not await self._server.desk.answer(lambda desk: desk.use_invitation(secret)):
+                    raise _not_valid()
+                platform = await self._in_thread(lambda: registered(asked, title, address))
             await self._server.desk.answer(lambda desk: desk.keep_waiting(platform))
         except Refusal as refusal:
             page = self._page(
@@ -311,14 +314,23 @@ class Door:
         return response
 
     async def _elsewhere(self, request: Request, ask: Callable[[], T]) -> T:
-        """Call a function that asks another server, in a thread; raises Refusal if too many wait."""
+        """Call a function that asks another server, in turn; raises Refusal if too many wait."""
+        async with self._turn(request):
+            return await self._in_thread(ask)
+
+    async def _in_thread(self, ask: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, request: Request) -> AsyncIterator[None]:
+        """Wait for the turn to ask another server; raises Refusal if too many wait."""
         who = network_of(request)
         if self._waiting[who] >= _MOST_OF_ONE or self._waiting.total() >= _MOST_WAITING:
             raise Refusal(503, "Many people are signing in. Try again in a moment.", retry_after=5)
         self._waiting[who] += 1
         try:
             async with self._turns.turn(who):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+                yield
         finally:
             self._waiting[who] -= 1
             if not self._waiting[who]:

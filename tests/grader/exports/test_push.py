@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
 import subprocess
@@ -12,11 +13,14 @@ from urllib.parse import unquote_plus
 import msgspec
 import pytest
 
+from grader.course.assignments import CourseAssignment, Exam
+from grader.exports.files import ClassSource
 from grader.exports.push import comparison
 from grader.exports.push.canvas import Canvas
 from grader.gradebook import Gradebook
+from grader.gradebook.policy import Due, Extension, Rules
 from grader.gradebook.pushed import Pushed, pushing, reading
-from grader.results import Status, StudentInfo
+from grader.results import Outcome, Status, StudentInfo
 from grader.submissions.source import code_digest
 from tests.grader.builders import checked, entry, exercise, result
 from tests.grader.exports.classroom_of_push import (
@@ -356,6 +360,28 @@ def test_who_handed_in_nothing_gets_0_points_and_is_counted_before(push: Pushing
     assert "Nothing was handed in." in push.comments(LAST + 1)[0]
 
 
+def test_who_handed_in_nothing_gets_no_0_while_there_is_time(canvas: Pushing) -> None:
+    """The extension of one student has not ended; the class's due time has passed."""
+    nothing = verdict(0.0, status=Status.NOT_ATTEMPTED, settled=True)
+    early, late = LAST + 1, LAST + 2
+    canvas.platform.users += [early, late]
+    day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    more = Extension(student=f"s{late}", until=day.replace(year=2999), reason="ill")
+    with Gradebook.open_to_write(canvas.school.results) as book:
+        rules = Rules(timezone="UTC", due=(Due(at=day),), extension=(more,))
+        book.begin(canvas.school.course, result(nothing), rules)
+        for user in (early, late):
+            book.keep_student(info_of(user))
+        book.finish(())
+    done = canvas()
+    assert "1 student who handed in nothing yet and may until 2999-01-01 00:00 UTC" in done.stderr
+    assert {*canvas.platform.grades} == {FIRST, SECOND, THIRD, LAST, early}
+    assert canvas.platform.grades[early] == 0
+    done = canvas("--yes", "--zeros")
+    assert "1 student sent." in done.stdout
+    assert canvas.platform.grades[late] == 0
+
+
 def bodies(platform: Platform) -> str:
     return "\n".join(unquote_plus(f"{path} {body}") for _, path, body in platform.requests)
 
@@ -376,6 +402,28 @@ def test_names_of_hidden_tests_are_in_no_request_if_nothing_is_disclosed(push: P
     push("--yes", "--disclose", "nothing")
     assert "The title of test_hidden" not in bodies(push.platform)
     assert push.platform.written == FEW
+
+
+def test_hints_of_an_exam_without_hints_are_in_no_comment_and_no_export(canvas: Pushing) -> None:
+    hint = checked(outcome=Outcome.FAILED).hint
+    canvas()
+    assert hint in canvas.comments(FIRST)[-1]
+    day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    midterm = CourseAssignment(
+        id="midterm",
+        title="Midterm",
+        exercises=("task",),
+        opens=day,
+        due=day.replace(year=2999),
+        exam=Exam(hints=False),
+    )
+    with Gradebook.open_to_write(canvas.school.results) as book:
+        book.begin(msgspec.structs.replace(canvas.school.course, assignments=(midterm,)))
+        book.finish(())
+    canvas()
+    assert len(canvas.comments(FIRST)) == 2
+    assert hint not in canvas.comments(FIRST)[-1]
+    assert not any(hint in str(each.result) for each in ClassSource(canvas.school.results))
 
 
 def test_an_unmatched_student_is_told_and_not_guessed(rest: Pushing) -> None:

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from grader.cli import main
 from grader.errors import GraderError, SubmissionError, UsageError
-from grader.gradebook import Gradebook, backup, tables
+from grader.gradebook import Gradebook, backup, invitations, tables
 from grader.gradebook.backup import (
     BEFORE_RESTORE,
     backups_in,
@@ -288,6 +288,22 @@ def test_a_restored_gradebook_is_the_one_of_then_and_the_other_stays_beside_it(
     assert f"`grade erase {aside.path.parent} bob` erases there, too." in erased
     restore(aside.path, graded.results, NOW)
     assert scores(graded.results) == later
+
+
+def test_an_address_that_a_platform_used_stays_used_after_a_restore(
+    graded: School, tmp_path: Path
+) -> None:
+    with Gradebook.open_to_write(graded.results) as book:
+        invitations.prepare(book)
+        with book.transaction():
+            secret = invitations.invite(book, 0.0)
+        assert invitations.is_valid(book, secret, 1.0)
+    made = make_backup(graded.results, tmp_path / "backups", NOW)
+    with Gradebook.open_to_write(graded.results) as book, book.transaction():
+        assert invitations.use(book, secret, 1.0)
+    restore(made.path, graded.results, NOW)
+    with Gradebook.open(graded.results) as book:
+        assert not invitations.is_valid(book, secret, 1.0)
 
 
 def test_no_is_an_answer_and_a_new_folder_is_not_asked_about(

@@ -70,6 +70,11 @@ SECOND = "\ndef second():\n    return 2\n"
             Outcome.ERROR,
             "name 'valeu' is not defined (line 2, in first). Did you mean 'value'?",
         ),
+        (
+            "tokens = 1; return token",
+            Outcome.ERROR,
+            "(line 2, in first). Did you mean 'tokens', or is `import token` missing?",
+        ),
         ("return math.pi", Outcome.ERROR, "(line 2, in first). Is `import math` missing?"),
         ("return first()", Outcome.ERROR, "It recursed deeper than Python's limit, 1,000 calls"),
         ("return bytearray(2**40)", Outcome.ERROR, "more memory"),

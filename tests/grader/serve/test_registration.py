@@ -6,20 +6,25 @@ source does, and then launches by `lti1p3platform`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
+from starlette.requests import Request
 
 from grader.cli import main
 from grader.gradebook import Gradebook, invitations, platforms
 from grader.gradebook.platforms import changing_platforms
-from grader.serve.http import Refusal
+from grader.serve.http import Refusal, network_of
+from grader.serve.sign_in.door import Door
 from grader.serve.sign_in.registration import Invited, invited, registered
 from tests.grader.serve.conftest import Answer, Served
 from tests.grader.serve.issuer import Visitor
@@ -232,3 +237,39 @@ def test_an_invitation_needs_the_server_s_https_address(tmp_path: Path) -> None:
         done = CliRunner().invoke(main, ["platform", "invite", str(tmp_path / "r"), *options])
         assert done.exit_code == 2 and said in done.output
     assert not (tmp_path / "r").exists()
+
+
+def test_an_address_is_not_used_up_while_too_many_sign_in() -> None:
+    """Then the platform gets 503, and may try again."""
+
+    class Asked:
+        used = 0
+
+        async def answer(self, ask: Callable[..., Any]) -> bool:
+            self.used += self is desk
+            return True
+
+    desk, course = Asked(), SimpleNamespace(title="Lab")
+    server = SimpleNamespace(
+        address="https://grade.example.org",
+        university=None,
+        course=course,
+        desk=desk,
+        views=Asked(),
+    )
+    door = Door(cast("Any", server), lambda _template, **values: str(values["said"]))
+    query = urllib.parse.urlencode({"openid_configuration": "https://moodle.example.edu/lti"})
+    request = Request(
+        {
+            "type": "http",
+            "method": "GET",
+            "headers": [],
+            "client": ("192.0.2.1", 5000),
+            "query_string": query.encode(),
+            "path_params": {"secret": "s3cret"},
+        }
+    )
+    door._waiting[network_of(request)] = 200
+    answer = asyncio.run(door.register(request))
+    assert answer.status_code == 503 and b"Try again in a moment" in answer.body
+    assert desk.used == 0

@@ -22,7 +22,7 @@ from grader.gradebook.marking import read_rubric, rubric_of
 from grader.gradebook.personal import erase, kept_about
 from grader.gradebook.queue import Role
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
-from grader.results import Outcome, StudentInfo
+from grader.results import Entry, Outcome, StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.hand_in import HandInReader
 from grader.serve.http import Refusal
@@ -150,6 +150,37 @@ def test_limits_are_those_of_the_team(class_of: ClassOf) -> None:
             there.hand_in("bob", greeting=marked(2))
         there.hand_in("bob", word_count=COUNTING)
         there.hand_in("eve", greeting=marked(3))
+
+
+def test_of_several_limits_the_longest_wait_is_said(
+    class_of: ClassOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members who were alone before handed in at other times."""
+    start = NOW.timestamp()
+    with class_of({"ada": "", "bob": ""}, policy='cool_down = "1 hour"\n') as there:
+        for who, at in (("bob", start), ("ada", start + 3000)):
+            monkeypatch.setattr(there.desk, "_clock", lambda at=at: at)
+            there.hand_in(who, greeting=marked(1))
+    with class_of() as there:
+        monkeypatch.setattr(there.desk, "_clock", lambda: start + 3100)
+        with pytest.raises(Refusal, match="wait 3500 seconds"):
+            there.hand_in("ada", greeting=marked(2))
+
+
+def test_a_students_page_reads_the_results_once(
+    class_of: ClassOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with class_of() as there:
+        read: list[str] = []
+
+        def entry_of(student: str) -> Entry | None:
+            read.append(student)
+            return Gradebook.entry_of(there.book, student)
+
+        monkeypatch.setattr(there.book, "entry_of", entry_of)
+        standing, entry = there.views.home(there.students["ada"], {})
+        assert entry is not None and standing.term is not None
+        assert read == ["ada"]
 
 
 def test_a_newer_file_of_a_member_replaces_one_that_waits(class_of: ClassOf) -> None:

@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from grader.course.assignments import CourseAssignment, Exam, released_table
 from grader.course.manifest import Course, load_course
 from grader.results import ExerciseResult, Status
 from grader.student.progress import Logbook, Standing, digest_of, progress_of
@@ -57,6 +59,19 @@ def test_a_fresh_clone_is_open_and_gets_no_file(course: Course, standings: Stand
     first = Logbook(course).first_open(files)
     assert first is not None and first.id == "word_count"
     assert not (course.root / ".grade").exists()
+
+
+def test_an_exercise_of_an_exam_is_not_the_next_one(course: Course) -> None:
+    """A release says which assignment is an exam."""
+    files = read_submission(course.folder, course).files
+    exam = CourseAssignment(id="m", title="M", exercises=("word_count",), exam=Exam(hints=False))
+    table = msgspec.convert(released_table(exam), CourseAssignment)
+    midterm = msgspec.structs.replace(course, assignments=(table,))
+    first = Logbook(midterm).first_open(files)
+    assert first is not None and first.id == "greeting"
+    assert table.exam == Exam()
+    only = Logbook(midterm.only([course.exercise("word_count")])).first_open(files)
+    assert only is not None and only.id == "word_count"
 
 
 def test_done_is_tied_to_the_file(course: Course, standings: Standings) -> None:

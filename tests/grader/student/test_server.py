@@ -22,6 +22,7 @@ from grader.student.server import (
     PAUSES_SECONDS,
     ChangedError,
     ForbiddenError,
+    RefusedError,
     Server,
     ServerAnswer,
     ServerError,
@@ -141,8 +142,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
         (refusal(422), SubmissionError, "No."),
         (refusal(403), ForbiddenError, "No."),
         (refusal(409), ChangedError, "No."),
-        (refusal(404), ServerError, "No."),
-        (refusal(401), ServerError, "No. `grade login https://grade.example.org` accepts a new"),
+        (refusal(404), RefusedError, "No."),
+        (refusal(401), RefusedError, "No. `grade login https://grade.example.org` accepts a new"),
         (
             refusal(429, Retry_After="600"),
             ServerError,
@@ -153,17 +154,19 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
         (refusal(429, Retry_After="1"), ServerError, "Try again in 1 second."),
         (refusal(429, Retry_After="noon"), ServerError, "No."),
         (refusal(302, b"<html>"), ServerError, "answers 302, which is not an answer of `grade"),
-        (refusal(404, b"[]"), ServerError, "answers 404, which is not an answer"),
+        (refusal(404, b"[]"), RefusedError, "answers 404, which is not an answer"),
     ],
 )
 def test_each_refusal_has_its_kind_and_is_not_asked_again(
-    answers: Answers, error: urllib.error.HTTPError, kind: type[Exception], told: str
+    answers: Answers, error: urllib.error.HTTPError, kind: type[GraderError], told: str
 ) -> None:
     answers.replies = [error]
     with pytest.raises(kind) as raised:
         asked(HERE, "GET", "/api/standing")
     assert type(raised.value) is kind and told in str(raised.value)
     assert answers.pauses == []
+    # 3 if the same request may be answered later.
+    assert kind.exit_code == (3 if kind in (ServerError, ChangedError) else 2)
 
 
 def test_a_refusal_s_words_are_harmless(answers: Answers) -> None:

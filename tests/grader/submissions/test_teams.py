@@ -19,7 +19,7 @@ from grader.submissions import (
     joined,
     read_roster,
 )
-from grader.submissions.download import share_in_teams
+from grader.submissions.download import for_teams, share_in_teams
 
 
 def student(name: str, team: str = "") -> StudentInfo:
@@ -156,6 +156,24 @@ def test_where_no_teams_hand_in_a_teams_name_is_a_strangers_and_told(
     assert [name for name, _, _ in shown(found)] == ["dee", "red"]
     (note,) = [note for note in found.notes if "Names of teams" in note]
     assert "red (ann, bob). No member gets these results" in note
+
+
+def test_in_a_whole_course_a_teams_name_counts_for_its_members_in_what_teams_hand_in(
+    tmp_path: Path, lay: Lay, of_teams: Course
+) -> None:
+    assert of_teams.assignment is not None
+    parts = (of_teams.assignment,)
+    whole = msgspec.structs.replace(of_teams, assignment=None, assignments=parts)
+    found = find_class(laid(tmp_path, lay, "red", "dee"), whole, Roster([ANN, BOB, DEE]))
+    shared = share_in_teams(found, parts=for_teams(whole))
+    assert [(each.student.id, each.only) for each in shared.attempts] == [
+        ("ann", {"glu"}),
+        ("bob", {"glu"}),
+        ("dee", None),
+    ]
+    assert (
+        "Named after a team: red. Only the files for proj count, for every member." in shared.notes
+    )
 
 
 def test_a_name_of_a_student_and_of_another_team_is_neither(

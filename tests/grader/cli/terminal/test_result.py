@@ -12,6 +12,7 @@ import pytest
 
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.result import show_complete, show_result
+from grader.course.assignments import CourseAssignment, Exam
 from grader.course.manifest import load_course
 from grader.results import (
     Environment,
@@ -375,6 +376,19 @@ def test_after_one_is_done_the_first_open_one_follows(own: Guide) -> None:
     )
     ended = but(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
     assert last_line(ended, passed).startswith("Every exercise is done.")
+
+
+def test_exercises_of_an_exam_are_not_proposed(own: Guide) -> None:
+    midterm = CourseAssignment(
+        id="midterm", title="Midterm", exercises=("word_count",), exam=Exam()
+    )
+    passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
+    course = msgspec.structs.replace(own.course, assignments=(midterm,))
+    guide = msgspec.structs.replace(own, course=course, by_all_tests=True, asked=Asked.BY_NAME)
+    done = but(guide, greeting=Standing.FULL_MARKS)
+    assert "running_mean.py" in last_line(done, passed)
+    ended = but(done, running_mean=Standing.FULL_MARKS)
+    assert last_line(ended, passed) == "Full marks for every exercise outside of exams. Well done!"
 
 
 def test_with_a_server_a_changed_file_comes_before_the_next_exercise(own: Guide) -> None:

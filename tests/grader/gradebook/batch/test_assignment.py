@@ -357,6 +357,28 @@ def test_in_a_whole_course_a_team_shares_the_files_of_its_assignments(
         assert not book.attention(), "a stub in a team takes nothing away"
 
 
+def test_in_a_whole_course_a_folder_of_a_team_is_its_members_own(team: Team) -> None:
+    """In the exercises that teams hand in; a file that cannot be read is listed."""
+    team.hand_in("red", "word_count", "running_mean")
+    team.hand_in("dan", "greeting")
+    greeting = team.folder / "class/red/greeting.py"
+    greeting.unlink()
+    greeting.symlink_to(team.folder / "nowhere.py")
+    notes = team.batch(RED)
+    assert "Named after a team: red. Only the files for week1 count, for every member." in notes
+    assert team.points() == {
+        "ada": (10, 0, 0),
+        "bob": (10, 0, 0),
+        "cem": (0, 0, 0),
+        "dan": (0, 2.5, 0),
+    }
+    with Gradebook.open(team.results) as book:
+        assert {(e.student, e.exercise) for e in book.attention()} == {
+            ("ada", "greeting"),
+            ("bob", "greeting"),
+        }
+
+
 def test_a_member_without_a_submission_has_the_files_of_the_team(team: Team) -> None:
     team.hand_in("ada", "word_count", "running_mean")
     team.batch("ada,red\nbob,red\n")
