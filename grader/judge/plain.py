@@ -167,10 +167,14 @@ class _Suites:
             course = load_course(path.parent)
         except GraderError:
             return None
-        exercise = course.exercise(path.stem.removeprefix("test_"))
-        solutions = course.solution(exercise).is_file()
-        own = course.root / "solutions" if solutions else course.folder
-        handed = read_submission(self._submission or own, course)
+        try:
+            exercise = course.exercise(path.stem.removeprefix("test_"))
+            solutions = course.solution(exercise).is_file()
+            own = course.root / "solutions" if solutions else course.folder
+            handed = read_submission(self._submission or own, course)
+        except GraderError as error:
+            # Of another exception, pytest shows its own frames.
+            raise pytest.UsageError(str(error)) from error
         source = handed.files[exercise.id].source
         if source is None:
             raise pytest.UsageError(handed.files[exercise.id].problem)

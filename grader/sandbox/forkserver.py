@@ -140,6 +140,9 @@ class ForkServer:
             case Kill(sandbox):
                 self._ending[sandbox] = self._killed(sandbox)
                 answer = Killed()
+        # A sandbox has its own, and where none could be forked, they would pile up.
+        for descriptor in descriptors:
+            os.close(descriptor)
         # If the judge did not wait for its answer, it has ended, and the next read of its socket shows this.
         with contextlib.suppress(ConnectionError):
             control.sendall(_encode(answer))
@@ -173,8 +176,6 @@ class ForkServer:
             return Failed(f"no further process can be started ({error.strerror})")
         if pid == 0:
             _become_sandbox(self._plan, self._around, spawn.limits, scratch, *descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
         self._forks += 1
         self._sandboxes[pid] = (control, scratch)
         return Spawned(pid)

@@ -19,9 +19,19 @@ from grader.judge.assignment import GradingOptions
 from grader.serve.hand_in import HandInReader
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
-from tests.grader.serve.conftest import SOLUTION, in_json, marked
+from tests.grader.serve.conftest import PLAIN, SOLUTION, in_json, marked
 from tests.grader.serve.test_teams import STAFF, Class
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term_course
+
+
+def test_a_student_reads_nothing_of_the_seed_of_hidden_tests(tmp_path: Path) -> None:
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(PLAIN), {"ada": ""}, GradingOptions(seed=823123))
+        handed = there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        entry, answer = book.entry_of("ada"), there.views.submission(handed, {})
+    assert entry is not None and entry.result.seed == 823123
+    assert answer.result is not None and answer.result.seed == 0
 
 
 def test_a_file_that_counts_again_without_an_extension_is_judged(

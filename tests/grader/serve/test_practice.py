@@ -20,8 +20,8 @@ from grader.course.manifest import load_course
 from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Visibility
 from grader.serve.api import Api
+from grader.serve.http import Refusal
 from grader.serve.practice import MOST_RUNS, Practice, Run
-from grader.serve.stuck import STUCK_SECONDS, Stuck
 from grader.serve.threads import Event, Hub
 from grader.submissions import ExerciseFile, Submission
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked, sql
@@ -89,7 +89,7 @@ def timeless(result: ExerciseResult) -> ExerciseResult:
     return msgspec.structs.replace(result, tests=tests, duration_seconds=0.0)
 
 
-@pytest.mark.parametrize("source", [COUNTING, WRONG, b"print('here')\n" + WRONG, STUB, b"x = (\n"])
+@pytest.mark.parametrize("source", [COUNTING, b"print('here')\n" + WRONG, STUB, b"x = (\n"])
 def test_a_run_is_what_grade_run_says_by_the_public_tests(served: Served, source: bytes) -> None:
     before = what_is_kept(served)
     name, told = practiced(served, "ada", "word_count", source)
@@ -129,21 +129,6 @@ def test_the_class_page_counts_without_names_where_students_are_stuck(served: Se
     practiced(served, "ada", "word_count", COUNTING)
     practiced(served, "bob", "word_count", STUB)
     assert "<strong>2 of 3</strong>" in stuck()
-
-
-def test_who_is_stuck_is_forgotten_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, course, stuck = [0.0], load_course(PLAIN), Stuck()
-    monkeypatch.setattr("grader.serve.stuck.time.monotonic", lambda: now[0])
-    here = Submission("", {"word_count": ExerciseFile(WRONG)})
-    (result,) = grade(here, course=PLAIN, exercises=["word_count"], suite="public").exercises
-    for who in ("ada", "bob"):
-        stuck.add(who, result)
-        now[0] += STUCK_SECONDS / 2
-    ((row,), now[0]) = stuck.rows(course.exercises), now[0] + 1
-    assert (row.exercise.id, row.practiced, row.stuck, len(row.findings)) == ("word_count", 2, 2, 1)
-    ((row,), now[0]) = stuck.rows(course.exercises), now[0] + STUCK_SECONDS
-    assert (row.stuck, row.findings) == (1, ())
-    assert stuck.rows(course.exercises) == []
 
 
 def test_what_a_passed_test_printed_is_shown_too(served: Served) -> None:
@@ -250,8 +235,7 @@ def test_one_run_at_a_time_has_a_longer_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert practice.make_room(2) is None and first.call_off.is_asked
 
 
-def test_a_newer_run_takes_the_place_of_an_older_one(serving: Serving) -> None:
-    served = serving(policy='attempts = "best"\n').start()
+def test_a_newer_run_takes_the_place_of_an_older_one(served: Served) -> None:
     with practicing(served, "ada", "greeting", ENDLESS) as old:
         next(old)
         name, told = practiced(served, "ada", "greeting", SOLUTION)
@@ -260,33 +244,32 @@ def test_a_newer_run_takes_the_place_of_an_older_one(serving: Serving) -> None:
         assert name == "error" and "newer run" in told["error"]
 
 
-def test_practice_waits_while_the_judging_is_paused_and_goes_on_with_it(serving: Serving) -> None:
-    served = serving().start()
+def test_practice_waits_while_the_judging_is_paused_and_goes_on_with_it(served: Served) -> None:
     served.pause()
-    with practicing(served, "ada", "greeting", SOLUTION) as told:
-        assert next(told) == ("place", {"place": 1})
-        metrics = served.ask("GET", "/metrics", "staff").body.decode()
-        assert 'lab_bench_jobs{state="practice"} 1.0' in metrics
-        # What needs no judge is answered all the same.
-        assert practiced(served, "bob", "word_count", STUB)[0] == "judged"
+    try:
+        with practicing(served, "ada", "greeting", SOLUTION) as told:
+            assert next(told) == ("place", {"place": 1})
+            metrics = served.ask("GET", "/metrics", "staff").body.decode()
+            assert 'lab_bench_jobs{state="practice"} 1.0' in metrics
+            # What needs no judge is answered all the same.
+            assert practiced(served, "bob", "word_count", STUB)[0] == "judged"
+            served.resume()
+            *_, (name, _) = told
+            assert name == "judged"
+    finally:
         served.resume()
-        *_, (name, _) = told
-        assert name == "judged"
 
 
-def test_a_student_has_so_many_runs_and_another_has_their_own(serving: Serving) -> None:
-    served = serving().start()
-    body = json.dumps({"source": STUB.decode()}).encode()
-    path = "/api/exercises/word_count/practice"
-    statuses = {served.ask("POST", path, "ada", body).status for _ in range(MOST_RUNS)}
-    assert statuses == {200}
-    refused = served.ask("POST", path, "ada", body)
-    assert refused.status == 429 and int(refused.headers["Retry-After"]) > 0
-    assert served.ask("POST", path, "bob", body).status == 200
-    # It is no limit for handing in, nor that one for it.
-    handed = served.hand_in("ada", {"greeting.py": SOLUTION})
-    assert handed.status == 202
-    served.judged("ada", handed.json["id"])
+def test_a_student_has_so_many_runs_and_another_has_their_own() -> None:
+    course = load_course(PLAIN)
+    practice = Practice(course, GradingOptions(), Hub())
+    for number in range(MOST_RUNS):
+        practice.admit("ada", course.exercises[number % 2])
+    with pytest.raises(Refusal, match="60 runs in 10 minutes") as refused:
+        practice.admit("ada", course.exercise("greeting"))
+    assert refused.value.status_code == 429
+    assert refused.value.headers is not None and int(refused.value.headers["Retry-After"]) > 0
+    practice.admit("bob", course.exercise("greeting"))
 
 
 @pytest.mark.thorough

@@ -2,76 +2,131 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 from click.testing import CliRunner
 
 from grader.cli import main
-from grader.gradebook import Gradebook
+from grader.course.manifest import load_course
+from grader.gradebook import Gradebook, queue
 from grader.results import Status
-from tests.grader.serve.conftest import SOLUTION, Served, marked
+from grader.serve.desk import Desk
+from grader.serve.regrading import count, regrade
+from grader.serve.threads import CLASS
+from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked
 from tests.grader.serve.test_requests import form
+from tests.grader.serve.test_teams import Class
+from tests.grader.serve.test_term import COUNTING
 
 PAGE = "/class/regrade"
 
 
-def test_a_regrade_is_counted_before_it_is_begun_and_progress_is_in_the_queue(
+def changed(book: Gradebook) -> None:
+    """Have all suites differ from those of the verdicts so far."""
+    with book.transaction():
+        connection = book.tables.connection
+        connection.execute("UPDATE grades SET key = 'of another suite' WHERE key != ''")
+
+
+class Asked:
+    """The parts of a server that a regrade asks, with the desk in this thread."""
+
+    def __init__(self, there: Class) -> None:
+        self.woken, self.told = 0, list[int]()
+
+        async def answer(question: Callable[[Desk], Any]) -> Any:
+            return question(there.desk)
+
+        def wake() -> None:
+            self.woken += 1
+
+        parts = {
+            "desk": SimpleNamespace(answer=answer),
+            "judging": SimpleNamespace(wake=wake),
+            "hub": SimpleNamespace(tell=lambda topic, event: self.told.append(topic)),
+        }
+        self.server = cast(Any, SimpleNamespace(**parts))
+
+
+def test_files_of_a_changed_suite_are_counted_and_wait_once_behind_hand_ins(tmp_path: Path) -> None:
+    course = load_course(PLAIN)
+    greeting, everything = [course.exercise("greeting")], course.exercises
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, course, {"ada": "", "bob": "", "eve": ""})
+        asked = Asked(there)
+        there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
+        there.hand_in("bob", greeting=marked(2))
+        there.judge()
+        assert asyncio.run(count(asked.server, everything)) == (0, 0)
+        changed(book)
+        assert asyncio.run(count(asked.server, everything)) == (3, 2)
+        assert asyncio.run(count(asked.server, greeting)) == (2, 2)
+        assert (queue.counts(book).regrades, asked.woken, asked.told) == (0, 0, [])
+        assert asyncio.run(regrade(asked.server, greeting)) == 2
+        assert (queue.counts(book).regrades, asked.woken, asked.told) == (2, 1, [CLASS])
+        # Another person's button, too.
+        asyncio.run(regrade(asked.server, everything))
+        assert queue.counts(book).regrades == 3
+        there.hand_in("eve", greeting=marked(7))
+        first, *regraded = there.judge()
+        assert first == ("eve", "greeting") and len(regraded) == 3
+        assert asyncio.run(count(asked.server, everything)) == (0, 0)
+
+
+def test_files_of_a_changed_suite_are_counted_queued_and_judged_again(
     serving: Callable[..., Served],
 ) -> None:
-    served = serving(policy='attempts = "newest"\n').start()
-    for number, who in enumerate(("ada", "bob")):
-        files = {"greeting.py": marked(number)}
-        served.judged(who, served.hand_in(who, files).json["id"])
-    assert "Nothing would be judged" in text(served, "")
-    assert form(served, PAGE, "staff", exercise="").headers["Location"] == "/class#queue"
-    assert queued(served) == 0
-    assert served.stop() == 0
-    (suite,) = served.course.glob("tests/public/**/test_greeting.py")
-    changed = suite.read_text(encoding="utf-8") + "\n\nCHANGED = True\n"
-    suite.write_text(changed, encoding="utf-8")
+    served = serving(policy='attempts = "newest"\n')
+    with Gradebook.open_to_write(served.results) as book:
+        there = Class(book, load_course(served.course), {"ada": "", "bob": ""})
+        for number, who in enumerate(("ada", "bob")):
+            there.hand_in(who, greeting=marked(number))
+        there.judge()
+    suite = served.course / "tests" / "public" / "text" / "test_greeting.py"
+    suite.write_text(suite.read_text().replace("Hello", "Good day"), encoding="utf-8")
     served.start()
     served.pause()
     assert "Nothing would be judged" in text(served, "word_count")
     for chosen in ("", "greeting"):
         shown = text(served, chosen)
         assert "<strong>2 files of 2 students</strong> would be judged" in shown
-    assert queued(served) == 0
-    assert form(served, PAGE, "owner", exercise="greeting").status == 303
-    assert queued(served) == 2
-    # The button of another person does it once more, and queues nothing twice.
-    assert form(served, PAGE, "staff", exercise="").status == 303
-    assert queued(served) == 2
-    assert (
-        "2 of the waiting files are regrades" in served.ask("GET", "/class", "staff").body.decode()
-    )
-    handed = served.hand_in("eve", {"greeting.py": marked(7)})
-    assert handed.json["exercises"]["greeting"]["place"] == 1
+    pressed = form(served, PAGE, "owner", exercise="greeting")
+    assert (pressed.status, pressed.headers["Location"]) == (303, "/class#queue")
+    waiting = served.ask("GET", "/class", "staff").body.decode()
+    assert "2 of the waiting files are regrades" in waiting
+    assert by_program(served, b'{"exercises": ["word_count"]}') == {"queued": 0}
+    assert by_program(served, b"{}") == {"queued": 2}
     served.resume()
-    served.judged("eve", handed.json["id"])
     for who in ("ada", "bob"):
         mine = served.ask("GET", "/api/standing", who).json["submissions"][0]["id"]
-        served.judged(who, mine)
+        assert served.judged(who, mine)["result"]["score"] == 0
     assert "Nothing would be judged" in text(served, "")
+    assert by_program(served, b"{}") == {"queued": 0}
 
 
 def test_after_a_regrade_in_the_folder_an_exercise_without_a_file_is_still_to_do(
-    serving: Callable[..., Served],
+    tmp_path: Path,
 ) -> None:
-    served = serving().start()
-    served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
+    results = tmp_path / "results"
+    with Gradebook.open_to_write(results) as book:
+        there = Class(book, load_course(PLAIN), {"ada": ""})
+        there.hand_in("ada", greeting=SOLUTION)
+        there.judge()
 
     def statuses() -> dict[str, Status]:
-        with Gradebook.open(served.results) as book:
+        with Gradebook.open(results) as book:
             entry = book.entry_of("ada")
         assert entry is not None
         return {exercise.name: exercise.status for exercise in entry.result.exercises}
 
-    served.stop()
     before = statuses()
     assert before["greeting"] is Status.PASSED
     assert before["word_count"] is Status.NOT_ATTEMPTED
-    arguments = ["regrade", str(served.results), "--course", str(served.course)]
-    done = CliRunner().invoke(main, arguments)
+    done = CliRunner().invoke(main, ["regrade", str(results), "--course", str(PLAIN)])
     assert done.exit_code == 0, done.output
     assert statuses() == before
 
@@ -95,5 +150,5 @@ def text(served: Served, exercise: str) -> str:
     return answer.body.decode()
 
 
-def queued(served: Served) -> int:
-    return int(served.ask("GET", "/api/staff/queue", "staff").json["regrades"])
+def by_program(served: Served, body: bytes) -> object:
+    return served.ask("POST", "/api/staff/regrade", "staff", body).json

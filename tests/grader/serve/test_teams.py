@@ -28,6 +28,7 @@ from grader.serve.hand_in import HandInReader
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
 from grader.serve.staff import files_to_mark, mark_view, student_view
+from grader.serve.teams import Teams
 from grader.serve.views import Views
 from tests.grader.builders import checked, exercise
 from tests.grader.serve.conftest import SOLUTION, Served, in_json, marked
@@ -45,19 +46,25 @@ STAFF = Asker(Role.INSTRUCTOR, name="prof")
 class Class:
     """A desk for a class in teams, and the views of the same gradebook."""
 
-    def __init__(self, book: Gradebook, course: Course, teams: dict[str, str]) -> None:
-        self.book, self.course = book, course
+    def __init__(
+        self,
+        book: Gradebook,
+        course: Course,
+        teams: dict[str, str],
+        options: GradingOptions = GradingOptions(),  # noqa: B008 (it cannot change)
+    ) -> None:
+        self.book, self.course, self.options = book, course, options
         self.students = {
             name: StudentInfo(id=name, name=name.title(), ids={"team": team} if team else {})
             for name, team in teams.items()
         }
-        options, people = GradingOptions(), [*self.students.values()]
+        people = [*self.students.values()]
         self.desk = Desk(book, course, options, Questions(course, options), people)
         self.desk.open()
         self.views = Views(book, course, people)
 
     def hand_in(self, who: str, **files: bytes) -> queue.Submission:
-        reader = HandInReader(self.course, Questions(self.course, GradingOptions()))
+        reader = HandInReader(self.course, Questions(self.course, self.options))
         body = in_json({f"{name}.py": source for name, source in files.items()})
         student = self.students[who]
         return self.desk.accept(
@@ -98,6 +105,19 @@ def class_of(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[
 
 
 ClassOf = Callable[..., contextlib.AbstractContextManager[Class]]
+
+
+def test_a_team_is_of_the_class_list_and_hands_in_what_its_assignments_say(tmp_path: Path) -> None:
+    course = load_course(term_course(tmp_path / "course", PROJECT, ALONE))
+    names = {"eve": "", "dan": "blue", "cem": "red", "ada": "red", "bob": "red"}
+    teams = Teams(
+        course, [StudentInfo(id=name, ids={"team": team}) for name, team in names.items()]
+    )
+    assert [mate.id for mate in teams.mates("bob")] == ["ada", "cem"]
+    # Without a team, in one without others, or not in the list.
+    assert [teams.mates(name) for name in ("eve", "dan", "zoe")] == [[], [], []]
+    handed_in_once = [e.id for e in course.exercises if teams.hands_in(e.id)]
+    assert handed_in_once == ["greeting"]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.TIMEOUT])
@@ -360,35 +380,8 @@ def test_the_data_of_one_member_are_handed_over_and_erased(class_of: ClassOf, wh
         assert there.attempts(other) == 1 and there.status(other) == "passed"
 
 
-def test_it_is_said_for_whom_a_release_counts(
+def test_a_team_hands_in_once_on_a_running_server_and_reads_for_whom_a_release_counts(
     serving: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    roster = "id,name,email,team\n" + "".join(f"{n},,,{team}\n" for n, team in TEAMS.items())
-    served = term(serving, PROJECT, ALONE, roster=roster)
-    reason = {"reason": "it only measures the memory"}
-
-    def hold(source: bytes) -> str:
-        served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
-        shown = page(served, "ada")
-        assert "A release counts for <bdi>bob</bdi>, too." in shown
-        return seen(shown)
-
-    state = hold(HELD)
-    assert change(served, "ada", "staff", state, do="release", **reason).status == 303
-    assert "These points are held" not in page(served, "bob")
-    hold(HELD + b"# other\n")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    here, run = f"http://127.0.0.1:{served.port}", CliRunner().invoke
-    login = run(main, ["login", here], input=f"{served.tokens['owner']}\n")
-    assert login.exit_code == 0, login.output
-    words = ["ada", "greeting", "--release", "--reason", reason["reason"]]
-    done = run(main, ["adjust", "--server", here, *words])
-    assert "ada greeting: released, also for bob" in done.output, done.output
-    assert "These points are held" not in page(served, "bob")
-
-
-def test_a_team_hands_in_once_on_a_running_server(
-    serving: Callable[..., Served],
 ) -> None:
     sections = {"ada": "A", "bob": "B"}
     roster = "id,name,email,team,section\n" + "".join(
@@ -414,6 +407,26 @@ def test_a_team_hands_in_once_on_a_running_server(
     assert "by <bdi>ada</bdi>" in served.ask("GET", "/class/students/bob", "staff").body.decode()
     # A file of two sections is in the queue of instructors, and an assistant is told so.
     for who, shown, told in (("staff", True, False), ("assistant", False, True)):
-        page = served.ask("GET", "/class/mark/greeting", who).body.decode()
-        assert ("1 of 1 file left" in page) == ("Ada" in page) == shown, who
-        assert ("Instructors mark the others." in page) == told, who
+        marking = served.ask("GET", "/class/mark/greeting", who).body.decode()
+        assert ("1 of 1 file left" in marking) == ("Ada" in marking) == shown, who
+        assert ("Instructors mark the others." in marking) == told, who
+    reason = {"reason": "it only measures the memory"}
+
+    def hold(source: bytes) -> str:
+        served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
+        shown = page(served, "ada")
+        assert "A release counts for <bdi>bob</bdi>, too." in shown
+        return seen(shown)
+
+    state = hold(HELD)
+    assert change(served, "ada", "staff", state, do="release", **reason).status == 303
+    assert "These points are held" not in page(served, "bob")
+    hold(HELD + b"# other\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    here, run = f"http://127.0.0.1:{served.port}", CliRunner().invoke
+    login = run(main, ["login", here], input=f"{served.tokens['owner']}\n")
+    assert login.exit_code == 0, login.output
+    words = ["ada", "greeting", "--release", "--reason", reason["reason"]]
+    done = run(main, ["adjust", "--server", here, *words])
+    assert "ada (Ada) greeting: released, also for bob" in done.output, done.output
+    assert "These points are held" not in page(served, "bob")
