@@ -187,10 +187,10 @@ def serve(
         from grader.authoring.handout import zipped_release
 
         handout = zipped_release(release, course)
-    from grader.serve import Settings
-    from grader.serve import serve as serve_until_signal
+    from grader.serve.app import serve as serve_until_signal
     from grader.serve.backups import backup_plan
     from grader.serve.identity import GitHub
+    from grader.serve.server import Settings
     from grader.serve.sign_in.door import CALLBACK
 
     students = () if roster_file is None else read_roster(roster_file).students

@@ -17,11 +17,7 @@ class list.
 
 Staff. `staff` has the data of their pages, `extensions` more time for students, `marks` the marking by a
 rubric, and `claims` the files that people are marking. `exporting` writes files, `regrading` judges again, and
-`staff_api` does the same for programs. `passback` sends points to platforms, and `mailing` sends students the
-`letters` about their work. `backups` copies the gradebook on time; `observing` has metrics and the log.
+`staff_api` does the same for programs, whose requests and answers are in `messages`. `passback` sends points
+to platforms, and `mailing` sends students the `letters` about their work. `backups` copies the gradebook on
+time; `observing` has metrics and the log.
 """
-
-from grader.serve.app import serve
-from grader.serve.server import Settings
-
-__all__ = ["Settings", "serve"]

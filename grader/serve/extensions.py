@@ -4,69 +4,16 @@ from __future__ import annotations
 
 import datetime
 
-import msgspec
-
 from grader.gradebook import Gradebook
 from grader.gradebook.extending import exams_among, extension_words, extensions_of, state_of
 from grader.results import StudentInfo
 from grader.serve.http import Refusal
+from grader.serve.messages import DueTime, ExtensionRow, ExtensionsState
 from grader.serve.roles import Asker
 from grader.submissions.times import read_time
 from grader.text import listed
 
 _LONGEST_TIME = 40
-
-
-class ExtensionRow(msgspec.Struct, frozen=True):
-    """An extension that a person gave, in words; times are ISO 8601."""
-
-    words: str
-    exercises: tuple[str, ...]
-    until: str
-    reason: str
-    author: str
-    time: str
-
-
-class DueTime(msgspec.Struct, frozen=True):
-    """When an exercise is due for a student, in UTC; an extension makes `until` later than `due`."""
-
-    exercise: str
-    due: str
-    until: str
-    reason: str
-
-
-class ExtensionsState(msgspec.Struct, frozen=True):
-    """The due times and extensions of a student; `seen` is the digest of that state.
-
-    `choices` are the names for which more time can be given, each with its label; an empty name means all
-    exercises. `exams` are the titles of the exams among the assignments that are due.
-    """
-
-    student: str
-    name: str
-    timezone: str
-    due: tuple[DueTime, ...]
-    extensions: tuple[ExtensionRow, ...]
-    choices: tuple[tuple[str, str], ...]
-    exams: tuple[str, ...]
-    seen: str
-
-
-class ExtensionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More time, given when the state was `seen`; or `take_back`, the number of an extension, from 0.
-
-    `name` is an exercise, an assignment, or empty for all exercises. `until` without an offset is in the time
-    zone of the course.
-    """
-
-    student: str
-    seen: str
-    name: str = ""
-    until: datetime.datetime | None = None
-    reason: str = ""
-    take_back: int | None = None
 
 
 def extensions_state(book: Gradebook, asker: Asker, student: str) -> ExtensionsState | None:
