@@ -282,7 +282,7 @@ class Gradebook:
         return self.unanswered(
             entry
             for entry in self.facts.attention
-            if part is None or {*entry.exercise.split(", ")} & {*part.exercises}
+            if part is None or {*entry.exercises} & {*part.exercises}
         )
 
     def unanswered(self, entries: Iterable[Attention]) -> tuple[Attention, ...]:
@@ -310,13 +310,15 @@ class Gradebook:
             entry
             for entry in entries
             if entry.kind is not Reason.FORGER
-            or any(is_open(entry, exercise) for exercise in entry.exercise.split(", "))
+            or any(is_open(entry, exercise) for exercise in entry.exercises)
         )
 
     def look_at(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
         """Replace the entries on an exercise of a student by these."""
         before = self.facts.attention
-        kept = [entry for entry in before if (entry.student, entry.exercise) != (student, exercise)]
+        kept = [
+            entry for entry in before if (entry.student, entry.exercises) != (student, (exercise,))
+        ]
         order = list(Reason)
         after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
         if tuple(after) != before:

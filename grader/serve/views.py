@@ -590,7 +590,7 @@ class Views:
             entry
             for entry in [*self.book.attention(), *self._never_handed_in()]
             if (reach is None or entry.student in reach)
-            and (exercises is None or {*entry.exercise.split(", ")} & {*exercises})
+            and (exercises is None or {*entry.exercises} & {*exercises})
         ]
         return by_student(entries, _MOST_LISTED)
 

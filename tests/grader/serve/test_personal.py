@@ -107,7 +107,8 @@ def results(serving: Callable[..., Served]) -> Path:
         }
         book.change(drafts={own: Draft(("style",)), "greeting other": Draft(("style",)), **shared})
         looks = [
-            Attention(Reason.FORGER, who, "greeting", f"line 1 of {who}") for who in ("ada", "bob")
+            Attention(Reason.FORGER, who, ("greeting",), f"line 1 of {who}")
+            for who in ("ada", "bob")
         ]
         book.finish((*book.facts.attention, *looks))
     return served.results
