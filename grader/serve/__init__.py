@@ -6,8 +6,9 @@ the person behind a request, by a token or a `sign_in`; `roles` has the rights o
 requests to other servers.
 
 From a file to a verdict. Students take `turns`; `hand_in` reads the files, `desk` keeps them and their
-verdicts, `judging` has them judged, and `views` answers from the gradebook. `threads` has the threads of
-gradebooks and the streams of events. The queue of jobs is in `grader.gradebook.queue`.
+verdicts, `judging` has them judged, `views` answers from the gradebook, and `summary` has the whole class at a
+glance. `threads` has the threads of gradebooks and the streams of events. The queue of jobs is in
+`grader.gradebook.queue`.
 
 The editor. `exercise` has the texts of its page, `practice` the queue of practice runs, `stuck` the exercises
 where the class is stuck, and `drawing` the plots.

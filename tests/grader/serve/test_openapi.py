@@ -35,6 +35,7 @@ from grader.serve.pages import Pages
 from grader.serve.sign_in.door import Door
 from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
+from grader.serve.summary import StudentRow
 from grader.serve.views import (
     ClassSubmission,
     DraftAnswer,
@@ -42,7 +43,6 @@ from grader.serve.views import (
     OwnStanding,
     PracticeAnswer,
     QueueAnswer,
-    StudentRow,
     SubmissionAnswer,
     VersionAnswer,
 )
