@@ -156,9 +156,10 @@ class Gradebook:
         names, part = self.facts.exercises, self._part
         return names if part is None else tuple(n for n in names if n in part.exercises)
 
-    def not_open(self, now: datetime.datetime) -> frozenset[str]:
-        """Return the exercises whose assignment opens later, in the gradebook of a whole course."""
-        parts = self.facts.parts.values()
+    @property
+    def not_open(self) -> frozenset[str]:
+        """The exercises whose assignment opens later, in the gradebook of a whole course."""
+        parts, now = self.facts.parts.values(), datetime.datetime.now(datetime.UTC)
         late = [part for part in parts if (at := submitted(part.opens)) is not None and at > now]
         return frozenset(name for part in late for name in part.exercises)
 

@@ -11,7 +11,7 @@ from grader.serve.http import Refusal
 from grader.serve.messages import DueTime, ExtensionRow, ExtensionsState
 from grader.serve.roles import Asker
 from grader.submissions.times import read_time
-from grader.text import listed
+from grader.text import listed, utc
 
 _LONGEST_TIME = 40
 
@@ -28,7 +28,7 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
     for name in book.exercises:
         if (deadline := policy.deadline(student, name)) is not None:
             reason = deadline.extension.reason if deadline.extension is not None else ""
-            due.append(DueTime(name, _iso(deadline.due), _iso(deadline.until), reason))
+            due.append(DueTime(name, utc(deadline.due), utc(deadline.until), reason))
     rows = tuple(
         ExtensionRow(
             extension_words(each, policy.zone),
@@ -36,7 +36,7 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
             each.until.isoformat(),
             each.reason,
             each.author,
-            _iso(each.time),
+            utc(each.time),
         )
         for _, each in extensions_of(book, student.id)
     )
@@ -75,7 +75,3 @@ def time_of(text: str) -> datetime.datetime:
         return read_time(text[:_LONGEST_TIME])
     except ValueError as error:
         raise Refusal(422, "Write a date and a time, such as 2026-12-03T23:59.") from error
-
-
-def _iso(time: datetime.datetime) -> str:
-    return time.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")

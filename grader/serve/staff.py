@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 
 import msgspec
@@ -82,7 +81,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
         return None
-    not_open = book.not_open(datetime.datetime.now(datetime.UTC))
+    not_open = book.not_open
     entry = so_far(entry, not_open)
     extra = extra_words(each for each in entry.result.exercises if each.name not in not_open)
     work, sources = book.work(info), book.sources(entry)

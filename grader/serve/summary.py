@@ -141,9 +141,9 @@ class _Summaries:
 
 def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSummary:
     """Return the summary of the students that the asker may see, as they are in the gradebook now."""
-    tally, counts, now = Tally(), book.attempt_counts(), datetime.datetime.now(datetime.UTC)
-    given, not_open = book.facts.parts, book.not_open(now)
-    term = TermSoFar(book, course, now) if given else None
+    tally, counts = Tally(), book.attempt_counts()
+    given, not_open = book.facts.parts, book.not_open
+    term = TermSoFar(book, course, datetime.datetime.now(datetime.UTC)) if given else None
     parts = {id_: Tally() for id_ in given}
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))
