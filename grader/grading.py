@@ -30,7 +30,7 @@ from grader.results import (
     Visibility,
 )
 from grader.submissions import ExerciseFile, State, Submission, read_submission
-from grader.submissions.submission import about_names
+from grader.submissions.not_python import about_names
 from grader.text import utc
 
 # Imported when needed: if nothing has to be judged, no judge is loaded.

@@ -33,8 +33,8 @@ from grader.serve.server import OpenServer
 from grader.serve.staff import ListedFile, MarkView, StudentView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import Views
+from grader.submissions.requests import MOST_CHARACTERS
 from grader.submissions.roster import is_in_group
-from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
 
 log = logging.getLogger("grader.serve")

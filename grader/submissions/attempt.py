@@ -36,14 +36,13 @@ from grader.submissions.archive import (
 )
 from grader.submissions.folder import AttemptFile, Unreadable, open_regular, walk
 from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
+from grader.submissions.requests import message_of, requested
 from grader.submissions.source import canonical, is_empty, is_untouched
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
     ExerciseFile,
     State,
     Submission,
-    message_of,
-    requested,
 )
 from grader.submissions.zip import Member, read_member
 from grader.text import clean

@@ -34,8 +34,8 @@ from grader.submissions.names import is_named_after, spoken_of
 from grader.submissions.ours import kind_of_archive, kind_of_folder, kind_of_names
 from grader.submissions.owners import Affixes, is_work, owner_of, shared_affixes, without_suffix
 from grader.submissions.platforms import PLATFORMS, Download, Item
+from grader.submissions.requests import requested
 from grader.submissions.roster import Known
-from grader.submissions.submission import requested
 from grader.submissions.zip import Member, check_path, read_member
 from grader.text import clean
 
