@@ -14,18 +14,6 @@ import msgspec
 from grader.course.names import is_within
 from grader.submissions.source import decode, dotted_names, parse
 
-
-class Flaw(NamedTuple):
-    """The line of a file that is not valid Python, and the reason.
-
-    `is_foreign` is true if the file is not Python at all, or is for another version of Python.
-    """
-
-    line: int
-    meaning: str
-    is_foreign: bool = False
-
-
 # The beginnings of files that are handed in instead of code, with their kinds and remedies.
 _KINDS = (
     (
@@ -170,23 +158,25 @@ def kind_of(source: bytes) -> str:
     return next((meaning for pattern, meaning in _FOREIGN if pattern.match(begin)), "")
 
 
-def explained(source: bytes, error: SyntaxError) -> Flaw:
-    """Return the wrong line and an explanation, in Python's words if there is no better one."""
+def explained(source: bytes, error: SyntaxError) -> tuple[int, str, bool]:
+    """Return the wrong line, an explanation, in Python's words if there is no better one, and whether the file
+    is foreign: not Python at all, or for another version of Python.
+    """
     text = source.decode("utf-8-sig", "replace")
     lines = re.split(r"\r\n|\r|\n", text[:_LONGEST_EXPLAINED])
     number = error.lineno or 1
     # Python may report an error below the first mark of a merge.
     pattern, meaning = _FOREIGN_LINES[0]
     if marks := [row for row, line in enumerate(lines, 1) if pattern.match(line)]:
-        return Flaw(marks[0], meaning)
+        return marks[0], meaning, False
     line = lines[number - 1][:_LONGEST_LINE] if 0 < number <= len(lines) else ""
     for pattern, meaning in _FOREIGN_LINES[1:]:
         if pattern.match(line.lstrip()):
-            return Flaw(number, meaning)
+            return number, meaning, False
     if foreign := _other_language(line, error.msg):
-        return Flaw(number, foreign, is_foreign=True)
+        return number, foreign, True
     is_no_text = error.lineno is not None and _is_no_utf8(source)
-    return Flaw(number, error.msg + _remedy(error.msg), is_foreign=is_no_text)
+    return number, error.msg + _remedy(error.msg), is_no_text
 
 
 def _other_language(line: str, message: str) -> str:
