@@ -18,7 +18,6 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
 from grader.submissions.folder import (
-    AttemptFile,
     EntryKind,
     Unreadable,
     entries,
@@ -30,13 +29,13 @@ from grader.submissions.folder import (
     safe_name,
     written,
 )
+from grader.submissions.member import AttemptFile, Member, check_path, read_member
 from grader.submissions.names import is_named_after, spoken_of
 from grader.submissions.ours import kind_of_archive, kind_of_folder, kind_of_names
 from grader.submissions.owners import Affixes, is_work, owner_of, shared_affixes, without_suffix
 from grader.submissions.platforms import PLATFORMS, Download, Item
 from grader.submissions.requests import requested
 from grader.submissions.roster import Known
-from grader.submissions.zip import Member, check_path, read_member
 from grader.text import clean
 
 MAX_ITEMS = 300_000
