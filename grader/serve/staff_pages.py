@@ -15,8 +15,8 @@ from grader.course.manifest import Exercise
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric
-from grader.gradebook.queue import Role
 from grader.gradebook.term import TermRow
+from grader.gradebook.tokens import Role
 from grader.serve import exporting, regrading
 from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of

@@ -17,8 +17,8 @@ from grader.exports.report.overview import ExerciseView, Figures, figures
 from grader.exports.report.tally import Row, Tally
 from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook
-from grader.gradebook.queue import Role
 from grader.gradebook.term import TermSoFar
+from grader.gradebook.tokens import Role
 from grader.judge.scoring import extra_credit_of, sum_of
 from grader.results import Entry
 from grader.serve.roles import Asker
