@@ -32,10 +32,11 @@ from bench.term import write_course, write_results
 from bench.watch import save_to_verdict
 from grader.course.manifest import Course, load_course
 from grader.course.mutants import wrong_answers
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook, queue, tokens
 from grader.gradebook.backup import backups_in
-from grader.gradebook.queue import JobState, Role
+from grader.gradebook.queue import JobState
 from grader.gradebook.tables import FILE
+from grader.gradebook.tokens import Role
 from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in
 from grader.judge.assignment import GradingOptions
@@ -54,9 +55,9 @@ class BenchServer:
         self.names = [f"student{number:05}" for number in range(students)]
         self.results, roster = folder / "results", folder / "class.csv"
         roster.write_text("id\n" + "\n".join(self.names) + "\n", encoding="utf-8")
-        with queue.changing_tokens(self.results) as store:
-            self.tokens = {n: queue.make_token(store, Role.STUDENT, n, 0.0) for n in self.names}
-            self.staff = queue.make_token(store, Role.INSTRUCTOR, "staff", 0.0)
+        with tokens.changing_tokens(self.results) as store:
+            self.tokens = {n: tokens.make_token(store, Role.STUDENT, n, 0.0) for n in self.names}
+            self.staff = tokens.make_token(store, Role.INSTRUCTOR, "staff", 0.0)
         self._command = [
             *(sys.executable, "-m", "grader.cli", "serve", str(course.root)),
             *("-o", str(self.results), "--roster", str(roster), "--port", "0"),

@@ -30,7 +30,7 @@ from grader.results import (
     Visibility,
 )
 from grader.submissions import ExerciseFile, State, Submission, read_submission
-from grader.submissions.submission import about_names
+from grader.submissions.not_python import about_names
 from grader.text import utc
 
 # Imported when needed: if nothing has to be judged, no judge is loaded.
@@ -137,15 +137,14 @@ class _Grading:
         self.torch = ""
         self._course, self._files = course, read.files
         self._options, self._progress = options, progress
-        self._verdicts: dict[str, _Settled | None] = {}
         self._judges: Judges | None = None
 
     @contextlib.contextmanager
     def judges_started(self, selected: Iterable[Exercise], *, walls: bool) -> Iterator[None]:
         """Start a judge first, if any of these exercises needs one, since that takes longest."""
         course, files = self._course, self._files
-        self._verdicts = {e.id: _verdict(course, e, files[e.id]) for e in selected}
-        open_ones = [exercise for exercise in selected if self._verdicts[exercise.id] is None]
+        # Without reading a suite, so that a judge can start first.
+        open_ones = [e for e in selected if files[e.id].state(course.stub(e)) is State.EDITED]
         if not open_ones:
             yield
             return
@@ -159,12 +158,10 @@ class _Grading:
 
     def result(self, exercise: Exercise) -> ExerciseResult:
         """Settle or judge one exercise; a fault of the grader leaves it unjudged, and the others go on."""
-        verdict = self._verdicts[exercise.id]
+        file = self._files[exercise.id]
         try:
-            if verdict is not None:
-                result = _settled(self._course, exercise, self._options, verdict)
-            else:
-                result = with_note(self._judged(exercise), self._files[exercise.id])
+            settled = settle(self._course, exercise, file, self._options)
+            result = with_note(self._judged(exercise), file) if settled is None else settled
         except IsolationError:
             raise
         except GraderError as error:
@@ -230,53 +227,35 @@ def grading_options(
     return GradingOptions(seed, suites, walls_of(Level(require_isolation)), recognize=True)
 
 
-class _Settled(msgspec.Struct, frozen=True):
-    """Why an exercise needs no judge: the outcome of each of its tests, and the message for the student."""
-
-    outcome: Outcome
-    message: str
-    place: Place | None = None
-
-
 def settle(
     course: Course, exercise: Exercise, handed: ExerciseFile, options: GradingOptions
 ) -> ExerciseResult | None:
     """Return the result of an exercise that needs no judge (missing, untouched, unreadable), or None."""
-    verdict = _verdict(course, exercise, handed)
-    return None if verdict is None else _settled(course, exercise, options, verdict)
-
-
-def _verdict(course: Course, exercise: Exercise, handed: ExerciseFile) -> _Settled | None:
-    """Settle without reading a suite, so that a judge can start first."""
     look = handed.look(course.stub(exercise))
+    outcome, place = Outcome.ERROR, None
     match look.state:
+        case State.EDITED:
+            return None
         case State.MISSING | State.UNREADABLE:
-            return _Settled(Outcome.ERROR, handed.problem)
+            message = handed.problem
         case State.EMPTY:
             # A server's page has a button for it.
             back = f"bring the stub back with `grade reset {exercise.id}`, in a browser with Reset"
             message = f"{exercise.file} is empty: write your code into it and save it, or {back}."
-            return _Settled(Outcome.ERROR, f"{message} {handed.problem}".rstrip())
+            message = f"{message} {handed.problem}".rstrip()
         case State.UNTOUCHED if handed.problem:
-            return _Settled(Outcome.ERROR, f"{exercise.file} is still the stub. {handed.problem}")
+            message = f"{exercise.file} is still the stub. {handed.problem}"
         case State.UNTOUCHED:
+            outcome = Outcome.NOT_IMPLEMENTED
             message = f"Not attempted yet: {exercise.file} is still the stub."
-            return _Settled(Outcome.NOT_IMPLEMENTED, message)
         case State.INVALID:
             message = f"{exercise.file} is not valid Python: line {look.line}: {look.error}"
             # Python's own words may end with a question: "Perhaps you forgot a comma?"
             message += "" if message.endswith("?") else "."
             message = f"{message} {handed.problem}".rstrip()
-            return _Settled(Outcome.ERROR, message, Place(exercise.file, look.line, ""))
-    return None
-
-
-def _settled(
-    course: Course, exercise: Exercise, options: GradingOptions, verdict: _Settled
-) -> ExerciseResult:
+            place = Place(exercise.file, look.line, "")
     tests = tests_of(course, exercise, options.suites)
-    end = verdict.outcome, verdict.message, verdict.place
-    return score_alike(exercise, tests, *end, settled=True)
+    return score_alike(exercise, tests, outcome, message, place, settled=True)
 
 
 def with_note(result: ExerciseResult, handed: ExerciseFile) -> ExerciseResult:

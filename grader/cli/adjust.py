@@ -11,7 +11,13 @@ import click
 
 from grader.cli.border import Command, tell_unfinished
 from grader.cli.extension import extend_in_book, extend_on_server, take_extension_back, until_of
-from grader.cli.on_server import ClassState, class_points_on, correct_class_on, signed_in
+from grader.cli.on_server import (
+    class_points_on,
+    correct_class_on,
+    correct_on,
+    points_on,
+    signed_in,
+)
 from grader.cli.options import EXISTING_FOLDER, login_name, server_option
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called, open_console
@@ -33,8 +39,8 @@ from grader.gradebook.adjusting import (
 )
 from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
-from grader.student.server import Server, correct
-from grader.student.server import points_of as points_of_server
+from grader.serve.messages import ClassState
+from grader.student.server import Server
 from grader.submissions.folder import listed_names
 from grader.text import clean, number
 
@@ -157,10 +163,10 @@ def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, 
         extend_on_server(server, names, until_of(options["until"]), options["reason"])
         return
     student, exercise = names[0], Path(names[1].removesuffix(".py")).name
-    before = points_of_server(server, student, exercise)
+    before = points_on(server, student, exercise)
     changes = {name: options[name] for name in ("points", "add", "release")}
     texts = {name: options[name] for name in ("reason", "comment")}
-    after = correct(server, before, **changes, **texts)
+    after = correct_on(server, before, **changes, **texts)
     stays = "as before, " if before.score == after.score else f"{number(before.score)} to "
     who = called(after.student, {after.student: after.name} if after.name else {})
     released = f": released{_also_for(after.mates)}" if options["release"] else ""

@@ -171,7 +171,7 @@ def reset(exercise: str, course_path: Path) -> None:
     course = shared.open_course(course_path)
     shared.refuse_pack(course)
     (chosen,) = shared.known_exercises(course, [exercise])
-    from grader.student.advice import shown_path
+    from grader.student.next_step import shown_path
     from grader.student.workspace import reset_exercise
 
     done = reset_exercise(course, chosen)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from grader.cli.on_server import extend_on, extensions_on
 from grader.cli.results import named_student
 from grader.cli.terminal.console import called
 from grader.errors import SubmissionError
@@ -20,7 +21,7 @@ from grader.gradebook.extending import (
     extension_words,
     new_extension,
 )
-from grader.student.server import Server, extend, extensions_of
+from grader.student.server import Server
 from grader.submissions.times import read_time
 from grader.text import clean, listed, number
 
@@ -57,10 +58,10 @@ def extend_on_server(
     server: Server, names: tuple[str, ...], until: datetime.datetime, reason: str
 ) -> None:
     """Give a student more time on a running server, and print the effect."""
-    before = extensions_of(server, names[0])
+    before = extensions_on(server, names[0])
     if not _name(names):
         _warn(before.exams)
-    after = extend(server, before, _name(names), until, reason)
+    after = extend_on(server, before, _name(names), until, reason)
     who = called(after.student, {after.student: after.name} if after.name else {})
     for extension in after.extensions[len(before.extensions) :]:
         click.echo(clean(f"{who}: more time {extension.words}", _LONGEST))

@@ -10,8 +10,6 @@ from grader.cli import options as shared
 from grader.cli.border import Command, tell, tell_unfinished
 from grader.cli.marking import End, Shown, ask, refuse_without_terminal, show
 from grader.cli.on_server import (
-    FileForMarking,
-    Marking,
     keep_answers,
     next_to_mark,
     signed_in,
@@ -20,6 +18,7 @@ from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.facts import Draft
 from grader.gradebook.intake import refuse_other_course
+from grader.serve.messages import Do, FileForMarking, Marking
 from grader.student.server import ChangedError, Server
 from grader.text import clean, in_points, listed
 
@@ -173,10 +172,9 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
         click.echo(clean(words, _LONGEST))
     try:
         decided = ask(page, now.items, answers, keep)
+        do: Do = "stop" if decided is End.STOP else "skip"
         if isinstance(decided, Draft):
             do, answers = "next", decided
-        else:
-            do = decided.name.lower()
         keep_answers(server, exercise, file, do, answers.keys, answers.comments)
     except ChangedError as changed:
         tell(str(changed))

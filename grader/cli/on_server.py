@@ -2,85 +2,36 @@
 
 from __future__ import annotations
 
+import datetime
 import urllib.parse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from grader.gradebook.marking import RubricItem
-from grader.gradebook.work import Request
-from grader.results import Entry
+from grader.serve.messages import (
+    AnswerRequest,
+    ClassCorrectionRequest,
+    ClassState,
+    CorrectionRequest,
+    Do,
+    ExtensionRequest,
+    ExtensionsState,
+    FileForMarking,
+    Marking,
+    MarkRequest,
+    MarkSaved,
+    PointsState,
+    StaffRequest,
+)
 from grader.student.server import Server, asked, checked_address, decoded_as, kept_server
 
+T = TypeVar("T")
+
+_OF_STUDENT = "/api/staff/corrections"
 _OF_CLASS = "/api/staff/corrections/class"
-
-
-class MarkMade(msgspec.Struct, frozen=True):
-    """A mark of a file."""
-
-    points: float
-    reason: str
-    author: str
-
-
-class FileForMarking(msgspec.Struct, frozen=True):
-    """A file to mark, with the answers so far; see docs/openapi.json."""
-
-    file: str
-    student: str
-    name: str
-    score: float
-    max_score: float
-    source: str
-    keys: tuple[str, ...]
-    comments: tuple[str, ...]
-    marks: tuple[MarkMade, ...]
-    seen: str
-
-
-class Marking(msgspec.Struct, frozen=True):
-    """The rubric of an exercise, and the file that is with this person now."""
-
-    items: tuple[RubricItem, ...]
-    waiting: int
-    files: int
-    others: tuple[str, ...]
-    file: FileForMarking | None
-
-
-class StaffRequest(msgspec.Struct, frozen=True):
-    """A regrade request with the points that count, and perhaps its verdict."""
-
-    request: Request
-    name: str
-    score: float | None
-    max_score: float
-    entry: Entry | None = None
-
-
-class ClassPoints(msgspec.Struct, frozen=True):
-    """The points of a student that count now."""
-
-    student: str
-    name: str
-    score: float
-    max_score: float
-    is_open: bool
-
-
-class ClassState(msgspec.Struct, frozen=True):
-    """The points of the whole class for an exercise; see docs/openapi.json."""
-
-    exercise: str
-    students: tuple[ClassPoints, ...]
-    seen: str
-    said: str
-
-
-class _Saved(msgspec.Struct, frozen=True):
-    seen: str
+_EXTENSIONS = "/api/staff/extensions"
 
 
 class _Queued(msgspec.Struct, frozen=True):
@@ -103,8 +54,41 @@ def requests_on(server: Server, number: int | None = None) -> list[StaffRequest]
 
 def answer_on(server: Server, number: int, text: str) -> StaffRequest:
     """Answer a regrade request; raises GraderError."""
-    sent = _json({"number": number, "answer": text})
-    return decoded_as(asked(server, "POST", "/api/staff/requests", sent), list[StaffRequest])[0]
+    sent = AnswerRequest(number, text)
+    return _told(server, "/api/staff/requests", sent, list[StaffRequest])[0]
+
+
+def points_on(server: Server, student: str, exercise: str) -> PointsState:
+    """Return the points of a student for an exercise; raises GraderError."""
+    query = urllib.parse.urlencode({"student": student, "exercise": exercise})
+    return decoded_as(asked(server, "GET", f"{_OF_STUDENT}?{query}"), PointsState)
+
+
+def correct_on(server: Server, before: PointsState, **change: Any) -> PointsState:
+    """Change a student's points from a state; the `change` has fields of `CorrectionRequest`.
+
+    If an answer is lost, the request is sent again, which changes nothing twice: the server refuses it if the
+    points have changed since. Raises as `correct_class_on` does.
+    """
+    sent = CorrectionRequest(before.student, before.exercise, before.seen, **change)
+    return _told(server, _OF_STUDENT, sent, PointsState)
+
+
+def extensions_on(server: Server, student: str) -> ExtensionsState:
+    """Return the extensions of a student; raises GraderError."""
+    query = urllib.parse.urlencode({"student": student})
+    return decoded_as(asked(server, "GET", f"{_EXTENSIONS}?{query}"), ExtensionsState)
+
+
+def extend_on(
+    server: Server, before: ExtensionsState, name: str, until: datetime.datetime, reason: str
+) -> ExtensionsState:
+    """Give a student more time from a state, and return the state afterwards; raises GraderError.
+
+    `name` is an exercise, an assignment, or empty for all exercises.
+    """
+    sent = ExtensionRequest(before.student, before.seen, name, until, reason)
+    return _told(server, _EXTENSIONS, sent, ExtensionsState)
 
 
 def class_points_on(server: Server, exercise: str) -> ClassState:
@@ -119,14 +103,13 @@ def correct_class_on(server: Server, before: ClassState, **change: Any) -> Class
     Raises ChangedError if somebody else corrected the class since, SubmissionError if the change is impossible,
     and GraderError.
     """
-    sent = {"exercise": before.exercise, "seen": before.seen, **change}
-    return decoded_as(asked(server, "POST", _OF_CLASS, _json(sent)), ClassState)
+    sent = ClassCorrectionRequest(before.exercise, before.seen, **change)
+    return _told(server, _OF_CLASS, sent, ClassState)
 
 
 def regrade_on(server: Server, exercises: Sequence[str]) -> int:
     """Queue a regrade of these exercises, of all if none is named; return how many files it judges."""
-    answer = asked(server, "POST", "/api/staff/regrade", _json({"exercises": [*exercises]}))
-    return decoded_as(answer, _Queued).queued
+    return _told(server, "/api/staff/regrade", {"exercises": [*exercises]}, _Queued).queued
 
 
 def next_to_mark(
@@ -144,7 +127,7 @@ def keep_answers(
     server: Server,
     exercise: str,
     file: FileForMarking,
-    do: str,
+    do: Do,
     keys: Sequence[str],
     comments: Sequence[str],
 ) -> FileForMarking:
@@ -152,9 +135,8 @@ def keep_answers(
 
     Raises ChangedError if somebody else has the file or changed something, and GraderError.
     """
-    sent = {"file": file.file, "seen": file.seen, "do": do}
-    body = _json({**sent, "keys": [*keys], "comments": [*comments]})
-    saved = decoded_as(asked(server, "POST", _marks(exercise), body), _Saved)
+    sent = MarkRequest(file.file, file.seen, do, tuple(keys), tuple(comments))
+    saved = _told(server, _marks(exercise), sent, MarkSaved)
     return msgspec.structs.replace(file, seen=saved.seen)
 
 
@@ -162,5 +144,6 @@ def _marks(exercise: str) -> str:
     return f"/api/staff/marks/{urllib.parse.quote(exercise, safe='')}"
 
 
-def _json(value: Any) -> bytes:
-    return msgspec.json.encode(value)
+def _told(server: Server, path: str, sent: Any, kind: type[T]) -> T:
+    """Send a request as JSON, and return the answer; raises GraderError."""
+    return decoded_as(asked(server, "POST", path, msgspec.json.encode(sent)), kind)

@@ -76,7 +76,7 @@ def plot(
     drawn = _draw(course, chosen, submission, reference)
     if drawn is None:
         click.get_current_context().exit(ExitCode.BELOW)
-    from grader.student.advice import shown_path
+    from grader.student.next_step import shown_path
     from grader.student.plots.plot import keep
     from grader.text import clean
 
@@ -108,7 +108,7 @@ def _draw(
     from grader.grading import settle
     from grader.judge.assignment import GradingOptions
     from grader.results import Outcome, Status
-    from grader.student.advice import Guide
+    from grader.student.next_step import Guide
     from grader.student.plots.plot import draw
     from grader.student.plots.process import NotDrawn
     from grader.submissions import read_submission

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import sys
 from pathlib import Path
@@ -111,7 +110,7 @@ def push(
     with open_book(results, assignment) as book:
         options = Options(
             title=book.work_title,
-            not_open=book.not_open(datetime.datetime.now(datetime.UTC)),
+            not_open=book.not_open,
             out_of=out_of,
             disclose=shared.disclosure(disclose),
             comments=not no_comments,

@@ -15,7 +15,7 @@ from grader.errors import not_written
 if TYPE_CHECKING:
     from grader.course.manifest import Course
     from grader.results import Result
-    from grader.student.advice import Guide
+    from grader.student.next_step import Guide
     from grader.student.progress import Standing
 
 _OF_COURSE = "course"
@@ -208,7 +208,7 @@ def _write_bytes(path: Path, data: bytes) -> None:
 
 
 def _guide(course: Course, submission: Path, bare: bool, standings: dict[str, Standing]) -> Guide:
-    from grader.student.advice import Asked, Guide
+    from grader.student.next_step import Asked, Guide
 
     asked = Asked.BARE if bare else Asked.BY_NAME
     options = shared.repeated("course_path", "assignment", "submission", "suite", "seed")

@@ -18,7 +18,7 @@ from grader.cli.border import Command
 from grader.course.manifest import Course
 from grader.errors import SubmissionError, not_written
 from grader.exports.table import Table
-from grader.gradebook import Gradebook, platforms, queue, sessions
+from grader.gradebook import Gradebook, platforms, sessions
 from grader.gradebook.corrections_file import (
     CORRECTIONS_FILE,
     corrections_text,
@@ -28,8 +28,16 @@ from grader.gradebook.corrections_file import (
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
-from grader.gradebook.queue import STAFF, Role
 from grader.gradebook.times import local, moment
+from grader.gradebook.tokens import (
+    STAFF,
+    Role,
+    changing_tokens,
+    held_tokens,
+    holders,
+    make_token,
+    revoke_tokens,
+)
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
@@ -187,10 +195,10 @@ def serve(
         from grader.authoring.handout import zipped_release
 
         handout = zipped_release(release, course)
-    from grader.serve import Settings
-    from grader.serve import serve as serve_until_signal
+    from grader.serve.app import serve as serve_until_signal
     from grader.serve.backups import backup_plan
     from grader.serve.identity import GitHub
+    from grader.serve.server import Settings
     from grader.serve.sign_in.door import CALLBACK
 
     students = () if roster_file is None else read_roster(roster_file).students
@@ -369,28 +377,28 @@ def tokens(
 
     students = read_roster(roster_file).students if roster_file is not None else ()
     refuse_other_roster(remembered(results).students, students, str(results))
-    with queue.changing_tokens(results) as book:
+    with changing_tokens(results) as book:
         now = time.time()
         sessions.prepare(book)
         if roster_file is not None and output is not None:
-            have = queue.holders(book, Role.STUDENT)
+            have = holders(book, Role.STUDENT)
             new = [s for s in students if s.id not in have]
-            made = [(s, queue.make_token(book, Role.STUDENT, s.id, now)) for s in new]
+            made = [(s, make_token(book, Role.STUDENT, s.id, now)) for s in new]
             # Inside the transaction: a token that could not be written is of no use.
             _write_tokens(output, made, address)
             click.echo(f"{counted(len(made), 'new token')}, {len(have)} existed: {output}")
         elif staff is not None:
             chosen = Role[(role or Role.INSTRUCTOR.word).upper()]
-            click.echo(queue.make_token(book, chosen, staff, now, sections))
+            click.echo(make_token(book, chosen, staff, now, sections))
             _tell_empty_sections(book.students(), sections)
         elif revoke_staff is not None:
             _revoke(book, Role.INSTRUCTOR, revoke_staff, now)
         elif revoke is not None:
             _revoke(book, Role.STUDENT, revoke, now)
         elif replace is not None:
-            if replace not in queue.holders(book, Role.STUDENT):
+            if replace not in holders(book, Role.STUDENT):
                 raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
-            click.echo(queue.make_token(book, Role.STUDENT, replace, now))
+            click.echo(make_token(book, Role.STUDENT, replace, now))
 
 
 def _refuse_other_roles(staff: str | None, role: str | None, sections: tuple[str, ...]) -> None:
@@ -426,7 +434,7 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
 def _list_tokens(results: Path) -> None:
     """Print who has a token, staff first: the role, the name, since when, and the sections."""
     with Gradebook.open(results) as book:
-        held = queue.held_tokens(book)
+        held = held_tokens(book)
         zone = book.policy.rules.timezone
     for holder, made_at in held:
         of = f" (section {', '.join(holder.sections)})" if holder.sections else ""
@@ -438,7 +446,7 @@ def _list_tokens(results: Path) -> None:
 
 def _revoke(book: Gradebook, role: Role, name: str, now: float) -> None:
     """Revoke a token, and end the sessions of its holder; raises UsageError if there are none."""
-    tokens = queue.revoke_tokens(book, role, name, now)
+    tokens = revoke_tokens(book, role, name, now)
     ended = sessions.end_sessions(book, role, name, now)
     if not tokens and not ended:
         raise click.UsageError(f"{name!r} has no token.")

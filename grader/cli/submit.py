@@ -140,7 +140,7 @@ def submit(
 
         from grader.cli.terminal.console import open_console
         from grader.cli.terminal.result import show_result
-        from grader.student.advice import Guide
+        from grader.student.next_step import Guide
 
         options = shared.repeated("course_path")
         standings = workspace.standings()

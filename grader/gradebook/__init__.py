@@ -12,10 +12,10 @@ requests. `mistakes` groups failures without a sentence, and `similarity` finds 
 gradebook without names, and `term` adds up the gradebooks of a term. `personal` finds and erases all data about
 one student, `retention` says how long a class is kept, and `backup` makes and restores copies of a gradebook.
 
-For a server, `queue` has its submissions, jobs and tokens, `drafts` the code that students write in its editor,
-and `sessions` the people who signed in elsewhere. `platforms` has LTI platforms and their launches,
-`invitations` those that register themselves, `tool_key` the server's key for them, and `pushed` the points that
-they got. `outbox` has the mail to students.
+For a server, `queue` has its submissions and jobs, `drafts` the code that students write in its editor,
+`tokens` the people who may sign in, and `sessions` those who did so elsewhere. `platforms` has LTI platforms
+and their launches, `invitations` those that register themselves, `tool_key` the server's key for them, and
+`pushed` the points that they got. `outbox` has the mail to students.
 """
 
 from grader.gradebook.book import Gradebook

@@ -6,7 +6,6 @@ else has changed something in between.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 from collections.abc import Callable
 
@@ -14,15 +13,13 @@ import msgspec
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.corrections import Correction, Kind, refuse_pointless
+from grader.gradebook.corrections import Correction, Kind, now, one_line, refuse_pointless
 from grader.gradebook.marking import shared_answer_of
 from grader.gradebook.standing import choices
 from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult, Status, StudentInfo
 from grader.submissions.source import code_digest
-from grader.text import clean, nearest
-
-_LONGEST = 1000
+from grader.text import nearest
 
 
 def exercise_named(book: Gradebook, name: str) -> ExerciseResult:
@@ -63,11 +60,11 @@ def new_correction(
         drop=drop,
         give=give,
         release=_held_file(book, student, exercise.name) if release else "",
-        time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
+        time=now(),
         judged=_judged(book, student, exercise.name),
-        reason=_line(reason),
-        comment=_line(comment),
-        author=_line(author),
+        reason=one_line(reason),
+        comment=one_line(comment),
+        author=one_line(author),
     )
     if not correction.kinds:
         raise SubmissionError("Nothing would change: give points, or write a comment.")
@@ -160,11 +157,6 @@ def corrections_of(
         if (correction.student, correction.exercise) == (student, exercise)
         and test in ("", correction.test)
     ]
-
-
-def _line(text: str) -> str:
-    """Return a person's text as one clean line."""
-    return clean(" ".join(text.split()), _LONGEST)
 
 
 def _held_file(book: Gradebook, student: str, exercise: str) -> str:

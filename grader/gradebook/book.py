@@ -156,9 +156,10 @@ class Gradebook:
         names, part = self.facts.exercises, self._part
         return names if part is None else tuple(n for n in names if n in part.exercises)
 
-    def not_open(self, now: datetime.datetime) -> frozenset[str]:
-        """Return the exercises whose assignment opens later, in the gradebook of a whole course."""
-        parts = self.facts.parts.values()
+    @property
+    def not_open(self) -> frozenset[str]:
+        """The exercises whose assignment opens later, in the gradebook of a whole course."""
+        parts, now = self.facts.parts.values(), datetime.datetime.now(datetime.UTC)
         late = [part for part in parts if (at := submitted(part.opens)) is not None and at > now]
         return frozenset(name for part in late for name in part.exercises)
 
@@ -283,7 +284,7 @@ class Gradebook:
         return self.unanswered(
             entry
             for entry in self.facts.attention
-            if part is None or {*entry.exercise.split(", ")} & {*part.exercises}
+            if part is None or {*entry.exercises} & {*part.exercises}
         )
 
     def unanswered(self, entries: Iterable[Attention]) -> tuple[Attention, ...]:
@@ -311,13 +312,15 @@ class Gradebook:
             entry
             for entry in entries
             if entry.kind is not Reason.FORGER
-            or any(is_open(entry, exercise) for exercise in entry.exercise.split(", "))
+            or any(is_open(entry, exercise) for exercise in entry.exercises)
         )
 
     def look_at(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
         """Replace the entries on an exercise of a student by these."""
         before = self.facts.attention
-        kept = [entry for entry in before if (entry.student, entry.exercise) != (student, exercise)]
+        kept = [
+            entry for entry in before if (entry.student, entry.exercises) != (student, (exercise,))
+        ]
         order = list(Reason)
         after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
         if tuple(after) != before:

@@ -17,7 +17,7 @@ from grader.errors import SubmissionError
 from grader.gradebook.policy import Extension
 from grader.judge.scoring import judged_points, rescored
 from grader.results import Entry, ExerciseResult, Outcome, Result, Status
-from grader.text import in_points, nearest, number, rounded
+from grader.text import clean, in_points, nearest, number, rounded
 
 
 class Kind(enum.Enum):
@@ -37,6 +37,20 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 # The bounds exclude infinity and NaN.
 _Points = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 _Change = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
+
+
+# Of a text in a correction.
+_LONGEST = 1000
+
+
+def one_line(text: str) -> str:
+    """Return a person's text as one line without invisible characters, as corrections have it."""
+    return clean(" ".join(text.split()), _LONGEST)
+
+
+def now() -> datetime.datetime:
+    """Return the time of a correction that is made now, in whole seconds."""
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,8 +17,7 @@ import msgspec
 
 from grader.errors import GraderError
 from grader.files import write_whole
-from grader.gradebook.corrections import Correction, GivenExtension, Kind
-from grader.text import clean
+from grader.gradebook.corrections import Correction, GivenExtension, Kind, one_line
 from grader.toml import TomlMistake, explained, line_of, read_toml, written_value
 
 T = TypeVar("T")
@@ -29,7 +28,6 @@ _HEADER = """\
 # docs/reference.md has the keys. To take one back, remove its table, or call `grade adjust RESULTS --undo`.
 """
 _TABLE = re.compile(r"\s*\[\[\s*(correction|extension)\s*\]\]")
-_LONGEST = 1000
 _EXAMPLES = {
     "correction": '[[correction]] with exercise = "relu" below it',
     "student": 'student = "zoe"',
@@ -135,21 +133,17 @@ def _on_one_line(correction: Correction) -> Correction:
     """Return the correction with harmless texts, each on one line; a comment keeps its lines."""
     return msgspec.structs.replace(
         correction,
-        reason=_line(correction.reason),
-        comment="\n".join(filter(None, map(_line, correction.comment.splitlines()))),
-        author=_line(correction.author),
+        reason=one_line(correction.reason),
+        comment="\n".join(filter(None, map(one_line, correction.comment.splitlines()))),
+        author=one_line(correction.author),
     )
 
 
 def _lined(extension: GivenExtension) -> GivenExtension:
     """Return the extension with harmless texts, each on one line."""
     return msgspec.structs.replace(
-        extension, reason=_line(extension.reason), author=_line(extension.author)
+        extension, reason=one_line(extension.reason), author=one_line(extension.author)
     )
-
-
-def _line(text: str) -> str:
-    return clean(" ".join(text.split()), _LONGEST)
 
 
 def put_corrections(folder: Path, made: Sequence[Correction]) -> None:

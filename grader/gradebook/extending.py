@@ -13,12 +13,11 @@ import msgspec
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.corrections import GivenExtension
+from grader.gradebook.corrections import GivenExtension, now, one_line
 from grader.gradebook.times import instant, local
 from grader.results import StudentInfo
-from grader.text import clean, listed, nearest
+from grader.text import listed, nearest
 
-_LONGEST = 1000
 _MOST_NAMES = 5
 
 
@@ -86,9 +85,9 @@ def new_extension(
         student=student.id,
         exercises=gain,
         until=end.astimezone(zone),
-        reason=clean(" ".join(reason.split()), _LONGEST),
-        author=clean(" ".join(author.split()), _LONGEST),
-        time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
+        reason=one_line(reason),
+        author=one_line(author),
+        time=now(),
     )
 
 

@@ -110,8 +110,24 @@ def encoded(facts: Facts) -> str:
 
 
 def decoded(text: str) -> Facts:
-    """Read facts from JSON; raises msgspec.DecodeError."""
+    """Read facts from JSON, also those of an earlier grader; raises msgspec.DecodeError."""
+    if '"exercise":' in text:
+        facts = msgspec.json.decode(text, type=dict[str, Any])
+        facts["attention"] = split_exercises(facts.get("attention", []))
+        return msgspec.convert(facts, Facts, dec_hook=_decoded)
     return msgspec.json.decode(text, type=Facts, dec_hook=_decoded)
+
+
+def split_exercises(attention: Any) -> list[dict[str, Any]]:
+    """Return entries to look at with a list of exercises; earlier graders kept the names as one text.
+
+    Raises msgspec.ValidationError.
+    """
+    entries = msgspec.convert(attention, list[dict[str, Any]])
+    for entry in entries:
+        if "exercise" in entry:
+            entry["exercises"] = str(entry.pop("exercise")).split(", ")
+    return entries
 
 
 def _encoded(value: Any) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from grader.gradebook.book import Gradebook
 from grader.gradebook.platforms import Platform
-from grader.gradebook.queue import digest_of
+from grader.gradebook.tokens import digest_of
 from grader.gradebook.work import DamagedValueError
 
 _TABLES = """

@@ -6,7 +6,6 @@ a regrade and does not apply to a newer file.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
@@ -18,19 +17,18 @@ import msgspec
 from grader.course.manifest import Course, Exercise
 from grader.errors import UsageError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.corrections import Correction
+from grader.gradebook.corrections import Correction, now, one_line
 from grader.gradebook.facts import Draft
 from grader.gradebook.standing import choices, entry_of
 from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult, StudentInfo
 from grader.submissions.source import code_digest
-from grader.text import clean, number
+from grader.text import number
 from grader.toml import TomlMistake, explained, line_of, read_toml
 
 # Keys of the program.
 RESERVED = {"n": "keep and go on", "s": "skip", "c": "comment", "q": "stop"}
 _NOTHING = "nothing to remark"
-_LONGEST = 1000
 
 
 class RubricItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -213,10 +211,10 @@ def keep_mark(
             exercise=answer.result.name,
             # Rounded, so that 0.1 + 0.2 is 0.3.
             add=round(math.fsum(item.points for item in items), 6),
-            reason=clean(reason, _LONGEST),
+            reason=one_line(reason),
             comment="\n".join(comments),
             author=author,
-            time=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
+            time=now(),
             judged=judged_points(answer.result),
             marked=answer.digest,
             beyond=beyond,

@@ -27,7 +27,14 @@ from grader.errors import GraderError
 from grader.files import sync_folder
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import CORRECTIONS_FILE, put_corrections
-from grader.gradebook.facts import AssignmentPart, ClockChange, Draft, Facts, encoded
+from grader.gradebook.facts import (
+    AssignmentPart,
+    ClockChange,
+    Draft,
+    Facts,
+    encoded,
+    split_exercises,
+)
 from grader.gradebook.policy import NamedPolicy, Rules
 from grader.gradebook.policy_file import PolicyError, read_policy
 from grader.gradebook.review import Attention
@@ -146,6 +153,13 @@ def _facts(rows: Mapping[str, str]) -> Facts:
         except msgspec.DecodeError:
             return otherwise
 
+    def attention() -> tuple[Attention, ...]:
+        try:
+            entries = split_exercises(read("attention", object, []))
+            return msgspec.convert(entries, tuple[Attention, ...])
+        except msgspec.ValidationError:
+            return ()
+
     def names(name: str) -> tuple[str, ...]:
         return tuple(filter(None, rows.get(name, "").split(",")))
 
@@ -172,7 +186,7 @@ def _facts(rows: Mapping[str, str]) -> Facts:
         corrections=rows.get("corrections", ""),
         totals=read("totals", dict[str, float], {}),
         totals_before=read("totals before", dict[str, float], {}),
-        attention=read("attention", tuple[Attention, ...], ()),
+        attention=attention(),
         drafts=read("marking", dict[str, Draft], {}),
         is_paused=rows.get("serve paused") == "yes",
         clock=read("serve clock", tuple[ClockChange, ...], ()),

@@ -88,7 +88,7 @@ def kept_about(book: Gradebook, student: str) -> Kept:
     return Kept(
         rows,
         tuple(made for made in book.corrections() if made.student == student),
-        tuple(f"{e.exercise}: {e.what}" for e in facts.attention if e.student == student),
+        tuple(f"{e.where}: {e.what}" for e in facts.attention if e.student == student),
         # An extension for several students names the others.
         tuple(
             msgspec.structs.replace(each, student=student, students=())

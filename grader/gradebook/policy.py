@@ -162,7 +162,7 @@ def is_about(table: Due | Override | Extension, exercise: str, chapter: str) -> 
 
 
 # The keys of an override that replace the keys of the class.
-OVERRIDES = ("attempts", "max_attempts", "most_submissions", "cool_down")
+OVERRIDES = tuple(key for key in Override.__struct_fields__ if key not in ("exercises", "chapters"))
 
 # What to write, by key.
 EXAMPLES = {

@@ -1,4 +1,4 @@
-"""Tables of `grade serve` in the gradebook: submissions, the queue of jobs, turns, and tokens.
+"""Tables of `grade serve` in the gradebook: submissions, the queue of jobs, and turns.
 
 A submission is an attempt that came through the server. A job is one of its exercises that needs a verdict.
 Only this module has the SQL of these tables. Call functions that write within `Gradebook.transaction`, so that
@@ -7,19 +7,14 @@ several writes reach the disk together.
 
 from __future__ import annotations
 
-import contextlib
 import enum
-import hashlib
-import hmac
 import secrets
-from collections.abc import Collection, Iterator
-from pathlib import Path
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
 
 from grader.gradebook.book import Gradebook
-from grader.gradebook.tables import FILE, opened
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS submissions (
@@ -53,18 +48,6 @@ CREATE TABLE IF NOT EXISTS shared (            -- attempts that another member o
 CREATE INDEX IF NOT EXISTS shared_by_hand_in ON shared (handed_in);
 CREATE TABLE IF NOT EXISTS turns (             -- whose turn was when: the longest ago is next
     student TEXT PRIMARY KEY, turn INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS tokens (
-    digest TEXT PRIMARY KEY,                   -- SHA-256 of the token, which is kept nowhere
-    role TEXT NOT NULL,
-    holder TEXT NOT NULL,                      -- a student's id, or the name of a member of staff
-    made_at REAL NOT NULL,
-    revoked_at REAL NOT NULL                   -- 0 while it holds
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS token_sections (    -- the sections of the class list that an assistant reaches
-    digest TEXT NOT NULL REFERENCES tokens (digest),
-    section TEXT NOT NULL,
-    PRIMARY KEY (digest, section)
 ) WITHOUT ROWID;
 """
 # A shared file is judged once, with that of the member who handed it in.
@@ -103,27 +86,6 @@ class JobState(enum.Enum):
     RUNNING = "running"
     DONE = "done"
     REPLACED = "replaced"
-
-
-class Role(enum.Enum):
-    """The role of a token's holder; roles of staff are in the order of their rights, most first.
-
-    The value `staff` is from the time before there were several roles.
-    """
-
-    STUDENT = "student"
-    OWNER = "owner"
-    INSTRUCTOR = "staff"
-    ASSISTANT = "assistant"
-    OBSERVER = "observer"
-
-    @property
-    def word(self) -> str:
-        """The name of the role in lower case."""
-        return self.name.lower()
-
-
-STAFF = tuple(role for role in Role if role is not Role.STUDENT)
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -436,105 +398,3 @@ def waits_since(book: Gradebook, since: float) -> list[Wait]:
         (since,),
     )
     return [Wait(*row) for row in rows]
-
-
-# --- tokens ---------------------------------------------------------------------------------------
-
-
-class Holder(NamedTuple):
-    """The holder of a token; only assistants have `sections`."""
-
-    role: Role
-    name: str
-    sections: tuple[str, ...] = ()
-
-
-@contextlib.contextmanager
-def changing_tokens(folder: Path) -> Iterator[Gradebook]:
-    """Open the gradebook in a folder to change tokens, even while a server writes to it.
-
-    Creates a missing gradebook. When the block ends, either all changes are on the disk or none.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with opened(folder / FILE, create=True) as tables:
-        tables.connection.executescript(_TABLES)
-        book = Gradebook(folder, tables)
-        with book.transaction():
-            yield book
-
-
-def make_token(
-    book: Gradebook, role: Role, name: str, now: float, sections: Collection[str] = ()
-) -> str:
-    """Return a new token of 128 random bits, and revoke the holder's earlier ones; only its hash is kept.
-
-    A member of staff has one role: tokens for other roles are revoked, too. An assistant has access to the
-    students in `sections`.
-    """
-    revoke_tokens(book, role, name, now)
-    token = secrets.token_hex(16)
-    book.tables.connection.execute(
-        "INSERT INTO tokens VALUES (?, ?, ?, ?, 0)", (digest_of(token), role.value, name, now)
-    )
-    book.tables.connection.executemany(
-        "INSERT INTO token_sections VALUES (?, ?)",
-        [(digest_of(token), section) for section in sorted({*sections})],
-    )
-    return token
-
-
-def revoke_tokens(book: Gradebook, role: Role, name: str, now: float) -> int:
-    """Revoke the tokens of a student or of a member of staff; return how many were valid."""
-    return book.tables.connection.execute(
-        "UPDATE tokens SET revoked_at = ? WHERE (role = 'student') = ? AND holder = ? AND revoked_at = 0",
-        (now, role is Role.STUDENT, name),
-    ).rowcount
-
-
-def holders(book: Gradebook, role: Role) -> set[str]:
-    """Return the holders of valid tokens."""
-    query = "SELECT holder FROM tokens WHERE role = ? AND revoked_at = 0"
-    return set(_column(book, query, role.value))
-
-
-def held_tokens(book: Gradebook) -> list[tuple[Holder, float]]:
-    """Return the holders of valid tokens, staff first, each with the time since when, in seconds since 1970."""
-    there = "SELECT 1 FROM sqlite_master WHERE name = 'tokens'"
-    if book.tables.connection.execute(there).fetchone() is None:
-        return []
-    rows = book.tables.connection.execute(
-        "SELECT digest, role, holder, made_at FROM tokens WHERE revoked_at = 0 ORDER BY holder"
-    ).fetchall()
-    held = [(_holder(book, digest, Role(role), name), at) for digest, role, name, at in rows]
-    order = [*STAFF, Role.STUDENT]
-    return sorted(held, key=lambda each: order.index(each[0].role))
-
-
-def _holder(book: Gradebook, digest: str, role: Role, name: str) -> Holder:
-    """Return the holder of a token, for an assistant with the sections."""
-    if role is not Role.ASSISTANT:
-        return Holder(role, name)
-    query = "SELECT section FROM token_sections WHERE digest = ? ORDER BY section"
-    return Holder(role, name, tuple(_column(book, query, digest)))
-
-
-def holder_of(book: Gradebook, token: str) -> Holder | None:
-    """Return the holder of a token; None if it is not valid.
-
-    The index looks up only the beginning of the hash; the rest is compared in constant time.
-    """
-    digest = digest_of(token)
-    rows = book.tables.connection.execute(
-        "SELECT digest, role, holder FROM tokens WHERE digest >= ? AND digest < ? AND revoked_at = 0",
-        (digest[:8], digest[:8] + "g"),
-    )
-    for stored, role, name in rows:
-        if hmac.compare_digest(stored, digest):
-            return _holder(book, digest, Role(role), name)
-    return None
-
-
-def digest_of(token: str) -> str:
-    """Return the hash by which a token is kept."""
-    # 128 random bits cannot be guessed, so no slow hash is needed.
-    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.work import Answer, Request
-from grader.submissions.submission import message_of
+from grader.submissions.requests import message_of
 from grader.text import counted, listed, utc
 
 # Per student and exercise. More are not kept, so that text from outside stays bounded.

@@ -41,8 +41,13 @@ class Attention(msgspec.Struct, frozen=True):
 
     kind: Reason
     student: str
-    exercise: str
+    exercises: tuple[str, ...]
     what: str
+
+    @property
+    def where(self) -> str:
+        """The exercises in words."""
+        return _listed(self.exercises)
 
 
 # Limits, so that one student with thousands of odd lines does not hide other students.
@@ -70,7 +75,7 @@ def attention(
     if late is not None:
         found.append((Reason.TIMEOUT, late.message or result.message))
     found += [(Reason.FORGER, what) for what in result.held]
-    return [Attention(kind, student, exercise.id, what) for kind, what in found]
+    return [Attention(kind, student, (exercise.id,), what) for kind, what in found]
 
 
 def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
@@ -92,7 +97,7 @@ def passed_over(
     """Yield an entry if a file is unreadable; with `earlier`, an earlier file counts meanwhile."""
     if handed.source is None and (problem := _problem(handed)) is not None:
         until = " Until then the file of an earlier attempt counts." if earlier else ""
-        yield Attention(problem, student, exercise.id, f"{handed.problem}{until}")
+        yield Attention(problem, student, (exercise.id,), f"{handed.problem}{until}")
 
 
 def stub_after_work(student: str, exercise: Exercise) -> Attention:
@@ -100,7 +105,7 @@ def stub_after_work(student: str, exercise: Exercise) -> Attention:
     return Attention(
         Reason.MISNAMED,
         student,
-        exercise.id,
+        (exercise.id,),
         "The newest file has no work, but an earlier attempt has: if the newest attempt counts, it earns 0.",
     )
 
@@ -111,7 +116,7 @@ def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Att
         f"No file was handed in until {due}, but a draft was saved at {saved}. "
         "If you give more time, the student can hand it in."
     )
-    return Attention(Reason.DRAFT, student, exercise, what)
+    return Attention(Reason.DRAFT, student, (exercise,), what)
 
 
 def _problem(handed: ExerciseFile) -> Reason | None:
@@ -126,21 +131,21 @@ def nothing_found(
     student: str, exercises: Iterable[Exercise], files: Mapping[str, ExerciseFile]
 ) -> Iterator[Attention]:
     """Yield an entry for a submission without any file of the course."""
-    names = [exercise.id for exercise in exercises]
+    names = tuple(exercise.id for exercise in exercises)
     is_there = (
         f.source is not None or f.path is not None or f.seems_misnamed for f in files.values()
     )
     if names and not any(is_there):
-        yield Attention(Reason.UNREADABLE, student, _listed(names), files[names[0]].problem)
+        yield Attention(Reason.UNREADABLE, student, names, files[names[0]].problem)
 
 
 def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
     """Return the entries sorted by kind and student; merge equal entries of several exercises."""
     same: dict[tuple[Reason, str, str], list[str]] = {}
     for entry in entries:
-        same.setdefault((entry.kind, entry.student, entry.what), []).append(entry.exercise)
+        same.setdefault((entry.kind, entry.student, entry.what), []).extend(entry.exercises)
     merged = [
-        Attention(kind, student, ", ".join(dict.fromkeys(exercises)), what)
+        Attention(kind, student, tuple(dict.fromkeys(exercises)), what)
         for (kind, student, what), exercises in same.items()
     ]
     order = list(Reason)
@@ -151,7 +156,7 @@ class AttentionGroup(msgspec.Struct, frozen=True):
     """Equal entries of several students."""
 
     kind: Reason
-    exercise: str
+    where: str
     what: str
     students: tuple[str, ...]
 
@@ -162,13 +167,13 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
     Within a kind, every student's first entry comes before anyone's second, so that thousands of entries about
     one student do not hide the others.
     """
-    same: dict[tuple[Reason, str, str], list[Attention]] = {}
+    same: dict[tuple[Reason, tuple[str, ...], str], list[Attention]] = {}
     # The lowest rank of a group's entries among the entries of this kind about a student.
-    ranks: dict[tuple[Reason, str, str], int] = {}
+    ranks: dict[tuple[Reason, tuple[str, ...], str], int] = {}
     counts: dict[tuple[Reason, str], int] = {}
     for entry in attention:
         # Odd code is the same in any exercise; the other kinds belong to one.
-        place = "" if entry.kind is Reason.FORGER else entry.exercise
+        place = () if entry.kind is Reason.FORGER else entry.exercises
         key = entry.kind, place, _LINES.sub("", entry.what)
         rank = counts[entry.kind, entry.student] = counts.get((entry.kind, entry.student), -1) + 1
         ranks[key] = min(rank, ranks.get(key, rank))
@@ -178,7 +183,7 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
     for key, entries in same.items():
         kind, _, words = key
         texts = {entry.what for entry in entries}
-        names = [name for entry in entries for name in entry.exercise.split(", ")]
+        names = [name for entry in entries for name in entry.exercises]
         students = tuple(dict.fromkeys(entry.student for entry in entries))
         # Keep the line number if all texts are equal.
         what = entries[0].what if len(texts) == 1 else words

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Collection
 
 from grader.gradebook.book import Gradebook
-from grader.gradebook.queue import Holder, Role, digest_of
+from grader.gradebook.tokens import Holder, Role, digest_of
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS sessions (

@@ -39,7 +39,7 @@ from grader.results import (
     SubmissionInfo,
 )
 from grader.submissions.submission import digest_of_files
-from grader.text import rounded
+from grader.text import rounded, utc
 
 NOT_YET = "Not judged yet: the grading goes on, or was interrupted; run `grade batch` again."
 _REGRADE = "Not judged yet: `grade regrade` judges it."
@@ -299,7 +299,7 @@ def _exercise(
         comment=after.comment,
         attempt=choice.attempt.number if choice is not None else 0,
         submitted_at=choice.submitted_at if choice is not None else "",
-        due=deadline.due.isoformat().replace("+00:00", "Z") if deadline is not None else "",
+        due=utc(deadline.due) if deadline is not None else "",
         lost=counted.lost if counted is not None and not after.final else 0.0,
     )
     # A person who set the points has looked at the file.

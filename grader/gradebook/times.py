@@ -15,7 +15,9 @@ from typing import NamedTuple
 _UNITS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _LONGEST = datetime.timedelta(days=3660)
-_WHOLE_PART = re.compile(r"(\d+)\s*(year|month|week|day)s?\b")
+# Units of durations by the calendar, in months and days.
+_WHOLE_UNITS = {"year": (12, 0), "month": (1, 0), "week": (0, 7), "day": (0, 1)}
+_WHOLE_PART = re.compile(rf"(\d+)\s*({'|'.join(_WHOLE_UNITS)})s?\b")
 _MOST_MONTHS = 1200
 
 
@@ -74,11 +76,8 @@ def read_period(text: str) -> Period:
         raise ValueError(f"{text!r} is not a whole number of years, months, weeks or days")
     months = days = 0
     for amount, unit in parts:
-        number = int(amount[:9])
-        if unit in ("year", "month"):
-            months += number * (12 if unit == "year" else 1)
-        else:
-            days += number * (7 if unit == "week" else 1)
+        number, (in_months, in_days) = int(amount[:9]), _WHOLE_UNITS[unit]
+        months, days = months + number * in_months, days + number * in_days
     if not months and not days:
         raise ValueError(f"{text!r} keeps nothing: one day is the shortest time")
     if months > _MOST_MONTHS or days > _MOST_MONTHS * 30:

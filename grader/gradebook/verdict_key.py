@@ -26,12 +26,13 @@ from grader.submissions import ExerciseFile
 from grader.submissions.source import code_digest
 
 # Code that determines outcomes and their messages. Code that shows, exports or stores results is not part of
-# this, and rules for points are not either.
+# this, and rules for points are not either. Odd code is looked for anew each time, without a judge.
 _DECIDING = (
     "judge",
     "sandbox",
     "course",
     "grading.py",
+    "submissions/not_python.py",
     "submissions/source.py",
     "submissions/submission.py",
     "findings.py",
@@ -39,7 +40,16 @@ _DECIDING = (
     "text.py",
     "toml.py",
 )
-_NOT_DECIDING = frozenset(("course/assignments.py", "course/pack.py", "judge/pytest_report.py"))
+_NOT_DECIDING = frozenset(
+    (
+        "course/assignments.py",
+        "course/pack.py",
+        "judge/plain.py",
+        "judge/pytest_report.py",
+        "judge/warm.py",
+        "sandbox/walls/survey.py",
+    )
+)
 
 
 class VerdictKey(msgspec.Struct, frozen=True):

@@ -6,8 +6,9 @@ the person behind a request, by a token or a `sign_in`; `roles` has the rights o
 requests to other servers.
 
 From a file to a verdict. Students take `turns`; `hand_in` reads the files, `desk` keeps them and their
-verdicts, `judging` has them judged, and `views` answers from the gradebook. `threads` has the threads of
-gradebooks and the streams of events. The queue of jobs is in `grader.gradebook.queue`.
+verdicts, `judging` has them judged, `views` answers from the gradebook, and `summary` has the whole class at a
+glance. `threads` has the threads of gradebooks and the streams of events. The queue of jobs is in
+`grader.gradebook.queue`.
 
 The editor. `exercise` has the texts of its page, `practice` the queue of practice runs, `stuck` the exercises
 where the class is stuck, and `drawing` the plots.
@@ -17,11 +18,7 @@ class list.
 
 Staff. `staff` has the data of their pages, `extensions` more time for students, `marks` the marking by a
 rubric, and `claims` the files that people are marking. `exporting` writes files, `regrading` judges again, and
-`staff_api` does the same for programs. `passback` sends points to platforms, and `mailing` sends students the
-`letters` about their work. `backups` copies the gradebook on time; `observing` has metrics and the log.
+`staff_api` does the same for programs, whose requests and answers are in `messages`. `passback` sends points
+to platforms, and `mailing` sends students the `letters` about their work. `backups` copies the gradebook on
+time; `observing` has metrics and the log.
 """
-
-from grader.serve.app import serve
-from grader.serve.server import Settings
-
-__all__ = ["Settings", "serve"]

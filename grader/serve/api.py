@@ -39,10 +39,11 @@ from grader.serve.http import (
     stream,
 )
 from grader.serve.identity import TRIAL
+from grader.serve.messages import CorrectionRequest, StaffInfo
 from grader.serve.practice import ENDED, Run
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
-from grader.serve.staff import CorrectionRequest, StaffInfo, points_state
+from grader.serve.staff import points_state
 from grader.serve.threads import CHANGED, CLASS, CLOSED, Event
 from grader.serve.turns import Rate, RefusedHandIns, Turns
 from grader.serve.views import DraftSaved, PracticeAnswer, SubmissionAnswer

@@ -35,6 +35,7 @@ from grader.gradebook import (
     platforms,
     queue,
     sessions,
+    tokens,
 )
 from grader.gradebook.adjusting import (
     class_state_of,
@@ -62,11 +63,12 @@ from grader.gradebook.intake import (
 from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.queue import Job, JobState, Role
+from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import answer, ask
 from grader.gradebook.review import passed_over, stub_after_work
 from grader.gradebook.standing import needed, with_late_days
 from grader.gradebook.times import moment
+from grader.gradebook.tokens import Role
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
@@ -142,6 +144,7 @@ class Desk:
         if self._course.assignment is not None:
             book.assign(self._course)
         again = queue.prepare(book, [exercise.id for exercise in self._questions.exercises])
+        tokens.prepare(book)
         drafts.prepare(book)
         sessions.prepare(book)
         platforms.prepare(book)

@@ -4,69 +4,16 @@ from __future__ import annotations
 
 import datetime
 
-import msgspec
-
 from grader.gradebook import Gradebook
 from grader.gradebook.extending import exams_among, extension_words, extensions_of, state_of
 from grader.results import StudentInfo
 from grader.serve.http import Refusal
+from grader.serve.messages import DueTime, ExtensionRow, ExtensionsState
 from grader.serve.roles import Asker
 from grader.submissions.times import read_time
-from grader.text import listed
+from grader.text import listed, utc
 
 _LONGEST_TIME = 40
-
-
-class ExtensionRow(msgspec.Struct, frozen=True):
-    """An extension that a person gave, in words; times are ISO 8601."""
-
-    words: str
-    exercises: tuple[str, ...]
-    until: str
-    reason: str
-    author: str
-    time: str
-
-
-class DueTime(msgspec.Struct, frozen=True):
-    """When an exercise is due for a student, in UTC; an extension makes `until` later than `due`."""
-
-    exercise: str
-    due: str
-    until: str
-    reason: str
-
-
-class ExtensionsState(msgspec.Struct, frozen=True):
-    """The due times and extensions of a student; `seen` is the digest of that state.
-
-    `choices` are the names for which more time can be given, each with its label; an empty name means all
-    exercises. `exams` are the titles of the exams among the assignments that are due.
-    """
-
-    student: str
-    name: str
-    timezone: str
-    due: tuple[DueTime, ...]
-    extensions: tuple[ExtensionRow, ...]
-    choices: tuple[tuple[str, str], ...]
-    exams: tuple[str, ...]
-    seen: str
-
-
-class ExtensionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More time, given when the state was `seen`; or `take_back`, the number of an extension, from 0.
-
-    `name` is an exercise, an assignment, or empty for all exercises. `until` without an offset is in the time
-    zone of the course.
-    """
-
-    student: str
-    seen: str
-    name: str = ""
-    until: datetime.datetime | None = None
-    reason: str = ""
-    take_back: int | None = None
 
 
 def extensions_state(book: Gradebook, asker: Asker, student: str) -> ExtensionsState | None:
@@ -81,7 +28,7 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
     for name in book.exercises:
         if (deadline := policy.deadline(student, name)) is not None:
             reason = deadline.extension.reason if deadline.extension is not None else ""
-            due.append(DueTime(name, _iso(deadline.due), _iso(deadline.until), reason))
+            due.append(DueTime(name, utc(deadline.due), utc(deadline.until), reason))
     rows = tuple(
         ExtensionRow(
             extension_words(each, policy.zone),
@@ -89,7 +36,7 @@ def extensions_of_student(book: Gradebook, student: StudentInfo) -> ExtensionsSt
             each.until.isoformat(),
             each.reason,
             each.author,
-            _iso(each.time),
+            utc(each.time),
         )
         for _, each in extensions_of(book, student.id)
     )
@@ -128,7 +75,3 @@ def time_of(text: str) -> datetime.datetime:
         return read_time(text[:_LONGEST_TIME])
     except ValueError as error:
         raise Refusal(422, "Write a date and a time, such as 2026-12-03T23:59.") from error
-
-
-def _iso(time: datetime.datetime) -> str:
-    return time.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")

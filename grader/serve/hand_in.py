@@ -19,9 +19,9 @@ from grader.serve.gate import Gate
 from grader.serve.http import Refusal, decoded
 from grader.submissions import Attempt, ExerciseFile, read_attempt
 from grader.submissions.attempt import MAX_NESTED_BYTES
-from grader.submissions.folder import AttemptFile, EntryKind
+from grader.submissions.folder import EntryKind
+from grader.submissions.member import AttemptFile, Member
 from grader.submissions.submission import MAX_FILE_BYTES
-from grader.submissions.zip import Member
 from grader.text import clean as shown
 from grader.text import listed
 

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from grader.errors import SubmissionError
-from grader.gradebook import Gradebook, queue, sessions
+from grader.gradebook import Gradebook, sessions, tokens
 from grader.gradebook.platforms import platforms
-from grader.gradebook.queue import STAFF, Role
+from grader.gradebook.tokens import STAFF, Role
 from grader.results import StudentInfo
 from grader.serve.fetching import IssuerKeys, safe_issuer
 from grader.serve.http import Refusal
@@ -103,7 +103,7 @@ class Identity:
             holder = await self._views.answer(lambda views: self._session(views.book, token, now))
             unknown = "Your sign-in has ended. Sign in again."
         else:
-            holder = await self._views.answer(lambda views: queue.holder_of(views.book, token))
+            holder = await self._views.answer(lambda views: tokens.holder_of(views.book, token))
             unknown = "This token is not valid: it is mistyped, or was replaced by another."
         if holder is None:
             raise Refusal(401, unknown)
@@ -113,7 +113,7 @@ class Identity:
             raise Refusal(403, "You are not in the class list of this server: ask your instructor.")
         return Asker(Role.STUDENT, self._students[holder.name])
 
-    def _session(self, book: Gradebook, token: str, now: float) -> queue.Holder | None:
+    def _session(self, book: Gradebook, token: str, now: float) -> tokens.Holder | None:
         """Return the holder of a session from the university or a registered platform; None if not valid."""
         of_platforms = [origin for p in platforms(book) for origin in p.origins.values()]
         return sessions.holder_of(book, token, {*self._origins, *of_platforms}, now)

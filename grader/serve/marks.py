@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
-
-import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import UsageError
 from grader.gradebook.facts import Draft
-from grader.gradebook.marking import Rubric, RubricItem, read_rubric, rubric_of
+from grader.gradebook.marking import Rubric, read_rubric, rubric_of
 from grader.serve.claims import Claimed, Claims
 from grader.serve.http import NO_STUDENT, Refusal
+from grader.serve.messages import FileForMarking, MarkMade, MarkRequest
 from grader.serve.roles import Asker
 from grader.serve.server import OpenServer
 from grader.serve.staff import ListedFile, MarkView, files_to_mark, mark_view
@@ -120,65 +118,6 @@ def rubric_for(course: Course, exercise: Exercise) -> Rubric:
 
 
 # --- the same for programs --------------------------------------------------------------------------
-
-
-class MarkMade(msgspec.Struct, frozen=True):
-    """A mark of a file."""
-
-    points: float
-    reason: str
-    author: str
-    time: str
-
-
-class FileForMarking(msgspec.Struct, frozen=True, kw_only=True):
-    """A file to mark, with the answers so far; `seen` is the digest of that state.
-
-    `file` is its name on the server. `student` and `name` are empty if names are hidden.
-    """
-
-    file: str
-    student: str
-    name: str
-    score: float
-    max_score: float
-    source: str
-    keys: tuple[str, ...]
-    comments: tuple[str, ...]
-    marks: tuple[MarkMade, ...]
-    seen: str
-
-
-class Marking(msgspec.Struct, frozen=True, kw_only=True):
-    """The rubric of an exercise, the number of files that wait, and the one that this person has now.
-
-    `others` are people who have a file; if `file` is null, they have all that are left.
-    """
-
-    items: tuple[RubricItem, ...]
-    waiting: int
-    files: int
-    others: tuple[str, ...]
-    file: FileForMarking | None
-
-
-class MarkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answers about a file, made when its state was `seen`.
-
-    `draft` keeps them; `next` makes them the mark, and leaves the file; `skip` and `stop` keep and leave it.
-    """
-
-    file: str
-    seen: str
-    do: Literal["draft", "next", "skip", "stop"]
-    keys: tuple[str, ...] = ()
-    comments: tuple[str, ...] = ()
-
-
-class MarkSaved(msgspec.Struct, frozen=True):
-    """The state of a file after its answers were kept."""
-
-    seen: str
 
 
 def file_for_marking(view: MarkView, *, anonymous: bool) -> FileForMarking:

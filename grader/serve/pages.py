@@ -51,7 +51,7 @@ from grader.serve.views import (
 )
 from grader.student.blocks import FIRST_FINDINGS, Printed, remarks, summarized
 from grader.submissions import safe_name
-from grader.submissions.submission import MOST_CHARACTERS
+from grader.submissions.requests import MOST_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
 _STATIC = {

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
 

@@ -28,8 +28,9 @@ from grader.serve.mailing import Mailing
 from grader.serve.observing import Metrics
 from grader.serve.passback import PassBack
 from grader.serve.practice import Practice
+from grader.serve.summary import ClassSummaries
 from grader.serve.threads import BookThread, Hub
-from grader.serve.views import ClassSummaries, Views
+from grader.serve.views import Views
 
 if TYPE_CHECKING:
     from grader.authoring.handout import Handout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 
 import msgspec
@@ -14,10 +13,17 @@ from grader.gradebook.corrections import Correction, correction_words
 from grader.gradebook.facts import Draft
 from grader.gradebook.policy import Weighed
 from grader.gradebook.standing import choices, handed_in, with_late_days
-from grader.gradebook.work import Request, Work
+from grader.gradebook.work import Work
 from grader.judge.scoring import extra_words
 from grader.results import Entry, ExerciseResult, Status, StudentInfo
-from grader.serve.extensions import ExtensionsState, extensions_of_student
+from grader.serve.extensions import extensions_of_student
+from grader.serve.messages import (
+    ClassPoints,
+    ClassState,
+    ExtensionsState,
+    PointsState,
+    StaffRequest,
+)
 from grader.serve.roles import Asker
 from grader.serve.views import so_far
 from grader.text import number
@@ -75,7 +81,7 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     info = book.student(student)
     if info is None or not asker.sees(info) or (entry := book.entry_of(student)) is None:
         return None
-    not_open = book.not_open(datetime.datetime.now(datetime.UTC))
+    not_open = book.not_open
     entry = so_far(entry, not_open)
     extra = extra_words(each for each in entry.result.exercises if each.name not in not_open)
     work, sources = book.work(info), book.sources(entry)
@@ -143,82 +149,6 @@ def _note(weighed: Weighed | None, *, untouched: bool) -> str:
 # --- the same for programs --------------------------------------------------------------------------
 
 
-class StaffInfo(msgspec.Struct, frozen=True):
-    """The holder of a token of staff; only an assistant has sections."""
-
-    name: str
-    role: str
-    sections: tuple[str, ...]
-    title: str
-
-
-class PointsState(msgspec.Struct, frozen=True):
-    """A student's points for an exercise that count now; `seen` is the digest of that state.
-
-    After a release, `mates` are the others of the team for whom it counts, too.
-    """
-
-    student: str
-    name: str
-    exercise: str
-    score: float
-    max_score: float
-    held: bool
-    seen: str
-    mates: tuple[str, ...] = ()
-
-
-class CorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change of points, decided on the state `seen`: `points`, `add`, `release` or a comment."""
-
-    student: str
-    exercise: str
-    seen: str
-    points: float | None = None
-    add: float | None = None
-    release: bool = False
-    reason: str = ""
-    comment: str = ""
-
-
-class ClassPoints(msgspec.Struct, frozen=True):
-    """The points of a student for an exercise that count now; `is_open` if a verdict is to come."""
-
-    student: str
-    name: str
-    score: float
-    max_score: float
-    is_open: bool
-
-
-class ClassState(msgspec.Struct, frozen=True):
-    """The points of the whole class for an exercise; `seen` is the digest of the corrections of the class.
-
-    `said` is the correction that a request made or took back, in words.
-    """
-
-    exercise: str
-    students: tuple[ClassPoints, ...]
-    seen: str
-    said: str = ""
-
-
-class ClassCorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change for the whole class, decided on the state `seen`: `add`, `drop`, `give` or a comment.
-
-    `undo` takes the newest change back instead, or the one about the test in `drop` or `give`.
-    """
-
-    exercise: str
-    seen: str
-    add: float | None = None
-    drop: str = ""
-    give: str = ""
-    reason: str = ""
-    comment: str = ""
-    undo: bool = False
-
-
 def class_state(book: Gradebook, exercise: str, said: str = "") -> ClassState | None:
     """Return the points of the class for an exercise; None if there is no such exercise."""
     if exercise not in book.exercises:
@@ -252,23 +182,6 @@ def points_state(
     held = bool(result.held)
     score, worth = result.score, result.max_score
     return PointsState(student, info.name, exercise, score, worth, held, seen, tuple(mates))
-
-
-class StaffRequest(msgspec.Struct, frozen=True):
-    """A regrade request with the points that count; its `entry` is only there if it was asked for."""
-
-    request: Request
-    name: str
-    score: float | None
-    max_score: float
-    entry: Entry | None = None
-
-
-class AnswerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer to the regrade request of this number."""
-
-    number: int
-    answer: str
 
 
 def staff_requests(book: Gradebook, asker: Asker, number: int = 0) -> list[StaffRequest]:

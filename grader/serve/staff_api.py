@@ -8,29 +8,29 @@ from starlette.responses import Response
 
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import correction_words
-from grader.serve.extensions import ExtensionRequest, extensions_state
+from grader.serve.extensions import extensions_state
 from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal, answered, body_of, decoded
 from grader.serve.marks import (
     LONGEST_COMMENT,
     MOST_COMMENTS,
-    Marking,
-    MarkRequest,
     Marks,
-    MarkSaved,
     answers_in,
     exercise_of,
     file_for_marking,
     rubric_for,
 )
-from grader.serve.roles import Asker, Right
-from grader.serve.server import OpenServer
-from grader.serve.staff import (
+from grader.serve.messages import (
     AnswerRequest,
     ClassCorrectionRequest,
+    ExtensionRequest,
+    Marking,
+    MarkRequest,
+    MarkSaved,
     StaffRequest,
-    class_state,
-    staff_requests,
 )
+from grader.serve.roles import Asker, Right
+from grader.serve.server import OpenServer
+from grader.serve.staff import class_state, staff_requests
 from grader.serve.staff_pages import options_of
 from grader.serve.threads import CHANGED, CLASS
 

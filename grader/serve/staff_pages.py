@@ -15,8 +15,8 @@ from grader.course.manifest import Exercise
 from grader.exports.report.render import code_lines
 from grader.gradebook.facts import Draft
 from grader.gradebook.marking import Rubric
-from grader.gradebook.queue import Role
 from grader.gradebook.term import TermRow
+from grader.gradebook.tokens import Role
 from grader.serve import exporting, regrading
 from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
@@ -33,8 +33,8 @@ from grader.serve.server import OpenServer
 from grader.serve.staff import ListedFile, MarkView, StudentView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import Views
+from grader.submissions.requests import MOST_CHARACTERS
 from grader.submissions.roster import is_in_group
-from grader.submissions.submission import MOST_CHARACTERS
 from grader.text import clean
 
 log = logging.getLogger("grader.serve")

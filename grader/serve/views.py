@@ -1,4 +1,4 @@
-"""Answers from the gradebook: a submission, a student's standing, the queue, the class at a glance.
+"""Answers from the gradebook: a submission, a student's standing, the queue.
 
 The structs are the JSON of the routes, and the schemas of docs/openapi.json. Answers to students pass
 `disclosed`; answers to staff do not.
@@ -6,7 +6,6 @@ The structs are the JSON of the routes, and the schemas of docs/openapi.json. An
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import math
 import statistics
@@ -18,14 +17,11 @@ import msgspec
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course, Exercise
 from grader.exports.disclosure import disclosed, disclosed_result
-from grader.exports.report.overview import ExerciseView, Figures, figures
-from grader.exports.report.tally import Row, Tally
-from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook, drafts, queue
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.policy import Policy, attempts_at, late_words
-from grader.gradebook.queue import JobState, Role
+from grader.gradebook.queue import JobState
 from grader.gradebook.review import (
     Attention,
     StudentAttention,
@@ -36,22 +32,19 @@ from grader.gradebook.standing import handed_in, result_of, with_late_days
 from grader.gradebook.term import TermRow, TermSoFar
 from grader.gradebook.times import moment
 from grader.gradebook.work import Work
-from grader.judge.scoring import extra_credit_of, sum_of, with_extra_credit
+from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
 from grader.serve.desk import MOST_SUBMISSIONS
 from grader.serve.exercise import text_of
 from grader.serve.gate import Gate
 from grader.serve.roles import Asker
 from grader.serve.teams import Teams
-from grader.serve.threads import BookThread
 from grader.text import listed, utc
 
 Places = Mapping[tuple[int, str], int]
 _MOST_LISTED = 50
 # The chart of the class shows the last hour in pieces of five minutes.
 HOUR, PIECE = 3600.0, 300.0
-# The class page reads thousands of results, at most this often however many people look.
-_FRESH_SECONDS = 10.0
 
 
 class ExerciseState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -379,7 +372,7 @@ class Views:
                 for given in self._course.assignments
                 if any(exercise.id in given.exercises for exercise in self._course.exercises)
             ),
-            term=_term_standing(row),
+            term=term_standing(row),
             late_days=rules.late_days,
             late_days_left=with_late_days(work, self.book.rules()).policy.late_days_left,
         )
@@ -600,7 +593,7 @@ class Views:
             entry
             for entry in [*self.book.attention(), *self._never_handed_in()]
             if (reach is None or entry.student in reach)
-            and (exercises is None or {*entry.exercise.split(", ")} & {*exercises})
+            and (exercises is None or {*entry.exercises} & {*exercises})
         ]
         return by_student(entries, _MOST_LISTED)
 
@@ -670,173 +663,6 @@ def _median(values: Sequence[float]) -> float | None:
     return round(statistics.median(values), 2) if values else None
 
 
-# --- the class at a glance -------------------------------------------------------------------------
-
-
-class PartPoints(msgspec.Struct, frozen=True):
-    """A student's points for an assignment; `unjudged` exercises are missing in the score.
-
-    `extra_credit` of the score is extra credit, as in the rows of students.
-    """
-
-    score: float
-    max_score: float
-    unjudged: int
-    absent: bool
-    extra_credit: float
-
-
-class StudentRow(msgspec.Struct, frozen=True):
-    """A student with the points that count; `score` leaves out the `unjudged` exercises.
-
-    Of a whole course, `assignments` has the points for each assignment, and `term` the total so far.
-    """
-
-    id: str
-    name: str
-    section: str
-    score: float
-    max_score: float
-    unjudged: int
-    absent: bool
-    attempts: int
-    submitted_at: str
-    extra_credit: float
-    assignments: dict[str, PartPoints] = {}
-    term: TermStanding | None = None
-
-
-class PartSummary(msgspec.Struct, frozen=True):
-    """The class in one assignment; a student who attempted nothing of it is absent.
-
-    The discrimination of its exercises is by all other points of the course.
-    """
-
-    title: str
-    figures: Figures
-    exercises: list[ExerciseView]
-    mistakes: list[ClassMistake]
-    students: list[Row]
-
-
-class ClassSummary(msgspec.Struct, frozen=True):
-    """The class at a moment, and in each assignment of a whole course."""
-
-    made_at: str
-    figures: Figures
-    exercises: list[ExerciseView]
-    mistakes: list[ClassMistake]
-    students: list[StudentRow]
-    parts: dict[str, PartSummary]
-
-
-class ClassSummaries:
-    """The newest summaries of the class and of each assistant's sections.
-
-    Reading them has its own gradebook connection, so no student waits for it.
-    """
-
-    def __init__(self, books: BookThread[Gradebook], course: Course) -> None:
-        self.books, self._course = books, course
-        self._of: dict[tuple[bool, tuple[str, ...]], _Summaries] = {}
-
-    async def current(self, asker: Asker) -> ClassSummary:
-        """Return the newest summary of the students that the asker may see."""
-        # Without a section, an assistant sees nobody, and other staff see all students.
-        reach = asker.role is Role.ASSISTANT, asker.sections
-        if reach not in self._of:
-            self._of[reach] = _Summaries(self.books, self._course, asker)
-        return await self._of[reach].current()
-
-
-class _Summaries:
-    """The newest summary of one set of students."""
-
-    def __init__(self, books: BookThread[Gradebook], course: Course, asker: Asker) -> None:
-        self._books, self._course, self._asker = books, course, asker
-        self._newest: ClassSummary | None = None
-        self._made_at = 0.0
-        self._making: asyncio.Task[ClassSummary] | None = None
-
-    async def current(self) -> ClassSummary:
-        """Return the newest summary; if it is older than some seconds, begin a new one for the next caller."""
-        is_old = time.monotonic() - self._made_at > _FRESH_SECONDS
-        if self._making is None and (self._newest is None or is_old):
-            self._making = asyncio.create_task(self._made())
-        if self._newest is not None and self._making is not None:
-            # A small class is ready at once, a large one a little later.
-            await asyncio.wait([self._making], timeout=0.1)
-        if self._newest is None:
-            assert self._making is not None
-            return await asyncio.shield(self._making)
-        return self._newest
-
-    async def _made(self) -> ClassSummary:
-        try:
-            self._newest = await self._books.answer(
-                lambda book: summarized_class(book, self._course, self._asker)
-            )
-            self._made_at = time.monotonic()
-            return self._newest
-        finally:
-            self._making = None
-
-
-def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSummary:
-    """Return the summary of the students that the asker may see, as they are in the gradebook now."""
-    tally, counts, now = Tally(), book.attempt_counts(), datetime.datetime.now(datetime.UTC)
-    given, not_open = book.facts.parts, book.not_open(now)
-    term = TermSoFar(book, course, now) if given else None
-    parts = {id_: Tally() for id_ in given}
-    reach = asker.reach(book.students())
-    of_some = (book.entry_of(student) for student in sorted(reach or ()))
-    rows = []
-    for whole in book.entries() if reach is None else filter(None, of_some):
-        entry = so_far(whole, not_open)
-        row = tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
-        own = {id_: _in_part(row, entry, part.exercises) for id_, part in given.items()}
-        for id_, part_row in own.items():
-            parts[id_].rows.append(part_row)
-        fields = {name: getattr(row, name) for name in StudentRow.__struct_fields__[:-2]}
-        points = {id_: _points_of(part_row) for id_, part_row in own.items()}
-        total = None if term is None else _term_standing(term.of(whole))
-        fields["extra_credit"] = extra_credit_of(
-            result for result in entry.result.exercises if result.name not in not_open
-        )
-        rows.append(StudentRow(**fields, assignments=points, term=total))
-    views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
-    return ClassSummary(
-        *(utc(time.time()), figures(tally), views, class_mistakes(views), rows),
-        parts={
-            id_: _part(part.title, parts[id_], [v for v in views if v.name in part.exercises])
-            for id_, part in given.items()
-        },
-    )
-
-
-def _term_standing(row: TermRow | None) -> TermStanding | None:
+def term_standing(row: TermRow | None) -> TermStanding | None:
+    """Return the total of a term so far as the pages and programs read it; None without a term."""
     return None if row is None else TermStanding(row.total, row.letter, row.why, row.is_provisional)
-
-
-def _part(title: str, tally: Tally, views: list[ExerciseView]) -> PartSummary:
-    return PartSummary(title, figures(tally), views, class_mistakes(views), tally.rows)
-
-
-def _in_part(row: Row, entry: Entry, names: Collection[str]) -> Row:
-    """Return the row of a student with only these exercises; without work in them the student is absent."""
-    exercises = [result for result in entry.result.exercises if result.name in names]
-    score, max_score = sum_of(exercises)
-    is_begun = any(result.attempted or result.score for result in exercises)
-    cells = {result.name: row.cells[result.name] for result in exercises}
-    return msgspec.structs.replace(
-        row,
-        score=score,
-        max_score=max_score,
-        cells=cells,
-        absent=not is_begun,
-        extra_credit=extra_credit_of(exercises),
-    )
-
-
-def _points_of(row: Row) -> PartPoints:
-    return PartPoints(row.score, row.max_score, row.unjudged, row.absent, row.extra_credit)

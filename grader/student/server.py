@@ -6,7 +6,6 @@ Needs only Python's own library, so a student's machine need not install a serve
 from __future__ import annotations
 
 import base64
-import datetime
 import http.client
 import json
 import os
@@ -160,18 +159,6 @@ def standing(server: Server) -> dict[str, Any]:
     return msgspec.json.decode(answer, type=dict[str, Any])
 
 
-class StaffPoints(msgspec.Struct, frozen=True):
-    """The points of a student in the answer to staff; see docs/openapi.json."""
-
-    student: str
-    name: str
-    exercise: str
-    score: float
-    max_score: float
-    seen: str
-    mates: tuple[str, ...] = ()
-
-
 def holder(server: Server) -> tuple[str, str]:
     """Return the name of the token's holder, and the title of the course; raises ServerError."""
     try:
@@ -182,60 +169,6 @@ def holder(server: Server) -> tuple[str, str]:
         staff = msgspec.json.decode(answer, type=dict[str, Any])
         return f"{staff['name']}, {staff['role']}", str(staff["title"])
     return str(own["name"] or own["student"]), str(own["title"])
-
-
-def points_of(server: Server, student: str, exercise: str) -> StaffPoints:
-    """Return the points of a student, for staff; raises GraderError."""
-    query = urllib.parse.urlencode({"student": student, "exercise": exercise})
-    return decoded_as(asked(server, "GET", f"/api/staff/corrections?{query}"), StaffPoints)
-
-
-def correct(server: Server, seen: StaffPoints, **change: Any) -> StaffPoints:
-    """Change the points that were `seen`, and return the new ones.
-
-    The `change` has the fields of the server's `CorrectionRequest`. If an answer is lost, the request is sent
-    again, which changes nothing twice: the server refuses it if the points have changed since `seen`.
-
-    Raises SubmissionError if the change is impossible, ServerError for anything else.
-    """
-    sent = {"student": seen.student, "exercise": seen.exercise, "seen": seen.seen, **change}
-    answer = asked(server, "POST", "/api/staff/corrections", json.dumps(sent).encode())
-    return decoded_as(answer, StaffPoints)
-
-
-class StaffExtension(msgspec.Struct, frozen=True):
-    """An extension in the answer to staff."""
-
-    words: str
-
-
-class StaffExtensions(msgspec.Struct, frozen=True):
-    """The extensions of a student in the answer to staff; see docs/openapi.json."""
-
-    student: str
-    name: str
-    extensions: tuple[StaffExtension, ...]
-    seen: str
-    exams: tuple[str, ...] = ()
-
-
-def extensions_of(server: Server, student: str) -> StaffExtensions:
-    """Return the extensions of a student, for staff; raises GraderError."""
-    query = urllib.parse.urlencode({"student": student})
-    answer = asked(server, "GET", f"/api/staff/extensions?{query}")
-    return decoded_as(answer, StaffExtensions)
-
-
-def extend(
-    server: Server, seen: StaffExtensions, name: str, until: datetime.datetime, reason: str
-) -> StaffExtensions:
-    """Give a student more time, by the state that was `seen`; return the state afterwards.
-
-    `name` is an exercise, an assignment, or empty for all exercises. Raises GraderError.
-    """
-    sent = {"student": seen.student, "seen": seen.seen, "name": name, "reason": reason}
-    body = json.dumps({**sent, "until": until.isoformat()}).encode()
-    return decoded_as(asked(server, "POST", "/api/staff/extensions", body), StaffExtensions)
 
 
 def decoded_as(answer: bytes, kind: type[T]) -> T:

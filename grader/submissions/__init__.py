@@ -9,8 +9,9 @@ platform (`platforms`, `gradescope`) reads these names. `roster` and `times` are
 `sheet`. `owners` finds the part of a name that is a person's, and `ours` recognizes output of `grade` itself.
 `attempt` finds the files of exercises, by their `names`.
 
-`read` reads one submission. Both read a `folder` or an `archive` (`zip`, `tar`) into a `submission`. `source`
-reads code without running it, and `odd_code` finds code that a person should see.
+`read` reads one submission. Both read a `folder` or the `member`s of an `archive` (`zip`, `tar`) into a
+`submission`, with its `requests`. `source` reads code without running it, `not_python` explains a file that is
+not code, and `odd_code` finds code that a person should see.
 """
 
 from __future__ import annotations

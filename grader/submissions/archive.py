@@ -18,9 +18,10 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from grader.submissions.folder import MAX_ENTRIES, EntryKind, Unreadable, is_ignored, open_regular
+from grader.submissions.member import Member, Readable, check_path, read_member
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.submissions.tar import BLOCK, Decompressed, FilePart, Plain, is_tar, tar_members
-from grader.submissions.zip import Member, Readable, ZipArchive, check_path, read_member
+from grader.submissions.zip import ZipArchive
 from grader.text import clean
 
 _MAX_TABLE_BYTES = 16 << 20

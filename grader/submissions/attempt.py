@@ -35,18 +35,17 @@ from grader.submissions.archive import (
     looks_like_code,
     looks_packed,
 )
-from grader.submissions.folder import AttemptFile, Unreadable, open_regular, walk
+from grader.submissions.folder import Unreadable, open_regular, walk
+from grader.submissions.member import AttemptFile, Member, read_member
 from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
+from grader.submissions.requests import message_of, requested
 from grader.submissions.source import canonical, is_empty, is_untouched
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
     ExerciseFile,
     State,
     Submission,
-    message_of,
-    requested,
 )
-from grader.submissions.zip import Member, read_member
 from grader.text import clean
 
 # An archive in a class's archive is unpacked into memory.
@@ -127,9 +126,9 @@ def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
     """Return the likeliest file of an exercise below a folder, None if there is none."""
     with contextlib.suppress(Unreadable):
         ranked = [
-            (fits, str(file.place))
-            for file in walk(folder)
-            if (fits := rank(exercise, file.path)) is not None
+            (fits, str(place))
+            for path, place in walk(folder)
+            if (fits := rank(exercise, path)) is not None
         ]
         return Path(min(ranked)[1]) if ranked else None
     return None
@@ -234,8 +233,8 @@ class _Gathering:
         if isinstance(piece.place, Path) and not piece.path:
             try:
                 # All or nothing: in a folder with too many files, their order is arbitrary.
-                for file in list(walk(piece.place)):
-                    self._add_file(file)
+                for path, place in list(walk(piece.place)):
+                    self._add_file(AttemptFile(path, place))
             except Unreadable as problem:
                 self._problems.append((str(problem), piece.place))
         else:

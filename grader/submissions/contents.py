@@ -10,15 +10,16 @@ import contextlib
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
 from grader.submissions.folder import (
-    AttemptFile,
     EntryKind,
     Unreadable,
     entries,
@@ -30,13 +31,13 @@ from grader.submissions.folder import (
     safe_name,
     written,
 )
+from grader.submissions.member import AttemptFile, Member, check_path, read_member
 from grader.submissions.names import is_named_after, spoken_of
 from grader.submissions.ours import kind_of_archive, kind_of_folder, kind_of_names
 from grader.submissions.owners import Affixes, is_work, owner_of, shared_affixes, without_suffix
 from grader.submissions.platforms import PLATFORMS, Download, Item
+from grader.submissions.requests import requested
 from grader.submissions.roster import Known
-from grader.submissions.submission import requested
-from grader.submissions.zip import Member, check_path, read_member
 from grader.text import clean
 
 MAX_ITEMS = 300_000
@@ -131,27 +132,21 @@ def _is_part(course: Course, item: Item) -> bool:
 # --- folders around the rest ----------------------------------------------------------------------
 
 
-class _Level(NamedTuple):
-    """The contents of one folder of a download, and names that were skipped on the way to it."""
-
-    items: Sequence[Item]
-    metadata: Mapping[str, Path | Member]
-    hidden: Sequence[str]
-    strays: int = 0
-    notes: tuple[str, ...] = ()
-
-    def below(self, passed: _Level, folder: Item) -> _Level:
-        """Return this level, with names that were skipped in the level around its folder."""
-        beside = [item.name for item in passed.items if item is not folder]
-        note = (f"Ignored: {listed_names(beside)}.",) if beside else ()
-        hidden = [*passed.hidden, *self.hidden]
-        return self._replace(hidden=hidden, notes=(*passed.notes, *note, *self.notes))
+def _with_skipped(level: Download, around: Download, folder: Item) -> Download:
+    """Return a level with the names that were skipped in the level around its folder."""
+    beside = [item.name for item in around.items if item is not folder]
+    note = (f"Ignored: {listed_names(beside)}.",) if beside else ()
+    return msgspec.structs.replace(
+        level,
+        hidden=tuple(sorted((*around.hidden, *level.hidden))),
+        notes=(*around.notes, *note, *level.notes),
+    )
 
 
 def _unwrapped(
-    level_at: Callable[[tuple[str, ...]], _Level], context: Context, name: str
-) -> tuple[tuple[str, ...], _Level]:
-    """Return the folders that only wrap the rest, and the level below them; `name` is the outermost.
+    level_at: Callable[[tuple[str, ...]], Download], context: Context, name: str
+) -> Download:
+    """Return the level below the folders that only wrap the rest; `name` is the outermost.
 
     A folder is a student's if a class list knows it. If no list does, names decide, and a note says so.
     """
@@ -166,14 +161,14 @@ def _unwrapped(
             if is_students:
                 folder_path = clean("/".join(place), 100)
                 note = f"Taken as the only student's: the folder {folder_path}."
-                level = level._replace(notes=(*level.notes, note))
+                level = msgspec.structs.replace(level, notes=(*level.notes, note))
         if is_students:
             break
-        inside, level = place, below.below(level, folder)
-    return inside, level
+        inside, level = place, _with_skipped(below, level, folder)
+    return level
 
 
-def _only_folder(level: _Level, context: Context) -> Item | None:
+def _only_folder(level: Download, context: Context) -> Item | None:
     """Return the folder that may only wrap the rest, None if there is anything else of a student."""
     folders = [item for item in level.items if item.kind is EntryKind.FOLDER]
     others = any(item.name.endswith(".py") or looks_packed(item.name) for item in level.items)
@@ -183,7 +178,7 @@ def _only_folder(level: _Level, context: Context) -> Item | None:
     return None if is_entry else folders[0]
 
 
-def _is_students(context: Context, folder: Item, below: _Level) -> bool | None:
+def _is_students(context: Context, folder: Item, below: Download) -> bool | None:
     """Whether a folder with this level below it is surely one student's; None if this is unclear."""
     folders = [item.name for item in below.items if item.kind is EntryKind.FOLDER]
     own = {"exercises", *(exercise.chapter for exercise in context.course.exercises)}
@@ -208,7 +203,7 @@ def _is_students(context: Context, folder: Item, below: _Level) -> bool | None:
     return False if any(item.is_clone for item in below.items) else None
 
 
-def _seems_students(context: Context, folder: Item, below: _Level, around: str) -> bool:
+def _seems_students(context: Context, folder: Item, below: Download, around: str) -> bool:
     """Guess whether a folder is one student's, by its name, the folder `around` it, and names in it."""
     if any(platform.recognizes(below.items) for platform in PLATFORMS):
         return False
@@ -231,7 +226,7 @@ def _names_in(course: Course, item: Item) -> Iterator[str]:
         yield owner[0]
 
 
-def _without_ours(level: _Level, context: Context) -> _Level:
+def _without_ours(level: Download, context: Context) -> Download:
     """Return the level without output of our own commands, with a note about it."""
     known = context.known
     names = [without_suffix(item.name) for item in level.items]
@@ -244,8 +239,9 @@ def _without_ours(level: _Level, context: Context) -> _Level:
     if not ours:
         return level
     listed = listed_names([f"{name} ({kind})" for name, kind in ours.items()])
-    return level._replace(
-        items=[item for item in level.items if item.name not in ours],
+    return msgspec.structs.replace(
+        level,
+        items=tuple(item for item in level.items if item.name not in ours),
         notes=(f"Ignored, since `grade` wrote it: {listed}.",),
     )
 
@@ -280,20 +276,13 @@ def _may_be_somebodys(name: str, kind: EntryKind) -> bool:
 def _from_folder(folder: Path, context: Context) -> Download:
     """Return the items of a folder, below folders that only wrap them."""
 
-    def level_at(inside: tuple[str, ...]) -> _Level:
+    def level_at(inside: tuple[str, ...]) -> Download:
         return _level_of(folder.joinpath(*inside), context)
 
-    inside, level = _unwrapped(level_at, context, folder.name)
-    place = folder.joinpath(*inside)
-    return _download(place, place.name, level)
+    return _unwrapped(level_at, context, folder.name)
 
 
-def _download(path: Path, folder: str, level: _Level) -> Download:
-    items, hidden = tuple(level.items), tuple(sorted(level.hidden))
-    return Download(path, folder, items, level.strays, hidden, level.metadata, level.notes)
-
-
-def _level_of(folder: Path, context: Context) -> _Level:
+def _level_of(folder: Path, context: Context) -> Download:
     """Return the items of one folder, its files of metadata, and hidden names that may be somebody's."""
     given = {path.name for path in context.given}
     items: list[Item] = []
@@ -321,7 +310,9 @@ def _level_of(folder: Path, context: Context) -> _Level:
         else:
             item.problem = f"This submission is a {kind.value}: hand in the file or folder itself."
         items.append(item)
-    return _Level(items, metadata, hidden)
+    return Download(
+        folder, folder.name, tuple(items), hidden=tuple(sorted(hidden)), metadata=metadata
+    )
 
 
 def _is_given(place: Path, kind: EntryKind, context: Context) -> bool:
@@ -334,16 +325,22 @@ def _is_given(place: Path, kind: EntryKind, context: Context) -> bool:
 def _from_archive(path: Path, context: Context) -> Download:
     archive = StoredArchive(path, _MAX_MEMBERS, _MAX_TABLE_BYTES)
 
-    def level_at(inside: tuple[str, ...]) -> _Level:
+    def level_at(inside: tuple[str, ...]) -> Download:
         collected = _Collected(context.course, list(inside))
         for member in archive.members():
             collected.add(member)
-        hidden = sorted(collected.hidden)
-        return _Level(collected.items, collected.metadata, hidden, collected.strays)
+        return Download(
+            path,
+            inside[-1] if inside else path.stem,
+            collected.items,
+            collected.strays,
+            tuple(sorted(collected.hidden)),
+            collected.metadata,
+        )
 
-    inside, level = _unwrapped(level_at, context, path.stem)
+    level = _unwrapped(level_at, context, path.stem)
     archive.forget()
-    return _download(path, inside[-1] if inside else path.stem, level)
+    return level
 
 
 class _Collected:

@@ -21,7 +21,8 @@ from grader.results import StudentInfo
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
-from grader.submissions.folder import AttemptFile, EntryKind, listed_names, written
+from grader.submissions.folder import EntryKind, listed_names, written
+from grader.submissions.member import AttemptFile
 from grader.submissions.owners import (
     DISPUTED,
     Affixes,

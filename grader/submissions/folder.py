@@ -11,12 +11,9 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from grader.text import clean
-
-if TYPE_CHECKING:
-    from grader.submissions.zip import Member
 
 # A student's folder with a virtual environment and torch has about 30,000.
 MAX_ENTRIES = 50_000
@@ -40,13 +37,6 @@ class EntryKind(enum.Enum):
     FOLDER = "folder"
     LINK = "link"
     SPECIAL = "special file"
-
-
-class AttemptFile(NamedTuple):
-    """A file or folder of an attempt: its path for the student, and the place of its bytes."""
-
-    path: str
-    place: Path | Member
 
 
 def is_junk(name: str) -> bool:
@@ -94,8 +84,8 @@ def open_regular(path: Path, name: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def walk(folder: Path) -> Iterator[AttemptFile]:
-    """Yield the files below a folder, nearest first, with their paths below it; links are not followed.
+def walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files below a folder, nearest first, as paths below it and places; links are not followed.
 
     Raises Unreadable for too many files, and for a folder that cannot be listed.
     """
@@ -115,7 +105,7 @@ def walk(folder: Path) -> Iterator[AttemptFile]:
                 if entry_kind(entry) is EntryKind.FOLDER:
                     below.append((f"{prefix}{entry.name}/", Path(entry.path)))
                 else:
-                    yield AttemptFile(prefix + entry.name, Path(entry.path))
+                    yield prefix + entry.name, Path(entry.path)
         level = below
 
 

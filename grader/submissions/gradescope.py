@@ -15,7 +15,7 @@ import msgspec
 
 from grader.results import StudentInfo
 from grader.submissions.folder import Unreadable, written
-from grader.submissions.zip import Readable
+from grader.submissions.member import Readable
 from grader.text import utc
 
 MAX_BYTES = 1 << 30

@@ -20,7 +20,8 @@ from grader.submissions.folder import (
     is_junk,
     open_regular,
 )
-from grader.submissions.zip import MemberReader, ZipArchive
+from grader.submissions.member import MemberReader
+from grader.submissions.zip import ZipArchive
 
 # Files of each kind, and the beginning of the first one.
 GRADEBOOK = ("gradebook.sqlite",)

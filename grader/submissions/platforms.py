@@ -16,10 +16,10 @@ from typing import ClassVar
 import msgspec
 
 from grader.results import StudentInfo
-from grader.submissions.folder import AttemptFile, EntryKind, Unreadable, open_regular, written
+from grader.submissions.folder import EntryKind, Unreadable, open_regular, written
 from grader.submissions.gradescope import Submission, read_metadata
+from grader.submissions.member import AttemptFile, Member, MemberReader, Readable
 from grader.submissions.owners import DISPUTED, Affixes, Knows, shared_affixes, without_groups
-from grader.submissions.zip import Member, MemberReader, Readable
 from grader.text import clean
 
 _COPY = re.compile(

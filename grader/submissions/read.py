@@ -17,7 +17,6 @@ from grader.errors import CourseError, SubmissionError
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import beside, gather, nearest_below
 from grader.submissions.folder import (
-    AttemptFile,
     EntryKind,
     Unreadable,
     entries,
@@ -26,6 +25,7 @@ from grader.submissions.folder import (
     open_regular,
     written,
 )
+from grader.submissions.member import AttemptFile
 from grader.submissions.names import places
 from grader.submissions.submission import MAX_FILE_BYTES, ExerciseFile, Submission
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
 from grader.submissions.folder import EntryKind, Unreadable
-from grader.submissions.zip import Member, member_path
+from grader.submissions.member import Member, member_path
 
 BLOCK = tarfile.BLOCKSIZE
 _CHUNK = 1 << 16

@@ -1,4 +1,4 @@
-"""Members of archives, and the reading of a zip with `zipfile`, after its table of contents is checked.
+"""The members of a zip, read with `zipfile` after its table of contents is checked.
 
 `zipfile` reads a whole table of contents, makes an object of 0.7 KiB for every entry, and copies the rest of an
 entry's extra fields for each field (30 ms for 64 KiB). So the table is checked first. The stated size of a
@@ -8,19 +8,14 @@ member is used only as a reason to refuse it.
 from __future__ import annotations
 
 import functools
-import io
 import struct
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from typing import BinaryIO, Protocol
-
-import msgspec
+from collections.abc import Iterator
+from typing import BinaryIO
 
 from grader.submissions.folder import EntryKind, Unreadable, kind_of_mode
-from grader.text import clean
+from grader.submissions.member import DAMAGE, DAMAGED, Member, member_path
 
-MAX_PATH = 1000
 _LONGEST_EXTRA = 2048
 _ENTRY_MARK = b"PK\x01\x02"
 _ENTRY_SIZE = 46
@@ -33,29 +28,6 @@ _ENCRYPTED = 0x2041
 
 _NO_END = "is cut off or damaged: its table of contents is missing. Pack it again and hand it in."
 _BROKEN = "is damaged: its table of contents cannot be read. Pack it again and hand it in."
-_DAMAGED = "is damaged in its archive: pack it again."
-# The exceptions that the standard library raises for a damaged zip.
-_DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError),
-    *(NotImplementedError, RuntimeError, ValueError, KeyError, IndexError, OverflowError),
-)
-
-
-class Readable(Protocol):
-    """An open file, or a member of an archive."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most `size`; empty at the end."""
-
-
-class Member(msgspec.Struct, frozen=True):
-    """An entry of an archive; `problem` is the reason why it cannot be read, as the end of a sentence."""
-
-    path: str
-    kind: EntryKind
-    size: int
-    open: Callable[[], Readable] = io.BytesIO
-    problem: str = ""
 
 
 class ZipArchive:
@@ -66,7 +38,7 @@ class ZipArchive:
             if not zipfile.is_zipfile(file):
                 raise Unreadable(_NO_END)
             self._zip = zipfile.ZipFile(_CheckedFile(file, max_entries, max_table_bytes))
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise Unreadable(_BROKEN) from error
 
     def members(self) -> Iterator[Member]:
@@ -94,7 +66,7 @@ class ZipArchive:
             problem = "is compressed in a rare way: pack it again as an ordinary zip."
         elif info.compress_size > 2 * info.file_size + _LONGEST_END:
             # No packer makes a file grow so much; empty blocks could continue endlessly.
-            problem = _DAMAGED
+            problem = DAMAGED
         path = member_path(raw, utf8=bool(info.flag_bits & 0x800))
         opener = functools.partial(self._zip.open, info)
         return Member(path, _kind(raw, info), info.file_size, opener, problem)
@@ -138,67 +110,3 @@ def _kind(raw: bytes, info: zipfile.ZipInfo) -> EntryKind:
     if info.create_system in (_UNIX, _DARWIN):
         return kind_of_mode(info.external_attr >> 16)
     return EntryKind.FOLDER if info.external_attr & 0x10 else EntryKind.FILE
-
-
-def member_path(raw: bytes, *, utf8: bool) -> str:
-    """Return a member's name as a path with slashes, in a guessed encoding if none is stated.
-
-    An absolute path, or one with `..`, stays so: see `check_path`.
-    """
-    raw = raw[: 4 * MAX_PATH + 4]
-    # Neither composed nor replaced: names with different bytes may be two people's.
-    text = raw.decode("utf-8", "surrogateescape")
-    if not utf8 and not text.isprintable() and any("\udc80" <= char <= "\udcff" for char in text):
-        text = raw.decode("cp437")
-    path = text.replace("\\", "/")
-    inside = "/".join(part for part in path.split("/") if part not in ("", "."))
-    return "/" * path.startswith("/") + inside
-
-
-def check_path(path: str) -> None:
-    """Raise Unreadable for a path that leads out of the archive, or is too long.
-
-    Nothing would be written there, but such paths are not packed by accident.
-    """
-    if path.startswith("/") or ".." in path.split("/") or path[1:3] == ":/":
-        raise Unreadable(
-            f"holds {clean(path, 80)}, which leads out of it: pack the folder itself, from within."
-        )
-    if len(path) > MAX_PATH:
-        raise Unreadable(f"holds a name of more than {MAX_PATH:,} characters: use shorter ones.")
-
-
-def read_member(member: Member, limit: int) -> bytes:
-    """Return all bytes of a member; raises Unreadable, with its name, for damage or more than `limit` bytes."""
-    name = clean(member.path)
-    if member.kind is not EntryKind.FILE:
-        raise Unreadable(f"{name} is a {member.kind.value}; hand in the file itself.")
-    if member.problem:
-        raise Unreadable(f"{name} {member.problem}")
-    if member.size > limit:
-        raise Unreadable(f"{name} is larger than {limit:,} bytes.")
-    try:
-        data = MemberReader(member).read(member.size + 1)
-    except Unreadable as problem:
-        raise Unreadable(f"{name} {problem}") from problem
-    if len(data) != member.size:
-        raise Unreadable(f"{name} {_DAMAGED}")
-    return data
-
-
-class MemberReader:
-    """A member, read from beginning to end; raises Unreadable, without its name."""
-
-    def __init__(self, member: Member) -> None:
-        if member.problem:
-            raise Unreadable(member.problem)
-        self._member = member
-        self._file: Readable | None = None
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most `size`; empty at the end."""
-        try:
-            self._file = self._file or self._member.open()
-            return self._file.read(size)
-        except _DAMAGE as error:
-            raise Unreadable(_DAMAGED) from error

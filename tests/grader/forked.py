@@ -15,7 +15,12 @@ from pathlib import Path
 _CONTEXT = multiprocessing.get_context("forkserver")
 # What `grade serve` imports when it is called, and uvicorn when it listens.
 _CONTEXT.set_forkserver_preload(
-    ["grader.cli.serve", "grader.serve", "uvicorn.lifespan.on", "uvicorn.protocols.http.h11_impl"]
+    [
+        "grader.cli.serve",
+        "grader.serve.app",
+        "uvicorn.lifespan.on",
+        "uvicorn.protocols.http.h11_impl",
+    ]
 )
 
 

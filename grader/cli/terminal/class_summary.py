@@ -226,7 +226,7 @@ def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) ->
     who = some_of([called(s, names) for s in group.students], _SHOWN_STUDENTS_OF_GROUP)
     if len(group.students) > 1:
         who = f"{len(group.students)} students: {who}"
-    text = f"{clean(group.exercise, 100)}: {clean(group.what, _LONGEST_WHAT)} ({who})"
+    text = f"{clean(group.where, 100)}: {clean(group.what, _LONGEST_WHAT)} ({who})"
     return hang(console, prefix, text)
 
 

@@ -164,7 +164,7 @@ def show_source(console: Console, path: Path, text: str) -> None:
         return
     from rich.syntax import Syntax
 
-    from grader.student.advice import shown_path
+    from grader.student.next_step import shown_path
 
     print_lines(console, [Text(shown_path(path), "cyan"), Text()])
     console.print(Syntax(text, "python", theme="ansi_dark", background_color="default"))
@@ -199,7 +199,7 @@ def show_chapter(console: Console, workspace: Workspace, chapter: str) -> Iterat
 @printed
 def show_explanation(console: Console, workspace: Workspace, exercise: Exercise) -> Iterator[Text]:
     """Print an exercise's topic, its checks, and where to read on."""
-    from grader.student.advice import shown_path
+    from grader.student.next_step import shown_path
 
     course = workspace.course
     standing = workspace.logbook.standing(exercise, workspace.handed(exercise))

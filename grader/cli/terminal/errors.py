@@ -17,8 +17,8 @@ import click
 import msgspec
 
 from grader.results import ExerciseResult, Outcome, Place, Status
-from grader.student.advice import Guide
 from grader.student.blocks import Message, Where, summarized
+from grader.student.next_step import Guide
 from grader.submissions.folder import Unreadable, open_regular
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.text import clean

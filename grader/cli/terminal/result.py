@@ -29,7 +29,7 @@ from grader.cli.terminal.console import (
 from grader.judge.scoring import sum_of
 from grader.results import EXTRA_CREDIT, ExerciseResult, Outcome, Place, Result, Status, Visibility
 from grader.student import blocks
-from grader.student.advice import Guide, shown_path
+from grader.student.next_step import Guide, shown_path
 from grader.student.progress import progress_of
 from grader.text import clean, counted, listed, number
 

@@ -81,7 +81,7 @@ def watch(
     from grader.cli.watch.inputs import Saves, has_keyboard, reading_keys
     from grader.cli.watch.loop import KEYS, WatchLoop
     from grader.cli.watch.screen import Screen
-    from grader.student.advice import Asked, Guide
+    from grader.student.next_step import Asked, Guide
 
     has_keys = not as_errors and sys.stdout.isatty() and has_keyboard()
     if submits and not has_keys:

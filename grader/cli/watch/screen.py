@@ -23,8 +23,8 @@ from grader.cli.terminal.course import exercise_lines, hint_lines
 from grader.cli.terminal.result import Panel
 from grader.course.manifest import Exercise
 from grader.results import ExerciseResult
-from grader.student.advice import Guide
 from grader.student.blocks import FIRST_FINDINGS
+from grader.student.next_step import Guide
 from grader.student.workspace import Workspace
 from grader.text import clean, counted
 

@@ -7,7 +7,6 @@ last mail, a digest of text and address, so a second run sends only changed feed
 from __future__ import annotations
 
 import contextlib
-import datetime
 import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -74,7 +73,7 @@ def planned(
     `students` are the only ones to mail, if there are any.
     """
     plan, before = ClassPlan(), outbox.mailed(book, work)
-    not_open = book.not_open(datetime.datetime.now(datetime.UTC))
+    not_open = book.not_open
     for entry in book.entries():
         student = entry.student
         if students and student.id not in students:

@@ -6,7 +6,6 @@ staff. Rounds send nothing about students who handed in nothing: only `grade pus
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -132,7 +131,7 @@ def _planned(
     # Points are scaled to the column.
     options = Options(
         title=book.work_title,
-        not_open=book.not_open(datetime.datetime.now(datetime.UTC)),
+        not_open=book.not_open,
         out_of=column.worth,
         absent=False,
         policy=book.policy,

@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from grader.exports.push.lti import work_of
 from grader.gradebook import invitations, sessions
 from grader.gradebook.platforms import Platform, platforms
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.gradebook.tool_key import made_key
 from grader.serve.http import Refusal, form_of, network_of
 from grader.serve.identity import COOKIE, keep_signed_in, same_origin

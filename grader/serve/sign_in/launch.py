@@ -16,7 +16,7 @@ from authlib.oidc.core import ImplicitIDToken
 
 from grader.errors import SubmissionError
 from grader.gradebook.platforms import Link, Platform, is_safe
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.serve.fetching import IssuerKeys
 from grader.serve.http import Refusal

@@ -12,7 +12,7 @@ import msgspec
 
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook.platforms import is_safe
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.submissions.class_list import COLUMNS, value_key
 from grader.text import clean, listed

@@ -17,7 +17,7 @@ from authlib.oauth2.client import OAuth2Client
 from authlib.oidc.core import CodeIDToken
 
 from grader.gradebook.platforms import is_safe
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.serve.fetching import Document, Fetched, IssuerKeys, fetch
 from grader.serve.http import Refusal

@@ -15,7 +15,8 @@ from grader.gradebook import Gradebook
 from grader.gradebook.corrections import GivenExtension
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions
-from grader.student.server import Server, StaffPoints
+from grader.serve.messages import PointsState
+from grader.student.server import Server
 from tests.grader.command import invoke
 from tests.grader.gradebook.conftest import School
 
@@ -207,17 +208,17 @@ def test_a_correction_on_a_server_starts_from_the_points_that_were_seen(
     said: str,
 ) -> None:
     server = Server("https://grade.example.org", "secret")
-    seen = StaffPoints("zoe", "", "relu", 8, 10, "abc", ("kim",))
+    seen = PointsState("zoe", "", "relu", 8, 10, False, "abc", ("kim",))
     sent: list[dict[str, object]] = []
 
-    def correct(there: Server, before: StaffPoints, **change: object) -> StaffPoints:
+    def correct(there: Server, before: PointsState, **change: object) -> PointsState:
         assert there is server and before is seen
         sent.append(change)
         return msgspec.structs.replace(before, score=after)
 
     monkeypatch.setattr(command, "signed_in", lambda _: server)
-    monkeypatch.setattr(command, "points_of_server", lambda *words: seen)
-    monkeypatch.setattr(command, "correct", correct)
+    monkeypatch.setattr(command, "points_on", lambda *words: seen)
+    monkeypatch.setattr(command, "correct_on", correct)
     words = ("adjust", "--server", server.address, "zoe", "one/relu.py", *option, *REASON)
     done = invoke(*words, cwd=tmp_path)
     assert done.exit_code == 0 and done.stdout.startswith(said), done.output

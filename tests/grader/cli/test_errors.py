@@ -18,7 +18,7 @@ from grader.authoring.release import release
 from grader.cli.terminal.errors import error_lines
 from grader.course.manifest import load_course
 from grader.results import Outcome
-from grader.student.advice import Guide
+from grader.student.next_step import Guide
 from tests.grader.builders import checked, exercise
 from tests.grader.cli.conftest import PLAIN, Grade
 

@@ -10,8 +10,8 @@ import pytest
 
 from grader.cli import mark
 from grader.cli.marking import End
-from grader.cli.on_server import FileForMarking, Marking, MarkMade
 from grader.gradebook.facts import Draft
+from grader.serve.messages import FileForMarking, Marking, MarkMade
 from grader.student.server import ChangedError, Server
 from tests.grader.command import invoke
 
@@ -20,7 +20,18 @@ GIVEN = Draft(("d",), ("Line 1: x",))
 
 
 def file_of(name: str) -> FileForMarking:
-    return FileForMarking(name, name, "", 1.0, 2.0, "x = 1\n", ("k",), (), (), "seen")
+    return FileForMarking(
+        file=name,
+        student=name,
+        name="",
+        score=1.0,
+        max_score=2.0,
+        source="x = 1\n",
+        keys=("k",),
+        comments=(),
+        marks=(),
+        seen="seen",
+    )
 
 
 class Desk:
@@ -39,7 +50,13 @@ class Desk:
         names = [file.file for file in self.waiting]
         later = self.waiting[names.index(after) + 1 :] if after in names else []
         shown = (*later, *self.waiting)
-        return Marking((), len(self.waiting), 3, self.others, shown[0] if shown else None)
+        return Marking(
+            items=(),
+            waiting=len(self.waiting),
+            files=3,
+            others=self.others,
+            file=shown[0] if shown else None,
+        )
 
     def keep(
         self,
@@ -124,7 +141,9 @@ def test_earlier_marks_and_the_person_are_shown_as_far_as_they_are_known(
 ) -> None:
     (first, *_) = desk.waiting
     desk.waiting = [
-        msgspec.structs.replace(first, name="Ada", marks=(MarkMade(-1.0, "Too \x1blong.", "ben"),)),
+        msgspec.structs.replace(
+            first, name="Ada", marks=(MarkMade(-1.0, "Too \x1blong.", "ben", ""),)
+        ),
         msgspec.structs.replace(first, file="anon-1", student=""),
     ]
     desk.decisions = [GIVEN, GIVEN]

@@ -11,8 +11,6 @@ import pytest
 
 from grader.cli import on_server
 from grader.cli.on_server import (
-    ClassState,
-    FileForMarking,
     class_points_on,
     correct_class_on,
     keep_answers,
@@ -21,12 +19,24 @@ from grader.cli.on_server import (
     requests_on,
     signed_in,
 )
+from grader.serve.messages import ClassCorrectionRequest, ClassState, FileForMarking
 from grader.student.server import Server
 from tests.grader.command import invoke
 
 HERE = Server("https://grade.example.org", "secret")
 STATE = {"exercise": "glu", "students": [], "seen": "abc", "said": ""}
-FILE = FileForMarking("f1", "ada", "Ada", 1.0, 2.0, "x = 1\n", (), (), (), "abc")
+FILE = FileForMarking(
+    file="f1",
+    student="ada",
+    name="Ada",
+    score=1.0,
+    max_score=2.0,
+    source="x = 1\n",
+    keys=(),
+    comments=(),
+    marks=(),
+    seen="abc",
+)
 
 
 @pytest.fixture
@@ -77,8 +87,10 @@ def test_a_class_is_corrected_from_the_state_that_was_seen(asked: list[Any]) -> 
     assert before == ClassState("glu", (), "abc", "")
     asked.append({**STATE, "said": "1 point more"})
     assert correct_class_on(HERE, before, add=1, reason="unclear").said == "1 point more"
-    sent = {"exercise": "glu", "seen": "abc", "add": 1, "reason": "unclear"}
-    assert asked.pop() == ("POST", "/api/staff/corrections/class", sent)
+    method, address, sent = asked.pop()
+    assert (method, address) == ("POST", "/api/staff/corrections/class")
+    change = ClassCorrectionRequest("glu", "abc", add=1, reason="unclear")
+    assert msgspec.convert(sent, ClassCorrectionRequest) == change
 
 
 def test_a_regrade_is_of_the_named_exercises(asked: list[Any]) -> None:

@@ -133,10 +133,10 @@ def test_a_named_file_that_is_missing_is_told(
 def test_the_status_is_of_the_newest_submission(monkeypatch: pytest.MonkeyPatch) -> None:
     there(monkeypatch, "d1gest")
     with pytest.raises(UsageError, match="You have handed in nothing yet"):
-        _newest(HERE)
+        _newest(HERE, remote.standing(HERE))
     there(monkeypatch, "d1gest", "s2", "s1")
     monkeypatch.setattr(remote, "submission", lambda _, id_: ServerAnswer(id_, "done", {}))
-    newest, digests = _newest(HERE)
+    newest, digests = _newest(HERE, remote.standing(HERE))
     assert (newest.id, digests) == ("s2", {"task": "d1gest"})
 
 

@@ -44,7 +44,7 @@ def results(school: School) -> Path:
         for student, source in ((ANN, SOURCE), (MAX, OTHER)):
             school.keep(book, school.hand_in(book, student.id, source), 10, source)
         what = "a.lee17.zip is damaged: ann.lee@uni.example"
-        book.finish((Attention(Reason.UNREADABLE, ANN.id, "task", what),))
+        book.finish((Attention(Reason.UNREADABLE, ANN.id, ("task",), what),))
         for student in (ANN, MAX):
             book.write_result(student.id)
     return school.results

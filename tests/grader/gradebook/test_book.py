@@ -45,7 +45,7 @@ def test_it_is_read_while_it_is_written(school: School) -> None:
         with Gradebook.open(school.results) as reader:
             assert [entry.student.id for entry in reader.entries()] == ["ann"]
             assert "did not finish" in reader.unfinished
-        found = (Attention(Reason.FORGER, "ann", "task", "odd"),)
+        found = (Attention(Reason.FORGER, "ann", ("task",), "odd"),)
         book.finish(found)
     with Gradebook.open(school.results) as reader:
         assert reader.unfinished == ""
@@ -262,7 +262,7 @@ def test_a_gradebook_of_an_earlier_grader_learns_to_compare_the_code(school: Sch
 
 def test_what_to_look_at_is_replaced_for_one_exercise_of_one_student(school: School) -> None:
     def entry(student: str, exercise: str, what: str) -> Attention:
-        return Attention(Reason.MISNAMED, student, exercise, what)
+        return Attention(Reason.MISNAMED, student, (exercise,), what)
 
     with Gradebook.open_to_write(school.results) as book:
         for student, exercise in (("bob", "task"), ("ann", "task"), ("ann", "other")):
@@ -271,8 +271,8 @@ def test_what_to_look_at_is_replaced_for_one_exercise_of_one_student(school: Sch
         with book.transaction():
             book.look_at("ann", "task", [entry("ann", "task", "now")])
             book.look_at("bob", "task", [])
-        found = [(e.student, e.exercise, e.what) for e in book.attention()]
-    assert found == [("ann", "other", "before"), ("ann", "task", "now")]
+        found = [(e.student, e.exercises, e.what) for e in book.attention()]
+    assert found == [("ann", ("other",), "before"), ("ann", ("task",), "now")]
 
 
 def test_a_time_that_was_not_known_is_kept(school: School) -> None:

@@ -70,7 +70,7 @@ def steps(school: School, book: Gradebook) -> Iterator[None]:
         with book.transaction():
             book.keep_student(StudentInfo(id="mia", name="Mia", ids={"canvas_id": str(revision)}))
         yield
-        book.finish((Attention(Reason.TIMEOUT, "ann", "task", f"in {revision}"),))
+        book.finish((Attention(Reason.TIMEOUT, "ann", ("task",), f"in {revision}"),))
         yield
 
 

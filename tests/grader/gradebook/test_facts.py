@@ -31,6 +31,14 @@ def test_what_is_as_usual_is_not_written() -> None:
     assert decoded('{"of_a_later_grader": 1, "revision": 2}') == Facts(revision=2)
 
 
+def test_an_earlier_graders_list_of_exercises_is_read() -> None:
+    entry = {"kind": "unreadable", "student": "ada", "exercise": "glu, gelu", "what": "a list, odd"}
+    text = msgspec.json.encode({"attention": [entry], "revision": 2}).decode()
+    (found,) = decoded(text).attention
+    assert (found.exercises, found.what) == (("glu", "gelu"), "a list, odd")
+    assert decoded(encoded(decoded(text))) == decoded(text)
+
+
 def test_a_duration_is_written_as_people_write_it() -> None:
     late = Late(grace=read_span("30 minutes"), closes=read_span("2 days"))
     facts = Facts(policy=Rules(late=late, cool_down=read_span("12 hours")))
@@ -39,7 +47,17 @@ def test_a_duration_is_written_as_people_write_it() -> None:
     assert decoded(text) == facts
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"revision": "x"}', '{"totals": {"ada": "x"}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"revision": "x"}',
+        '{"totals": {"ada": "x"}}',
+        '{"attention": [{"exercise": "glu"}]}',
+        '{"attention": {"exercise": "glu"}}',
+    ],
+)
 def test_damaged_facts_are_refused(text: str) -> None:
     with pytest.raises(msgspec.DecodeError):
         decoded(text)

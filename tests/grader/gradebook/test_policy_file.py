@@ -9,7 +9,16 @@ import msgspec
 import pytest
 
 from grader.gradebook.facts import Facts, decoded, encoded
-from grader.gradebook.policy import Due, Extension, Late, NamedPolicy, Rules, Step
+from grader.gradebook.policy import (
+    EXAMPLES,
+    Due,
+    Extension,
+    Late,
+    NamedPolicy,
+    Override,
+    Rules,
+    Step,
+)
 from grader.gradebook.policy_file import (
     PolicyError,
     check_names,
@@ -174,11 +183,12 @@ def test_rules_are_the_same_as_toml_and_as_facts(text: str) -> None:
     assert decoded(encoded(facts)) == facts
 
 
-@pytest.mark.parametrize("table", [Rules, Late, Step, Due, Extension])
-def test_every_key_is_documented(table: type[msgspec.Struct]) -> None:
+@pytest.mark.parametrize("table", [Rules, Late, Step, Due, Override, Extension])
+def test_every_key_is_documented_and_has_an_example(table: type[msgspec.Struct]) -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "reference.md"
     section = page.read_text(encoding="utf-8").partition("## The policy")[2].partition("\n## ")[0]
     assert [key for key in table.__struct_fields__ if not re.search(rf"\b{key}\b", section)] == []
+    assert {*table.__struct_fields__} <= EXAMPLES.keys()
 
 
 def test_a_section_that_a_student_has_beside_another_is_none_that_nobody_has() -> None:

@@ -18,7 +18,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.requests import MOST_REQUESTS, answer, ask, keep_requests, open_requests
 from grader.results import Entry, StudentInfo
 from grader.submissions import find_class, read_attempt
-from grader.submissions.submission import MOST_CHARACTERS, message_of
+from grader.submissions.requests import MOST_CHARACTERS, message_of
 from tests.grader.gradebook.conftest import School
 
 RIGHT = b"def double(x):\n    return 2 * x\n"

@@ -9,12 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
-from grader.gradebook import Gradebook, queue
+from grader.gradebook import Gradebook, tokens
 from grader.gradebook.backup import make_backup
 from grader.gradebook.corrections import Correction
 from grader.gradebook.facts import Draft
 from grader.gradebook.policy import Extension, NamedPolicy, Rules
-from grader.gradebook.queue import Role
 from grader.gradebook.retention import (
     backups_of,
     old_backup_words,
@@ -22,6 +21,7 @@ from grader.gradebook.retention import (
     retention_of,
 )
 from grader.gradebook.times import Span
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 
 from .conftest import School
@@ -58,9 +58,9 @@ def kept(school: School) -> School:
             named_policy=NamedPolicy("named.toml", KEPT),
         )
         book.write_result("ann")
-    with queue.changing_tokens(school.results) as book:
-        queue.make_token(book, Role.STUDENT, "zoe", 0.0)
-        queue.make_token(book, Role.INSTRUCTOR, "prof", 0.0)
+    with tokens.changing_tokens(school.results) as book:
+        tokens.make_token(book, Role.STUDENT, "zoe", 0.0)
+        tokens.make_token(book, Role.INSTRUCTOR, "prof", 0.0)
     return school
 
 
@@ -129,7 +129,7 @@ def test_an_expired_class_is_listed_and_erased_after_a_yes(kept: School) -> None
     assert not (kept.results / "corrections.toml").exists()
     with Gradebook.open_to_write(kept.results) as book:
         assert (book.facts.title, book.policy.rules.keep) == (kept.course.title, "2 years")
-        assert queue.holders(book, Role.INSTRUCTOR) == {"prof"}
+        assert tokens.holders(book, Role.INSTRUCTOR) == {"prof"}
         assert backups_of(book) == [made]
     # The signs were there.
     backup = (made.path / "gradebook.sqlite").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.course.manifest import Course, load_course
@@ -13,6 +14,7 @@ from grader.gradebook.review import (
     attention,
     held,
     most_pressing_first,
+    nothing_found,
 )
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions
@@ -45,6 +47,15 @@ def test_a_file_that_is_no_utf_8_is_looked_at(encoding: str) -> None:
     assert "UTF-8" in found.what
 
 
+def test_a_submission_without_a_file_is_about_every_exercise_and_names_five() -> None:
+    exercise = load_course(PLAIN).exercises[0]
+    every = [msgspec.structs.replace(exercise, id=f"e{number}") for number in range(7)]
+    files = {each.id: ExerciseFile(None, "There is no file of the course.") for each in every}
+    (found,) = nothing_found("ada", every, files)
+    assert found.exercises == ("e0", "e1", "e2", "e3", "e4", "e5", "e6")
+    assert found.where == "e0, e1, e2, e3, e4 and 2 more"
+
+
 def judged(source: str, stub: str = "") -> list[Attention]:
     """What is looked at in a file that was judged and has a verdict."""
     exercise = load_course(PLAIN).exercises[0]
@@ -71,7 +82,7 @@ def test_thousands_of_odd_lines_are_five_entries_and_none_is_lost_count_of() -> 
 
 def test_a_student_with_thousands_of_odd_lines_hides_no_other() -> None:
     flood = judged("\n".join(f"import ctypes.a{n}" for n in range(3_000)))
-    other = Attention(Reason.FORGER, "zoe", "glu", "line 1 imports gc")
+    other = Attention(Reason.FORGER, "zoe", ("glu",), "line 1 imports gc")
     entries = most_pressing_first([*flood, other])
     assert len(entries) == 2
     assert other in entries

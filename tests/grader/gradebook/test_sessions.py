@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.gradebook import Gradebook, sessions
-from grader.gradebook.queue import Holder, Role
+from grader.gradebook.tokens import Holder, Role
 
 NOW = 1_000.0
 UNIVERSITY, PLATFORM = "oidc https://id.example.edu", "lti https://moodle.example.edu"

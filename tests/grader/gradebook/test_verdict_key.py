@@ -10,9 +10,10 @@ import pytest
 import grader
 from grader.gradebook import verdict_key
 from grader.gradebook.verdict_key import deciding, grader_digest, meaning_of
+from tests.grader.test_imports import imported_modules
 
 PACKAGE = Path(grader.__file__).parent
-CHANGED = ("judge/scoring.py", "judge/warm.py", "submissions/submission.py")
+CHANGED = ("judge/scoring.py", "submissions/not_python.py", "submissions/submission.py")
 NAMES = [file.relative_to(PACKAGE).as_posix() for file in deciding(PACKAGE)]
 
 
@@ -56,7 +57,21 @@ def test_what_decides_is_there_and_rules_for_points_and_exports_are_not() -> Non
     assert {*CHANGED, "findings.py", "grading.py", "sandbox/inside/worker.py"} <= set(NAMES)
     rooms = {name.partition("/")[0] for name in NAMES}
     assert not rooms & {"gradebook", "exports", "serve", "cli", "student", "authoring", "notebook"}
-    assert "course/assignments.py" not in NAMES
+    assert not {"course/assignments.py", "judge/warm.py", "judge/plain.py"} & {*NAMES}
+
+
+def test_every_module_that_a_judge_or_a_sandbox_imports_decides_or_is_named_here() -> None:
+    waiting, reached = ["judge.process", "sandbox.inside.worker"], set[str]()
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            waiting += imported_modules(module)
+    files = {f"{name.replace('.', '/')}.py" for name in reached}
+    known = {*NAMES, *(f"{name.removesuffix('/__init__.py')}.py" for name in NAMES)}
+    # What a course is packed in, how files are written, and odd code, which is looked for anew each time.
+    others = {"course/assignments.py", "course/pack.py", "errors.py", "files.py"}
+    assert files - known == others | {"submissions/odd_code.py"}
 
 
 def test_what_the_cache_holds_is_read_with_care(

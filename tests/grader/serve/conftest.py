@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from grader.gradebook import Gradebook, queue
-from grader.gradebook.queue import Role
+from grader.gradebook import Gradebook, tokens
+from grader.gradebook.tokens import Role
 from tests.grader.exports.report.conftest import axe, browser
 from tests.grader.forked import Forked
 
@@ -60,12 +60,12 @@ class Served:
         self.folder, self.course, self.results = folder, course, folder / "results"
         self.log = folder / "log"
         (folder / "class.csv").write_text(ROSTER, encoding="utf-8")
-        with queue.changing_tokens(self.results) as book:
-            self.tokens = {n: queue.make_token(book, Role.STUDENT, n, 0.0) for n in STUDENTS}
-            self.staff = queue.make_token(book, Role.INSTRUCTOR, "prof", 0.0)
+        with tokens.changing_tokens(self.results) as book:
+            self.tokens = {n: tokens.make_token(book, Role.STUDENT, n, 0.0) for n in STUDENTS}
+            self.staff = tokens.make_token(book, Role.INSTRUCTOR, "prof", 0.0)
             for name, role in ROLES.items():
                 sections = ["A"] if role is Role.ASSISTANT else []
-                self.tokens[name] = queue.make_token(book, role, name, 0.0, sections)
+                self.tokens[name] = tokens.make_token(book, role, name, 0.0, sections)
         if policy:
             self.course = folder / "course"
             _copy(course, self.course)

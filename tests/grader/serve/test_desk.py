@@ -13,8 +13,8 @@ from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, drafts
 from grader.gradebook.extending import state_of
 from grader.gradebook.intake import Questions
-from grader.gradebook.queue import Role
 from grader.gradebook.review import stub_after_work
+from grader.gradebook.tokens import Role
 from grader.judge.assignment import GradingOptions
 from grader.serve.hand_in import HandInReader
 from grader.serve.http import Refusal

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
-from grader.gradebook import queue
-from grader.gradebook.queue import Role
+from grader.gradebook import tokens
+from grader.gradebook.tokens import Role
 from grader.serve.exporting import KEPT_SECONDS, Exports, Made
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import SOLUTION, Answer, Served, marked
@@ -139,9 +139,9 @@ def test_an_assistant_gets_the_own_section_and_nobody_else(graded: Served) -> No
 
 
 def test_a_section_that_has_no_students_names_no_others_to_an_assistant(graded: Served) -> None:
-    with queue.changing_tokens(graded.results) as book:
+    with tokens.changing_tokens(graded.results) as book:
         both, none = (
-            queue.make_token(book, Role.ASSISTANT, name, 0.0, sections)
+            tokens.make_token(book, Role.ASSISTANT, name, 0.0, sections)
             for name, sections in (("kim", ["B", "Z"]), ("lee", ["Z"]))
         )
     assert "bob" in fetched(graded, both, {"format": "csv"}).decode()

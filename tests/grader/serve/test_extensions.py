@@ -18,7 +18,7 @@ from grader.course.manifest import load_course
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections_file import corrections_text, read_file
 from grader.gradebook.extending import state_of
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.roles import Asker

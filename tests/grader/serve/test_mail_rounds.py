@@ -15,7 +15,7 @@ from grader.exports.mail.mail_file import read_mail_file
 from grader.exports.mail.post import PostError
 from grader.gradebook import Gradebook, outbox
 from grader.gradebook.outbox import Counts, Kind
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.serve.mailing import Mailing, mail_view
 from grader.serve.roles import Asker

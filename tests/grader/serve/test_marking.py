@@ -18,7 +18,7 @@ from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import corrections_text, read_corrections
 from grader.gradebook.facts import Draft
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.serve.claims import CLAIM_SECONDS, Claimed, Claims
 from grader.serve.desk import Desk
 from grader.serve.http import Refusal

@@ -16,22 +16,26 @@ from starlette.routing import Route
 import grader
 from grader.serve.api import Api, DraftRequest, PracticeRequest, RegradeRequest
 from grader.serve.app import routes
-from grader.serve.extensions import ExtensionRequest, ExtensionsState
 from grader.serve.hand_in import Body
-from grader.serve.marks import Marking, MarkRequest, MarkSaved
-from grader.serve.pages import Pages
-from grader.serve.sign_in.door import Door
-from grader.serve.staff import (
+from grader.serve.messages import (
     AnswerRequest,
     ClassCorrectionRequest,
     ClassState,
     CorrectionRequest,
+    ExtensionRequest,
+    ExtensionsState,
+    Marking,
+    MarkRequest,
+    MarkSaved,
     PointsState,
     StaffInfo,
     StaffRequest,
 )
+from grader.serve.pages import Pages
+from grader.serve.sign_in.door import Door
 from grader.serve.staff_api import StaffApi
 from grader.serve.staff_pages import StaffPages
+from grader.serve.summary import StudentRow
 from grader.serve.views import (
     ClassSubmission,
     DraftAnswer,
@@ -39,7 +43,6 @@ from grader.serve.views import (
     OwnStanding,
     PracticeAnswer,
     QueueAnswer,
-    StudentRow,
     SubmissionAnswer,
     VersionAnswer,
 )

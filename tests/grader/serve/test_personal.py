@@ -18,13 +18,13 @@ from click.testing import CliRunner
 
 from grader.cli import main
 from grader.errors import GraderError
-from grader.gradebook import Gradebook, outbox, platforms, pushed, queue, sessions
+from grader.gradebook import Gradebook, outbox, platforms, pushed, sessions, tokens
 from grader.gradebook.corrections import Correction, GivenExtension
 from grader.gradebook.facts import Draft
 from grader.gradebook.personal import beside, erase, kept_about
 from grader.gradebook.pushed import Pushed
-from grader.gradebook.queue import Role
 from grader.gradebook.review import Attention, Reason
+from grader.gradebook.tokens import Role
 from grader.results import Result, StudentInfo
 from grader.submissions.source import code_digest
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, marked, sql
@@ -71,7 +71,7 @@ def results(serving: Callable[..., Served]) -> Path:
         with platforms.changing_platforms(served.results) as book:
             link = platforms.Link(issuer="https://lms.example.edu", client_id="7", deployment="1")
             platforms.keep_launch(book, link, user, student)
-        with queue.changing_tokens(served.results) as book:
+        with tokens.changing_tokens(served.results) as book:
             sessions.start_session(book, Role.STUDENT, student, "a university", 0.0, 1e10)
     with Gradebook.open_to_write(served.results) as book:
         for student in ("ada", "bob"):
@@ -107,7 +107,8 @@ def results(serving: Callable[..., Served]) -> Path:
         }
         book.change(drafts={own: Draft(("style",)), "greeting other": Draft(("style",)), **shared})
         looks = [
-            Attention(Reason.FORGER, who, "greeting", f"line 1 of {who}") for who in ("ada", "bob")
+            Attention(Reason.FORGER, who, ("greeting",), f"line 1 of {who}")
+            for who in ("ada", "bob")
         ]
         book.finish((*book.facts.attention, *looks))
     return served.results

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.gradebook import Gradebook, queue
-from grader.gradebook.queue import Counts, Holder, Job, JobState, Role
+from grader.gradebook import Gradebook, queue, tokens
+from grader.gradebook.queue import Counts, Job, JobState
+from grader.gradebook.tokens import Holder, Role
 from grader.results import StudentInfo
 from grader.submissions import Attempt, ExerciseFile, Submission
 
@@ -143,22 +144,22 @@ def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(book: Gradebook) 
 
 
 def test_a_token_is_kept_as_a_hash_and_holds_until_it_is_revoked(tmp_path: Path) -> None:
-    with queue.changing_tokens(tmp_path) as book:
-        token = queue.make_token(book, Role.STUDENT, "ada", 1.0)
-        staff = queue.make_token(book, Role.INSTRUCTOR, "ada", 1.0)
+    with tokens.changing_tokens(tmp_path) as book:
+        token = tokens.make_token(book, Role.STUDENT, "ada", 1.0)
+        staff = tokens.make_token(book, Role.INSTRUCTOR, "ada", 1.0)
     assert len(bytes.fromhex(token)) * 8 == 128
-    with queue.changing_tokens(tmp_path) as book:
+    with tokens.changing_tokens(tmp_path) as book:
         kept = book.tables.connection.execute("SELECT * FROM tokens").fetchall()
         assert token not in str(kept)
-        assert queue.holder_of(book, token) == Holder(Role.STUDENT, "ada")
-        assert queue.holder_of(book, staff) == Holder(Role.INSTRUCTOR, "ada")
+        assert tokens.holder_of(book, token) == Holder(Role.STUDENT, "ada")
+        assert tokens.holder_of(book, staff) == Holder(Role.INSTRUCTOR, "ada")
         for wrong in ("", token[:-1], token.upper(), token + "0", "\udc80", "0" * 32):
-            assert queue.holder_of(book, wrong) is None
-    with queue.changing_tokens(tmp_path) as book:
-        other = queue.make_token(book, Role.STUDENT, "ada", 2.0)
-        assert queue.holder_of(book, token) is None
-        assert queue.holder_of(book, other) == Holder(Role.STUDENT, "ada")
-        assert queue.revoke_tokens(book, Role.STUDENT, "ada", 3.0) == 1
-        assert queue.holder_of(book, other) is None
-        assert queue.holder_of(book, staff) is not None
-        assert queue.holders(book, Role.STUDENT) == set()
+            assert tokens.holder_of(book, wrong) is None
+    with tokens.changing_tokens(tmp_path) as book:
+        other = tokens.make_token(book, Role.STUDENT, "ada", 2.0)
+        assert tokens.holder_of(book, token) is None
+        assert tokens.holder_of(book, other) == Holder(Role.STUDENT, "ada")
+        assert tokens.revoke_tokens(book, Role.STUDENT, "ada", 3.0) == 1
+        assert tokens.holder_of(book, other) is None
+        assert tokens.holder_of(book, staff) is not None
+        assert tokens.holders(book, Role.STUDENT) == set()

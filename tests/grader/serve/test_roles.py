@@ -16,8 +16,8 @@ import pytest
 from starlette.routing import Route
 
 from grader.course.manifest import load_course
-from grader.gradebook import Gradebook, queue
-from grader.gradebook.queue import Role
+from grader.gradebook import Gradebook, queue, tokens
+from grader.gradebook.tokens import Role
 from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
@@ -248,8 +248,8 @@ def test_another_section_s_request_is_a_404_like_one_that_is_not_there(classroom
 
 def test_an_assistant_without_a_section_reaches_nobody(classroom: Served) -> None:
     """As from a list of staff that was not filled in: less is better than all."""
-    with queue.changing_tokens(classroom.results) as book:
-        token = queue.make_token(book, Role.ASSISTANT, "nobody", 0.0)
+    with tokens.changing_tokens(classroom.results) as book:
+        token = tokens.make_token(book, Role.ASSISTANT, "nobody", 0.0)
     assert classroom.ask("GET", "/api/staff/students", token).json == []
     assert classroom.ask("GET", "/api/staff/submissions", token).json == []
 
@@ -307,8 +307,8 @@ def test_roles_that_do_not_fit_are_refused(
     served = serving()
     done = grade("tokens", served.results, *options, cwd=served.folder)
     assert done.returncode == 2 and said in done.stderr, done.stderr
-    with queue.changing_tokens(served.results) as book:
-        holders = {name for role in Role for name in queue.holders(book, role)}
+    with tokens.changing_tokens(served.results) as book:
+        holders = {name for role in Role for name in tokens.holders(book, role)}
     assert "kim" not in holders
 
 

@@ -21,7 +21,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.adjusting import state_of
 from grader.gradebook.corrections import Kind
 from grader.gradebook.corrections_file import corrections_text, read_corrections
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.serve.app import _refusal
 from grader.serve.desk import Desk
 from grader.serve.roles import Asker

@@ -20,7 +20,7 @@ from grader.gradebook.facts import Draft
 from grader.gradebook.intake import Questions
 from grader.gradebook.marking import read_rubric, rubric_of
 from grader.gradebook.personal import erase, kept_about
-from grader.gradebook.queue import Role
+from grader.gradebook.tokens import Role
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Entry, Outcome, StudentInfo
 from grader.serve.desk import Desk

@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from grader.cli import main
-from grader.gradebook import Gradebook, queue, sessions
-from grader.gradebook.queue import Role
+from grader.gradebook import Gradebook, sessions, tokens
+from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.serve.http import Refusal
 from grader.serve.identity import COOKIE
@@ -625,7 +625,7 @@ def test_a_session_ends_with_its_time_and_is_of_its_origin(tmp_path: Path) -> No
         sessions.prepare(book)
         token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)
         origins = {"here"}
-        assert sessions.holder_of(book, token, origins, 19.9) == queue.Holder(Role.STUDENT, "ada")
+        assert sessions.holder_of(book, token, origins, 19.9) == tokens.Holder(Role.STUDENT, "ada")
         assert sessions.holder_of(book, token, origins, 20.0) is None
         assert sessions.holder_of(book, token, {"there"}, 11.0) is None
         assert sessions.holder_of(book, token[:-1], origins, 11.0) is None

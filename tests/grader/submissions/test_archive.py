@@ -23,6 +23,7 @@ from grader.submissions import archive as archive_module
 from grader.submissions import find_class, read_attempt
 from grader.submissions.archive import Extras, list_archive
 from grader.submissions.folder import Unreadable
+from grader.submissions.member import AttemptFile
 from grader.submissions.submission import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ Read = Callable[[bytes, str], dict[str, Any]]
 def read(course: Course, tmp_path: Path) -> Read:
     """Of an archive with this name: by exercise its source, or the problem of all that have none."""
     from grader.submissions.attempt import Attempt
-    from grader.submissions.folder import AttemptFile
 
     def run(data: bytes, name: str = "alice.zip") -> dict[str, Any]:
         path = tmp_path / name

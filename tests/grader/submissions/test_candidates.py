@@ -11,9 +11,8 @@ import pytest
 from grader.course.manifest import Course
 from grader.results import StudentInfo
 from grader.submissions import Attempt, ExerciseFile, find_class, read_attempt, read_submission
-from grader.submissions.folder import AttemptFile
+from grader.submissions.member import AttemptFile, Member, read_member
 from grader.submissions.names import rank, spoken_of
-from grader.submissions.zip import Member, read_member
 
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Files, Pack

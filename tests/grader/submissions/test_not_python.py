@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from grader.course.stub import Stub
-from grader.submissions.submission import ExerciseFile, State, newer_names, newer_syntax
+from grader.submissions.not_python import newer_names, newer_syntax
+from grader.submissions.submission import ExerciseFile, State
 
 CODE = "import torch\n\n\ndef f(x):\n    y = x + 1\n    return y\n"
 MERGE = CODE.replace(

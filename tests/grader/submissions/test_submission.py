@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from grader.course.stub import Stub
-from grader.submissions.submission import (
-    MOST_CHARACTERS,
-    ExerciseFile,
-    State,
-    Submission,
-    message_of,
-)
+from grader.submissions.requests import MOST_CHARACTERS, message_of
+from grader.submissions.submission import ExerciseFile, State, Submission
 
 STUB = b'"""Double a number."""\n\n\ndef double(x):\n    raise NotImplementedError\n'
 WORK = STUB.replace(b"raise NotImplementedError", b"return 2 * x")

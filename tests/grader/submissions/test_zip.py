@@ -8,15 +8,15 @@ import zipfile
 import pytest
 
 from grader.submissions.folder import EntryKind, Unreadable
-from grader.submissions.zip import (
+from grader.submissions.member import (
     MAX_PATH,
     Member,
     MemberReader,
-    ZipArchive,
     check_path,
     member_path,
     read_member,
 )
+from grader.submissions.zip import ZipArchive
 
 from .conftest import Pack
 

@@ -19,13 +19,13 @@ def shown(attention: list[Attention]) -> str:
 
 def odd(student: str, count: int) -> list[Attention]:
     return [
-        Attention(Reason.FORGER, student, "glu", f"line {number + 3} imports ctypes{number}")
+        Attention(Reason.FORGER, student, ("glu",), f"line {number + 3} imports ctypes{number}")
         for number in range(count)
     ]
 
 
 def test_a_student_of_thousands_of_entries_hides_nobody() -> None:
-    unreadable = [Attention(Reason.UNREADABLE, f"u{n}", "glu", f"File {n}.") for n in range(9)]
+    unreadable = [Attention(Reason.UNREADABLE, f"u{n}", ("glu",), f"File {n}.") for n in range(9)]
     text = shown([*odd("aaa-hostile", 19_000), *odd("ann", 2), *unreadable])
     lines = text.splitlines()
     assert lines[1] == "To look at: 9 unreadable, 19002 odd code"
@@ -39,9 +39,9 @@ def test_a_student_of_thousands_of_entries_hides_nobody() -> None:
 def test_what_is_the_same_of_many_stands_once() -> None:
     what = "imports ctypes0"
     entries = [
-        Attention(Reason.FORGER, f"s{n:02}", "glu", f"line {n + 1} {what}") for n in range(12)
+        Attention(Reason.FORGER, f"s{n:02}", ("glu",), f"line {n + 1} {what}") for n in range(12)
     ]
-    late = [Attention(Reason.TIMEOUT, "ann", name, "No answer.") for name in ("glu", "gelu")]
+    late = [Attention(Reason.TIMEOUT, "ann", (name,), "No answer.") for name in ("glu", "gelu")]
     text = shown([*late, *entries])
     assert text.splitlines()[1:] == [
         "To look at: 2 timeout, 12 odd code",
@@ -53,7 +53,7 @@ def test_what_is_the_same_of_many_stands_once() -> None:
 
 
 def test_the_kinds_stand_by_what_they_cost() -> None:
-    entries = [Attention(kind, "ann", "glu", "so") for kind in reversed(Reason)]
+    entries = [Attention(kind, "ann", ("glu",), "so") for kind in reversed(Reason)]
     lines = shown(entries).splitlines()
     kinds = ["not judged", "unreadable", "misnamed", "draft", "timeout", "odd code"]
     assert [line[2:12].strip() for line in lines[2:]] == kinds

@@ -24,7 +24,7 @@ from grader.cli.terminal.console import (
 )
 from grader.course.manifest import load_course
 from grader.results import Outcome, Status
-from grader.student.advice import shown_path
+from grader.student.next_step import shown_path
 from grader.text import counted, number
 
 if TYPE_CHECKING:

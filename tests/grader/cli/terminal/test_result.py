@@ -24,8 +24,8 @@ from grader.results import (
     TestResult,
     Visibility,
 )
-from grader.student.advice import Asked, Guide
 from grader.student.blocks import problems
+from grader.student.next_step import Asked, Guide
 from grader.student.progress import Standing
 from tests.grader import builders
 

@@ -15,7 +15,7 @@ from grader.cli.watch.loop import KEYS
 from grader.cli.watch.screen import Screen, Shows, View
 from grader.course.manifest import load_course
 from grader.results import Outcome, Place, Status
-from grader.student.advice import Asked, Guide
+from grader.student.next_step import Asked, Guide
 from grader.student.workspace import Workspace
 from tests.grader.builders import checked, exercise
 

@@ -60,7 +60,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder,
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(a_pair("s0000", "s0001"),)),
-        attention=[Attention(Reason.TIMEOUT, name, "glu", name) for name in HOSTILE],
+        attention=[Attention(Reason.TIMEOUT, name, ("glu",), name) for name in HOSTILE],
         title="A course",
     )
     return folder

@@ -182,8 +182,8 @@ def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(pair,)),
         attention=[
-            Attention(Reason.FORGER, HOSTILE[0], "con", "line 3 imports ctypes"),
-            Attention(Reason.FAULT, "s0002", "con", "told where the verdicts are"),
+            Attention(Reason.FORGER, HOSTILE[0], ("con",), "line 3 imports ctypes"),
+            Attention(Reason.FAULT, "s0002", ("con",), "told where the verdicts are"),
         ],
     )
     found = pages(tmp_path)
@@ -204,10 +204,12 @@ def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
 
 def test_a_student_of_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
     hostile = [
-        Attention(Reason.FORGER, "s0000", "glu", f"line {line} imports ctypes {'x' * 4000}")
+        Attention(Reason.FORGER, "s0000", ("glu",), f"line {line} imports ctypes {'x' * 4000}")
         for line in range(3_000)
     ]
-    others = [Attention(Reason.TIMEOUT, f"s{n:04}", "glu", f"No answer: {n}.") for n in range(1, 9)]
+    others = [
+        Attention(Reason.TIMEOUT, f"s{n:04}", ("glu",), f"No answer: {n}.") for n in range(1, 9)
+    ]
     write_report(a_class(9), tmp_path, sources=sources, attention=[*hostile, *others])
     index = tmp_path / "staff" / "index.html"
     text = Page(index).text
@@ -227,7 +229,7 @@ def test_a_student_of_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
 def test_of_many_students_to_look_at_the_index_shows_some_and_their_pages_the_rest(
     tmp_path: Path,
 ) -> None:
-    attention = [Attention(Reason.TIMEOUT, f"s{n:04}", "glu", "No answer.") for n in range(250)]
+    attention = [Attention(Reason.TIMEOUT, f"s{n:04}", ("glu",), "No answer.") for n in range(250)]
     write_report(a_class(250), tmp_path, sources=sources, attention=attention)
     index = tmp_path / "staff" / "index.html"
     assert "And 50 more students." in Page(index).text

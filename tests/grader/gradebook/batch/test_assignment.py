@@ -373,9 +373,9 @@ def test_in_a_whole_course_a_folder_of_a_team_is_its_members_own(team: Team) -> 
         "dan": (0, 2.5, 0),
     }
     with Gradebook.open(team.results) as book:
-        assert {(e.student, e.exercise) for e in book.attention()} == {
-            ("ada", "greeting"),
-            ("bob", "greeting"),
+        assert {(e.student, e.exercises) for e in book.attention()} == {
+            ("ada", ("greeting",)),
+            ("bob", ("greeting",)),
         }
 
 
