@@ -179,7 +179,7 @@ def not_refused(call: str, did: str, error: str, mentions: str | None) -> CheckF
     """Return the failure of a call that did something other than raise `error`."""
     # The stub says which exception, and which word it contains.
     naming = "" if mentions is None else f" that names {mentions}"
-    wanted = text(f"{{call}} {{did}}, it should raise {with_article(error)}{naming}.", call, did)
+    wanted = text(f"{{call}} {{did}}, but should raise {with_article(error)}{naming}.", call, did)
     # A wrong reaction to bad arguments explains no other mistake.
     return CheckFailed(sentence(wanted), Cause.VALUES)
 

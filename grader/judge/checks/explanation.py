@@ -92,7 +92,11 @@ def _whole(actual: Any, what: str) -> list[str]:
     if not isinstance(actual, (list, tuple, Mapping)):
         return []
     shown = _written(actual, _LONGEST_WHOLE)
-    return [] if shown is None else [sentence("{what} in full: {value}.", what, shown)]
+    return (
+        []
+        if shown is None
+        else [text("In full, {what} {is_} {value}.", what, verb(what, "is", "are"), shown)]
+    )
 
 
 def _written(value: Any, room: int) -> str | None:
@@ -177,9 +181,9 @@ def explain_type(value: Any, expected: str, what: str) -> list[str]:
     hint = _type_hint(value, expected, what)
     return [
         sentence(
-            "as {what} your code returned {kind}, expected {expected}{hint}",
-            what,
+            "your code returned {kind} as {what}, expected {expected}{hint}",
             a_kind(value),
+            what,
             expected,
             hint,
         )

@@ -163,8 +163,8 @@ def test_loss_gradient(code: Student, draw: Draw) -> Cases:
     """Gradients reach net, through net(states) only, and none reaches target_net."""
     batch, target_net = new_batch(draw, 6, 4, ends=False), code.made("network", 0, flat=True)
     report = code.run("gradients", code.made("network", draw.seed()), target_net, *batch, 1.0)
-    yield "net's dict of gradients", entry(report, "net")
-    what = "target_net's dict of gradients, where there should be none,"
+    yield "the dict of gradients of net", entry(report, "net")
+    what = "the dict of gradients of target_net, where there should be none,"
     yield what, entry(report, "target_net")
     what = "the gradient at next_states, where there should be none,"
     yield what, entry(report, "next_states")

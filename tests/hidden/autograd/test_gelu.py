@@ -216,7 +216,7 @@ def test_gradient_error_value(code: Student, draw: Draw) -> Cases:
     # other all are positive.
     for slope in (-draw.number(0.5, 1), draw.number(1.5, 2)):
         report = code.run("error_of_line", draw.normal(3, 4, dtype=torch.float64), slope)
-        yield "what gradient_error says of a wrong gradient", entry(report, "error")
+        yield "the result of gradient_error for a wrong gradient", entry(report, "error")
 
 
 @promise(

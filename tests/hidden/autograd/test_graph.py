@@ -270,7 +270,7 @@ def counts(code: Student, draw: Draw, function: str, templates: Iterable[str]) -
     texts = drawn(draw, templates)
     report = code.run("counts", function, texts, leaf_values(draw))
     for text in texts:
-        yield f"how often {function}({text}) gives each name", entry(report, text)
+        yield f"the number of times that {function}({text}) gives each name", entry(report, text)
 
 
 def backward_after(code: Student, draw: Draw, function: str) -> tuple[str, Tensors]:

@@ -79,7 +79,7 @@ def test_nothing_happens(code: Student, draw: Draw) -> Cases:
     for x in laws.kinds_of(draw.normal(3, 4)):
         laws.check_changes_nothing(code, "in_place_outcome", x, code.made("square"))
     report = code.run("what_is_left", *draw.normal(3, 3, 4))
-    yield "what is left after one call of in_place_outcome", exactly(report)
+    yield "the state after one call of in_place_outcome", exactly(report)
 
 
 # --- sgd_step ------------------------------------------------------------------------------------

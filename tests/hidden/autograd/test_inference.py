@@ -91,9 +91,9 @@ def test_grad_mode_is_set_back(code: Student, draw: Draw) -> Cases:
     model = new_model(code, draw, training=ALL)
     for around in ("inference_mode", "no_grad", "enable_grad"):
         after = code.run("block_under", model, around)
-        yield f"what is on after a block under {around}", exactly(after)
+        yield f"the state of autograd after a block under {around}", exactly(after)
     after = entry(code.run("broken_block", model, "ValueError", "the block broke"), "autograd")
-    yield "what is on after a block that raised an exception", exactly(after)
+    yield "the state of autograd after a block that raised an exception", exactly(after)
 
 
 @promise(

@@ -25,21 +25,30 @@ SHAPES = (((3,), (4, 3)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((), (4, 3)))
 def test_added(code: Student, draw: Draw) -> Cases:
     """Dimensions that broadcasting added in front are summed."""
     for shape, given in (((3,), (4, 3)), ((3, 2), (5, 4, 3, 2)), ((), (4, 3)), ((4, 3), (4, 3))):
-        yield f"from {given} to {shape}", code.function("unbroadcast")(normal(draw, *given), shape)
+        yield (
+            f"the result from {given} to {shape}",
+            code.function("unbroadcast")(normal(draw, *given), shape),
+        )
 
 
 @promise("unbroadcast", points=3, hint="Where shape has a 1: sum over it with keepdim=True.")
 def test_stretched(code: Student, draw: Draw) -> Cases:
     """Dimensions of size 1 that broadcasting stretched are summed, and stay as 1."""
     for shape, given in (((4, 1), (4, 3)), ((1, 3), (4, 3)), ((1, 3, 1), (2, 3, 4))):
-        yield f"from {given} to {shape}", code.function("unbroadcast")(normal(draw, *given), shape)
+        yield (
+            f"the result from {given} to {shape}",
+            code.function("unbroadcast")(normal(draw, *given), shape),
+        )
 
 
 @promise("unbroadcast", hint="First the added dimensions, then those of size 1.")
 def test_both(code: Student, draw: Draw) -> Cases:
     """Both may happen at once."""
     for shape, given in (((3, 1), (2, 3, 4)), ((1, 1), (5, 1, 3)), ((1,), (4, 3))):
-        yield f"from {given} to {shape}", code.function("unbroadcast")(normal(draw, *given), shape)
+        yield (
+            f"the result from {given} to {shape}",
+            code.function("unbroadcast")(normal(draw, *given), shape),
+        )
 
 
 # --- operations ----------------------------------------------------------------------------------
@@ -191,7 +200,7 @@ def test_network(code: Student, draw: Draw) -> Cases:
     layers = [["@", 0, 1], ["+", 5, 2], ["relu", 6], ["@", 7, 3], ["+", 8, 4]]
     loss = [["*", 9, 9], ["sum", 10, {"dim": 1}], ["*", 11, [draw.size(1, 8) / 16]], ["sum", 12]]
     report = code.run("differentiated", leaves, [layers + loss])
-    yield "loss and gradients of a network", report
+    yield "the list of loss and gradients of a network", report
 
 
 # --- what the tests share ------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def test_named_tuple(code: Student, draw: Draw) -> Cases:
     names = getattr(result, "fields", None)
     assert isinstance(names, dict), "pad_collate returns no PaddedBatch."
     yield "the list of fields of the result", list(names)
-    yield "labels of a batch without any", field(result, "labels")
+    yield "the entry labels of a batch without labels", field(result, "labels")
 
 
 @promise(
@@ -572,7 +572,7 @@ def check_epochs(
 def numbers_in(batch: Any) -> list[Any]:
     """The numbers in a batch; that it comes from pad_collate is judged elsewhere."""
     sequences = batch if isinstance(batch, Tensor) else field(batch, "sequences")
-    sequences = assert_tensor(sequences, what="sequences of a batch")
+    sequences = assert_tensor(sequences, what="the entry sequences of a batch")
     return sequences.flatten().tolist()
 
 

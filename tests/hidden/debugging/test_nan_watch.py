@@ -192,7 +192,10 @@ def test_first_leaves_no_hook(code: Student, draw: Draw) -> Cases:
 def test_watch_raises(code: Student, draw: Draw) -> Cases:
     """The backward pass itself raises, and names the first parameter that it reaches."""
     for passes in ([FINE] * draw.size(1, 4) + [OF_LAST, FINE], [OF_FIRST, FINE], [FINE, OF_FIRST]):
-        yield "what comes of a gradient of NaN", raised(watched(code, draw, passes))
+        yield (
+            "the result of a backward pass with a gradient of NaN",
+            raised(watched(code, draw, passes)),
+        )
 
 
 @promise(
@@ -202,7 +205,10 @@ def test_watch_raises(code: Student, draw: Draw) -> Cases:
 )
 def test_watch_inf(code: Student, draw: Draw) -> Cases:
     """A gradient of -inf raises, too."""
-    yield "what comes of a gradient of -inf", raised(watched(code, draw, [INFINITE]))
+    yield (
+        "the result of a backward pass with a gradient of -inf",
+        raised(watched(code, draw, [INFINITE])),
+    )
 
 
 @promise(
@@ -214,7 +220,7 @@ def test_watch_inf(code: Student, draw: Draw) -> Cases:
 def test_watch_leaves_finite_gradients(code: Student, draw: Draw) -> Cases:
     """Finite gradients, large ones too, are what they are without a block, over several passes."""
     report = watched(code, draw, [FINE, FINE, LARGE])
-    yield "what comes of finite gradients", raised(report)
+    yield "the result of a backward pass with finite gradients", raised(report)
     yield "the dict of gradients after the block", entry(report, "gradients")
 
 
@@ -229,7 +235,7 @@ def test_watch_leaves_no_hook(code: Student, draw: Draw) -> Cases:
     """No hook of yours is left after the block, also after an error; the block's error comes through."""
     for passes, error in (([FINE], ""), ([OF_LAST], ""), ([FINE], "odd"), ([FINE], "lookup")):
         report = watched(code, draw, passes, error)
-        yield "whether the block's own error comes out", entry(report, "own")
+        yield "the statement that the error of the block itself comes out", entry(report, "own")
         yield "the modes after the block", entry(report, "modes")
         yield "the number of hooks on parameters after the block", entry(report, "hooks")
         yield "the error of a backward pass after the block", entry(report, "later")
@@ -271,7 +277,7 @@ def test_backward_mode(code: Student, draw: Draw) -> Cases:
     ):
         for kind in kinds:
             mode = entry(code.run("backward", [kind], 0, ZEROS, before), "mode")
-            yield f"anomaly mode after a loss ({kind}), which was {before} before,", mode
+            yield f"the anomaly mode after a loss ({kind}), which was {before} before,", mode
 
 
 @promise(

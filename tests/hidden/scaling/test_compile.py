@@ -64,7 +64,7 @@ def test_runs(code: Student, draw: Draw) -> Cases:
     """It returns a callable that computes the graph for what it is given; runs are not counted."""
     inputs = [draw.normal(3), draw.normal(3)]
     report = code.run("ran", new_steps(draw), draw.normal(3), inputs)
-    yield "what the callable gives for two inputs", entry(report, "values")
+    yield "the list of the callable's results for two inputs", entry(report, "values")
     yield "the number of graphs after one graph has run twice", entry(report, "graphs")
 
 
@@ -98,7 +98,7 @@ def test_compilations(code: Student, draw: Draw) -> Cases:
     calls = [first, second, *shuffled(draw, later), (first[0], NAMES[1])]
     f = code.made("function", breaks)
     graphs = code.run("apart_from_backend", "compilations", f, calls, False)
-    yield f"compilations, dynamic=False, {sizes_of(calls)},", graphs
+    yield f"compilations with dynamic=False, {sizes_of(calls)},", graphs
 
 
 @promise(
@@ -112,7 +112,7 @@ def test_dynamic(code: Student, draw: Draw) -> Cases:
     calls = [(x, "f") for x in new_vectors(draw, 2)]
     f = code.made("function", {"f": draw.size(1, 5)})
     graphs = code.run("apart_from_backend", "compilations", f, calls, True)
-    yield f"compilations, dynamic=True, {sizes_of(calls)},", graphs
+    yield f"compilations with dynamic=True, {sizes_of(calls)},", graphs
 
 
 @promise("compilations", hint="The list that you fill begins empty.", after="test_compilations")
@@ -261,7 +261,7 @@ def test_clip_inside(code: Student, draw: Draw) -> Cases:
 def test_clip_prints_nothing(code: Student, draw: Draw) -> Cases:
     """It prints nothing."""
     report = code.run("clipped", long_and_short(draw), MAX_NORM)
-    yield "what clip_by_norm prints", entry(report, "printed")
+    yield "the text that clip_by_norm prints", entry(report, "printed")
 
 
 # --- first_and_later -----------------------------------------------------------------------------

@@ -45,7 +45,7 @@ MIXED = [True, False, True, False]
 def test_router_shares(code: Student, draw: Draw) -> Cases:
     """Its two layers are those of the router: shared, not copied, and registered as submodules."""
     report = code.run("shared", made_router(code, draw))
-    yield "whether it is the router itself", entry(report, "is_router")
+    yield "the statement that it is the router itself", entry(report, "is_router")
     told = "Not all of the router's parameters are those of BranchFreeRouter: share its layers."
     assert laws.same(entry(report, "shared"), 4), told
     yield "the number of its parameters", entry(report, "count")

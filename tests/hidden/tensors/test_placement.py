@@ -113,7 +113,7 @@ def test_no_dtype(code: Student, draw: Draw) -> Cases:
 )
 def test_other_values(code: Student, draw: Draw) -> Cases:
     """None, numbers, strings and anything else are passed on as the same object."""
-    yield "whether the object is the same", code.run("passed_on")
+    yield "the dict of objects that are the same", code.run("passed_on")
 
 
 @promise(

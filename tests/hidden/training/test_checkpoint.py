@@ -116,7 +116,7 @@ def test_numbers_in_hand(code: Student, draw: Draw) -> Cases:
             for library in LIBRARIES:
                 normal = entry(report, "set", time, library, "normal")
                 yield (
-                    f"what {library} draws of normal numbers after a state was set",
+                    f"the list of normal numbers that {library} draws after a state was set",
                     exactly(normal),
                 )
 

@@ -309,7 +309,7 @@ def test_skips(code: Student, draw: Draw) -> Cases:
         report = code.run("finite_values", code.made("model", draw.seed()), batches, 1e9)
         what = f"the list of all weights, after each step, of which 0, 2 and 3 have {words},"
         yield what, within(entry(report, "weights"), **WEIGHTS)
-        yield f"whether the results are finite, with {words}", entry(report, "values")
+        yield f"the list of math.isfinite of each result, with {words},", entry(report, "values")
 
 
 @promise(

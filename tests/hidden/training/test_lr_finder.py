@@ -614,7 +614,7 @@ def restored(
     # A model that was not trained is as it was, too.
     losses = assert_tensor(entry(result, "losses"), what="losses of the result").flatten()
     decrease = within(losses[:2].diff(), rtol=ROUNDED_DIFFERENCE)
-    yield "by how much the second loss on a batch differs from the first", decrease
+    yield "the difference of the first two losses on a batch", decrease
     # What the sandbox says of before and after may be made up: what comes of it is compared.
     if shown:
         yield AFTERWARDS[shown], entry(result, shown)

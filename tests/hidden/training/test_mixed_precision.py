@@ -283,7 +283,7 @@ def test_autocast(code: Student, draw: Draw) -> Cases:
     """Model and loss_fn run once each, under autocast; dtypes, modes and autocast are then as before."""
     report = code.run("logged", new_weights(draw), new_batch(draw))
     yield "the list of the calls of model and loss_fn", entry(report, "calls")
-    yield "how autocast, mode, dtypes and random state are left", entry(report, "left")
+    yield "the state of autocast, mode, dtypes and random numbers afterwards", entry(report, "left")
 
 
 @promise("train_step", points=7, hint="zero_grad, autocast, scale, backward, step.")

@@ -42,7 +42,7 @@ def test_set_seed(code: Student, draw: Draw) -> Cases:
         report = code.run("seeded", seed, seeds(draw, 2))
         for call in range(2):
             drawn = entry(report, "draws", call)
-            yield f"what the generators draw after set_seed({seed})", exactly(drawn)
+            yield f"the dict of numbers drawn after set_seed({seed})", exactly(drawn)
 
 
 @promise(
@@ -196,7 +196,9 @@ def test_epochs(student: Student) -> None:
 def test_kind(student: Student) -> None:
     """It is a DataLoader, without workers unless some are asked for."""
     passes = new_passes(student, Draw(student.draw_seed), [0], [0])
-    assert_equal(entry(passes.report, "kinds", 0), True, what="whether it is a DataLoader")
+    assert_equal(
+        entry(passes.report, "kinds", 0), True, what="the statement that it is a DataLoader"
+    )
     told = "Without num_workers the items come from workers: it is 0."
     assert set(epochs_of(passes)[0].workers) == {-1}, told
 

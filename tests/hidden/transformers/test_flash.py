@@ -94,7 +94,7 @@ def test_logarithms(code: Student, draw: Draw) -> Cases:
     for what, block, causal in (("one tile", 16, False), ("tiles", 2, False), ("causal", 2, True)):
         inputs = draw_inputs(draw, 2, 5, 5, 1)
         logarithms = pair(forward_of(code, inputs, block, causal=causal))[1]
-        yield f"L for {what}", any_gradients(within(logarithms, **SUMS))
+        yield f"the result L for {what}", any_gradients(within(logarithms, **SUMS))
 
 
 @promise("flash_forward", hint="Name dimensions from behind: q[..., i : i + block, :].")

@@ -26,7 +26,7 @@ def test_example_outcomes(student: Student) -> None:
     assert_equal(
         dict(zip(EXAMPLES, answers, strict=True)),
         EXAMPLES,
-        what="what in_place_outcome says of x and forward",
+        what="the dict of answers of in_place_outcome",
     )
 
 

@@ -50,7 +50,7 @@ def test_an_order_is_told_by_the_first_that_is_out_of_place() -> None:
     assert lines == [
         "The entries of the output are right, but in another order.",
         'The first one out of place is "b", expected "a".',
-        'The output in full: {"b": 1, "a": 2}.',
+        'In full, the output is {"b": 1, "a": 2}.',
     ]
 
 
@@ -90,12 +90,12 @@ def test_a_relation_of_all_entries_is_told_once() -> None:
         (torch.ones(2), "a float", "; its shape is (2,)."),
         (np.ones(1), "a Tensor", ": torch.from_numpy converts it."),
         (torch.ones(1), "a numpy.ndarray", ": .numpy() converts it."),
-        (1, "a bool", "returned an int, expected a bool."),
+        (1, "a bool", "returned an int as the output, expected a bool."),
     ],
 )
 def test_another_type_has_its_remedy(value: object, expected: str, end: str) -> None:
     (line,) = explain_type(value, expected, "the output")
-    assert line.startswith("As the output your code returned ")
+    assert line.startswith("Your code returned ")
     assert line.endswith(end)
 
 
