@@ -283,7 +283,7 @@ def _explain_text(actual: str, expected: str, what: str) -> list[str]:
     elif actual.split() == expected.split():
         lines = [sentence("{what} differs only in white space.", what)]
     elif len(wanted) > 1:
-        lines = [sentence("{what} differs from what is expected.", what)]
+        lines = [sentence("{what} differs from the expected text.", what)]
     else:
         lines = []
     if row is None:
@@ -318,7 +318,7 @@ def explain_dtype(value: Any, dtype: Any, what: str, expected: Any = None) -> li
             (_tolerance_of(value), _tolerance_of(expected)), key=lambda tolerance: tolerance.rtol
         )
         if agreement(left, right, loose).all():
-            lines.append("But for that the values are right.")
+            lines.append("Otherwise the values are right.")
     return lines
 
 
@@ -348,10 +348,10 @@ def _other_values(actual: NDArray[Any], expected: NDArray[Any], tolerance: Toler
     if expected.size < 2:
         return []
     if agreement(actual.reshape(expected.shape), expected, tolerance).all():
-        return ["But for that the values are right."]
+        return ["Otherwise the values are right."]
     transposed = actual.ndim == 2 and actual.shape == expected.shape[::-1]
     if transposed and agreement(actual.T, expected, tolerance).all():
-        return ["But for that the values are right: it is the expected value transposed."]
+        return ["Otherwise the values are right: it is the expected value transposed."]
     return []
 
 
@@ -374,7 +374,7 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
             if longer[:d] + longer[d + 1 :] == shorter:
                 if longer is given:
                     return text(
-                        "A dimension of size {size} is left that should be gone.", longer[d]
+                        "A dimension of size {size} should be gone.", longer[d]
                     )
                 return text("The expected dimension {d}, of size {size}, is missing.", d, longer[d])
     return None
@@ -436,7 +436,7 @@ def _allowed(tolerance: Tolerance) -> list[str]:
         return []
     return [
         text(
-            "Allowed is a difference of {atol:g} + {rtol:g} · |expected|.",
+            "A difference of {atol:g} + {rtol:g} · |expected| is allowed.",
             tolerance.atol,
             tolerance.rtol,
         )

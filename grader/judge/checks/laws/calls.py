@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _ADVICE = {
-    "values": "Compute new tensors, nothing in place on what you were given: no +=, no method whose "
+    "values": "Compute new tensors, and change no argument in place: no +=, no method whose "
     "name ends with an underscore.",
     "parameters": "Keep the Parameter objects, which an optimizer may hold: write into them in place, "
     "under torch.no_grad().",
-    "buffers": "Buffers are state: only what the text names may change them.",
+    "buffers": "Buffers are state: only the functions that the text names may change them.",
     "grad": "Leave every .grad as it is: gradients come from torch.autograd.grad, or from a copy, "
     "x.detach().clone().",
-    "requires_grad": "Switch no requires_grad, or set it back in a finally: x.detach() is a tensor of its "
+    "requires_grad": "Do not switch requires_grad, or set it back in a finally: x.detach() is a tensor of its "
     "own with the same values.",
     "mode": "Leave the mode of each submodule as it was.",
     "modes": "Set such a mode in a with block, which sets it back.",
@@ -186,7 +186,7 @@ def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords
     seen = observe(student, target, *arguments, **keywords).checked()
     assert_tensor(seen.value, what=text("the result of {call}", name_of(target)))
     if seen.result("inference") is not False:
-        raise failed("The result is an inference tensor, which nothing can be trained on: no_grad.")
+        raise failed("The result is an inference tensor, on which nothing can be trained: use no_grad.")
     if seen.result("requires_grad") is not False:
         raise failed("The result has a graph: compute it under torch.no_grad(), or detach it.")
     return seen.value
