@@ -141,7 +141,11 @@ def test_whole_numbers_are_exact_however_large() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "words"),
     [
-        (None, torch.zeros(2), "returned None as the output, expected a Tensor: is it returned on every path"),
+        (
+            None,
+            torch.zeros(2),
+            "returned None as the output, expected a Tensor: is it returned on every path",
+        ),
         (torch.tensor(0.5), 0.5, "returned a Tensor as the output, expected a float: call .item()"),
         (torch.zeros(3), 0.5, "its shape is (3,)"),
         (0.5, torch.tensor(0.5), "returned a float as the output, expected a Tensor"),

@@ -173,7 +173,7 @@ def test_rewards(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "dpo_loss",
-    hint="Detach the rewards that you return, and not those in the loss.",
+    hint="Detach the rewards that you return, but not the rewards in the loss.",
     word="the sandbox says whether the rewards require a gradient",
 )
 def test_rewards_are_detached(code: Student, draw: Draw) -> Cases:

@@ -98,7 +98,7 @@ def test_target_leaves_the_rest(code: Student, draw: Draw) -> Cases:
         net = code.made("network", draw.seed(), training=training, frozen=["body.bias"])
         arguments = net, *new_batch(draw, 6, 4).for_target, GAMMA
         target = laws.check_changes_nothing(code, "td_target", *arguments)
-        yield "the target of a network of which a part is in training mode", target
+        yield "the target of a network with a part in training mode", target
 
 
 @promise(
@@ -185,7 +185,7 @@ def test_loss_leaves_the_rest(code: Student, draw: Draw) -> Cases:
         target_net = code.made("network", 0, flat=True, training=BODY, frozen=["head.bias"])
         batch = new_batch(draw, 6, 4, ends=False)
         loss = laws.check_changes_nothing(code, "td_loss", net, target_net, *batch, 1.0)
-        yield "the loss of a network of which some parts are in training mode", loss
+        yield "the loss of a network with some parts in training mode", loss
 
 
 # --- soft_update ---------------------------------------------------------------------------------

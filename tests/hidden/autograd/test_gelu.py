@@ -94,7 +94,7 @@ def test_uses_function(student: Student) -> None:
 
 @promise(
     "gelu",
-    hint="Return what GELUFunction.apply(x) returns, and compute nothing after it.",
+    hint="Return the result of GELUFunction.apply(x), and compute nothing after it.",
     after="test_uses_function",
 )
 def test_grad_fn(student: Student) -> None:

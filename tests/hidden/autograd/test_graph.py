@@ -77,7 +77,7 @@ def test_nodes_none(code: Student, draw: Draw) -> Cases:
 @promise(
     "graph_nodes",
     points=9,
-    hint="Keep a set of all nodes that you have met, and append only what is not in it.",
+    hint="Keep a set of all nodes that you have met, and append only nodes that are not in it.",
     after="test_nodes",
 )
 def test_nodes_shared(code: Student, draw: Draw) -> Cases:

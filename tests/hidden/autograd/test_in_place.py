@@ -71,7 +71,7 @@ def test_data(code: Student, draw: Draw) -> Cases:
 @promise(
     "in_place_outcome",
     points=10,
-    hint="Call neither x.add_(1) nor backward() on x: look at what is saved, which changes nothing.",
+    hint="Call neither x.add_(1) nor backward() on x: look at the saved tensors, which changes nothing.",
     after="test_saved",
 )
 def test_nothing_happens(code: Student, draw: Draw) -> Cases:

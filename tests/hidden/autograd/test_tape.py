@@ -41,7 +41,7 @@ def test_stretched(code: Student, draw: Draw) -> Cases:
         )
 
 
-@promise("unbroadcast", hint="First the added dimensions, then those of size 1.")
+@promise("unbroadcast", hint="First the added dimensions, then the dimensions of size 1.")
 def test_both(code: Student, draw: Draw) -> Cases:
     """Both may happen at once."""
     for shape, given in (((3, 1), (2, 3, 4)), ((1, 1), (5, 1, 3)), ((1,), (4, 3))):
@@ -71,7 +71,7 @@ def test_mul(code: Student, draw: Draw) -> Cases:
 @promise(
     "Value.__matmul__",
     points=4,
-    hint="gradient @ other.T has the shape of self, self.T @ gradient that of other.",
+    hint="gradient @ other.T has the shape of self, and self.T @ gradient has the shape of other.",
 )
 def test_matmul(code: Student, draw: Draw) -> Cases:
     """A matrix product and the gradients of both matrices are right."""
@@ -149,7 +149,7 @@ def test_chain(code: Student, draw: Draw) -> Cases:
     yield "x.sum(1).relu().sum()", differentiated(code, draw, [normal(draw, 6, 2)], *program)
 
 
-@promise("Value.backward", points=3, hint="grad += what a use passes back, and not grad = that.")
+@promise("Value.backward", points=3, hint="Each use adds to grad: write grad +=, not grad =.")
 def test_used_twice(code: Student, draw: Draw) -> Cases:
     """A Value that is used twice gets the sum of both gradients."""
     for words, program in {
@@ -185,7 +185,7 @@ def test_many_paths(code: Student, draw: Draw) -> Cases:
     yield f"x doubled {DOUBLINGS} times", differentiated(code, draw, [normal(draw, 1)], *doubled)
 
 
-@promise("Value.backward", points=2, hint="Keep what grad holds already, and add to it.")
+@promise("Value.backward", points=2, hint="Keep the value that grad already holds, and add to it.")
 def test_adds_up(code: Student, draw: Draw) -> Cases:
     """After backward of two results, a leaf has the sum of both gradients."""
     programs = [[["sum", 0]], [["relu", 0], ["sum", 1]]]

@@ -74,7 +74,7 @@ def test_rates(code: Student, draw: Draw) -> Cases:
     yield "the trainable parameters that are left out", entry(report, "left out")
     rates = entry(report, "rates", kind=list)
     odd = [rate for rate in rates if not LEAST_RATE <= rate <= LARGEST_RATE]
-    yield "the learning rates with which training diverges or stands still", odd
+    yield "the learning rates with which training diverges or makes no progress", odd
 
 
 # --- classification_loss -------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def test_keeps_no_graph(code: Student, draw: Draw) -> Cases:
 @promise(
     "LossHistory.update",
     points=3,
-    hint="No detach_() and no += on what shares memory with loss: detach() does share it.",
+    hint="Use neither detach_() nor += on a tensor that shares memory with loss: detach() shares it.",
 )
 def test_leaves_the_loss(code: Student, draw: Draw) -> Cases:
     """loss stays as it was, now and at later updates, and loss.backward() still works."""
@@ -158,7 +158,7 @@ def test_empty_epochs(code: Student, draw: Draw) -> Cases:
     report = code.run("played", [([], []), (new_losses(draw, 1), [1]), ([], [])])
     numbers = within(entry(report, "numbers"), rtol=RTOL)
     yield "the results of epochs with one update or none", numbers
-    epochs = entry(report, "epochs", kind=(list, tuple), told="epochs is no list.")
+    epochs = entry(report, "epochs", kind=(list, tuple), told="epochs is not a list.")
     yield "the statement that an epoch without updates is appended to epochs", len(epochs) > 1
 
 

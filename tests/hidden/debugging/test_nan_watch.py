@@ -137,7 +137,7 @@ def test_first_values(code: Student, draw: Draw) -> Cases:
     yield "the first, where all is finite,", first(code, draw, fine)
 
 
-@promise("first_non_finite", hint="Look at outputs alone, and not at what goes in.")
+@promise("first_non_finite", hint="Look only at outputs, not at inputs.")
 def test_first_of_spoiled_inputs(code: Student, draw: Draw) -> Cases:
     """Where the inputs are not finite, the first module that passes this on is named."""
     x = draw.uniform(3, 4).index_fill(0, torch.tensor(2), NAN)
@@ -187,7 +187,7 @@ def test_first_leaves_no_hook(code: Student, draw: Draw) -> Cases:
 @promise(
     "watch_gradients",
     points=7,
-    hint="parameter.register_hook(hook): what hook(gradient) raises leaves backward().",
+    hint="parameter.register_hook(hook): an exception that hook(gradient) raises leaves backward().",
 )
 def test_watch_raises(code: Student, draw: Draw) -> Cases:
     """The backward pass itself raises, and names the first parameter that it reaches."""
@@ -264,7 +264,7 @@ def test_backward(code: Student, draw: Draw) -> Cases:
 @promise(
     "backward_nan",
     points=4,
-    hint="with torch.autograd.set_detect_anomaly(True) puts back what was before.",
+    hint="with torch.autograd.set_detect_anomaly(True) restores the mode from before.",
     after="test_backward",
     word="the sandbox says which modes are on",
 )
@@ -283,7 +283,7 @@ def test_backward_mode(code: Student, draw: Draw) -> Cases:
 @promise(
     "backward_nan",
     points=4,
-    hint="Where the message is not that of a NaN, raise the error again.",
+    hint="If the message is not about a NaN, raise the error again.",
     after="test_backward",
     word="the sandbox says what was raised",
 )

@@ -125,7 +125,9 @@ def test_merge_scales(code: Student, draw: Draw) -> Cases:
 
 
 @promise(
-    "LoRALinear.unmerge", points=4, hint="Subtract what merge added, and remember what is merged."
+    "LoRALinear.unmerge",
+    points=4,
+    hint="Subtract the change that merge added, and remember whether the layer is merged.",
 )
 def test_unmerge(code: Student, draw: Draw) -> Cases:
     """After merging and unmerging, weight and output are what they were."""
@@ -135,7 +137,7 @@ def test_unmerge(code: Student, draw: Draw) -> Cases:
     )
 
 
-@promise("LoRALinear", points=2, hint="Keep a flag: merge only what is not merged.")
+@promise("LoRALinear", points=2, hint="Keep a flag: merge only if the layer is not merged yet.")
 def test_twice(code: Student, draw: Draw) -> Cases:
     """Merging what is merged changes nothing, nor does unmerging what is not merged."""
     calls = ["unmerge", "merge", "merge", "unmerge", "unmerge"]

@@ -145,7 +145,7 @@ def test_max_length(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "best_continuations",
-    hint="Make new tensors, and leave those that came in.",
+    hint="Make new tensors, and do not change the given ones.",
     word="code that does nothing changes nothing",
 )
 def test_changes_nothing(student: Student) -> None:

@@ -109,7 +109,9 @@ def test_encode_any(code: Student, draw: Draw) -> Cases:
 
 
 @promise(
-    "decode", points=5, hint="A token is the bytes of its left token, then those of its right."
+    "decode",
+    points=5,
+    hint="The bytes of a token are the bytes of its left token, then the bytes of its right token.",
 )
 def test_decode(code: Student, draw: Draw) -> Cases:
     """Each token becomes the bytes that it was merged from, however many merges that took."""

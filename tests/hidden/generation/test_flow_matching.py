@@ -96,7 +96,7 @@ def test_noise(code: Student, draw: Draw) -> Cases:
     report = drawn(code, draw, draw.uniform(6, low=-1.5, high=1.5))
     yield "the shares of noise below some edges", within(entry(report, "noise"), **CLOSE)
     both = within(entry(report, "both columns"), **CLOSE)
-    yield "the shares of rows whose noise is below some edges in both columns", both
+    yield "the shares of rows with noise below some edges in both columns", both
 
 
 @promise(

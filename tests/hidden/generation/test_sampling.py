@@ -60,7 +60,7 @@ def test_top_k(code: Student, draw: Draw) -> Cases:
             yield f"the logits of shape {shape} for k = {k}", kept
 
 
-@promise("keep_top_k", points=2, hint="Compare with the k-th highest: what is below it goes.")
+@promise("keep_top_k", points=2, hint="Compare with the k-th highest: drop every logit below it.")
 def test_ties(code: Student, draw: Draw) -> Cases:
     """Logits that are equal to the k-th highest stay, too."""
     row = torch.tensor([3.0, 1.0, 1.0, 1.0, -1.0, -2.0]) * draw.number(0.5, 1.5)
@@ -86,7 +86,7 @@ def test_large_k(code: Student, draw: Draw) -> Cases:
 @promise(
     "keep_top_p",
     points=8,
-    hint="Keep a token if those before it in the order add up to less than p.",
+    hint="Keep a token if the tokens before it in the order add up to less than p.",
 )
 def test_top_p(code: Student, draw: Draw) -> Cases:
     """The fewest likely tokens that add up to p stay, the one that crosses p included."""
@@ -152,7 +152,7 @@ def test_greedy(code: Student, draw: Draw) -> Cases:
     yield "the tokens at temperature 0", tokens
 
 
-@promise("sample", points=4, hint="Filter the logits, and take the softmax of what is left.")
+@promise("sample", points=4, hint="Filter the logits, and take the softmax of the rest.")
 def test_filters(code: Student, draw: Draw) -> Cases:
     """With top_k or top_p, only the tokens that are kept come, as often as they should."""
     yield "the share of each token for top_k = 2", frequencies(code, draw, top_k=2)

@@ -204,7 +204,7 @@ def test_flops(code: Student, draw: Draw) -> Cases:
 @promise(
     "matmul_flops",
     points=4,
-    hint="Begin at 0, and add what each call of the four operators takes.",
+    hint="Begin at 0, and add the operations of each call of the four operators.",
     after="test_flops",
 )
 def test_flops_add_up(code: Student, draw: Draw) -> Cases:

@@ -209,7 +209,7 @@ def test_checkpoint_hooks(code: Student, draw: Draw) -> Cases:
     """Each layer is called as layer(x), so that its hooks run."""
     layers = code.made("doubled", blocks(code, draw, [3, 5, 4]))
     output = code.function("checkpointed_forward")(layers, new_x(draw, 3))
-    yield "the output of layers whose hooks double what they return", output
+    yield "the output of layers whose hooks double their results", output
 
 
 @promise(

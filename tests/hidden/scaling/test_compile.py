@@ -52,7 +52,7 @@ def test_counts(code: Student, draw: Draw) -> Cases:
 def test_counts_for_itself(code: Student, draw: Draw) -> Cases:
     """Each backend counts for itself: another one has 0 graphs and no operations."""
     report = code.run("counted", [new_steps(draw)], draw.normal(3), draw.normal(3))
-    yield "the list of what backends without a graph count", entry(report, "others")
+    yield "the list of counts of backends without a graph", entry(report, "others")
 
 
 @promise(
@@ -139,7 +139,7 @@ def test_fresh_start(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "compilations",
-    hint="Call what torch.compile returns, and f itself never.",
+    hint="Call the function that torch.compile returns, never f itself.",
     after="test_fresh_start",
     word="the sandbox counts the runs",
 )
@@ -179,7 +179,7 @@ def test_breaks_fresh(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "graph_breaks",
-    hint="Compile f, and call what comes back.",
+    hint="Compile f, and call the compiled function.",
     after="test_breaks_fresh",
     word="the sandbox counts the runs",
 )
@@ -220,7 +220,7 @@ def test_clip_leaves_x(student: Student) -> None:
     laws.check_changes_nothing(student, "clip_by_norm", x, MAX_NORM)
 
 
-@promise("clip_by_norm", hint="Name no dtype: factor has that of x.", after="test_clip")
+@promise("clip_by_norm", hint="Name no dtype: factor has the dtype of x.", after="test_clip")
 def test_clip_dtypes(code: Student, draw: Draw) -> Cases:
     """The result has the dtype of x, and float64 is computed to float64's precision."""
     x = of_norm(draw, 7.0, (3, 4))
@@ -306,7 +306,7 @@ def test_timing_changes_nothing(student: Student) -> None:
 @promise(
     "first_and_later",
     points=6,
-    hint="synchronize() stands right before every clock(), the first one included.",
+    hint="Call synchronize() right before every clock(), including the first one.",
 )
 def test_synchronize(code: Student, draw: Draw) -> Cases:
     """synchronize is called right before each reading of the clock, the first one included."""

@@ -125,7 +125,7 @@ def test_position(code: Student, draw: Draw) -> Cases:
 @promise(
     "storage_index",
     points=3,
-    hint="A negative entry stands for entry + size.",
+    hint="A negative entry means entry + size.",
     after="test_position",
 )
 def test_negative_entries(code: Student, draw: Draw) -> Cases:
@@ -213,7 +213,7 @@ def test_windows(code: Student, draw: Draw) -> Cases:
 @promise(
     "sliding_windows",
     points=7,
-    hint="Ask x for its strides; without an offset, as_strided takes that of x.",
+    hint="Ask x for its strides; without an offset, as_strided takes the offset of x.",
     after="test_windows",
 )
 def test_windows_of_any_tensor(code: Student, draw: Draw) -> Cases:

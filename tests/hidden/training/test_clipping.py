@@ -285,7 +285,7 @@ def test_steps(code: Student, draw: Draw) -> Cases:
 @promise(
     "train_step",
     points=4,
-    hint="norm.item() of what clip_grad_norm_ returned.",
+    hint="norm.item() of the result of clip_grad_norm_.",
 )
 def test_step_returns_the_norm(code: Student, draw: Draw) -> Cases:
     """The result is the norm before clipping, a Python float."""

@@ -54,7 +54,7 @@ def test_errors(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "patchify",
-    hint="reshape takes any strides, as_strided those of the images only.",
+    hint="reshape takes any strides; as_strided needs the strides of the images.",
     word="code that does nothing changes nothing",
 )
 def test_layouts(student: Student) -> None:

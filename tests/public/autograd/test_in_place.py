@@ -18,7 +18,7 @@ EXAMPLES = {
 
 @promise(
     "in_place_outcome",
-    hint="First ask whether x is a leaf that requires a gradient; then look at what forward saves.",
+    hint="First ask whether x is a leaf that requires a gradient; then look at the tensors that forward saves.",
 )
 def test_example_outcomes(student: Student) -> None:
     """in_place_outcome of a leaf is "leaf", of a result and x * x "needed", of x + 1 "safe"."""
