@@ -256,7 +256,7 @@ RELATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "twice what": lambda e: 2 * e,
     "half of": lambda e: e / 2,
     "the negative of": lambda e: -e,
-    "0.37 times what is expected.": lambda e: 0.37 * e,
+    "0.37 times the expected value.": lambda e: 0.37 * e,
     "20 is the number of its elements": lambda e: 20 * e,
     "this is 1/20, and 20 is the number of its elements": lambda e: e / 20,
     "this is 1/4, and 4 is the size of dimension 0": lambda e: e / 4,

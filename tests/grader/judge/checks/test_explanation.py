@@ -75,7 +75,7 @@ def test_a_relation_of_all_entries_is_told_once() -> None:
     drawn = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
     expected = dict(zip("ab", drawn, strict=True))
     lines = told({name: 2 * value for name, value in expected.items()}, expected)
-    assert "Over all entries: every element is twice what is expected." in lines
+    assert "Over all entries: every element is twice the expected value." in lines
     assert "\n".join(lines).count("twice") == 1
 
 
