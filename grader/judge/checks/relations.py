@@ -162,7 +162,7 @@ class _Search:
         return None
 
     def factor(self) -> str | None:
-        """Return a sentence if all elements are multiplied by one factor, fitted to the greatest expected element."""
+        """Return a sentence if all elements have one factor, fitted to the greatest expected element."""
         import numpy as np
 
         greatest = int(np.argmax(np.abs(self._expected)))

@@ -253,7 +253,7 @@ def test_the_worst_element_is_shown_and_no_other() -> None:
 
 
 RELATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "twice what": lambda e: 2 * e,
+    "twice the expected value": lambda e: 2 * e,
     "half of": lambda e: e / 2,
     "the negative of": lambda e: -e,
     "0.37 times the expected value.": lambda e: 0.37 * e,
