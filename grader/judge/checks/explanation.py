@@ -88,7 +88,7 @@ def explain(
 
 
 def _whole(actual: Any, what: str) -> list[str]:
-    """The line with all entries of a short list, tuple or dict."""
+    """Return the line with all entries of a short list, tuple or dict."""
     if not isinstance(actual, (list, tuple, Mapping)):
         return []
     shown = _written(actual, _LONGEST_WHOLE)
@@ -100,7 +100,7 @@ def _whole(actual: Any, what: str) -> list[str]:
 
 
 def _written(value: Any, room: int) -> str | None:
-    """A value of plain data in at most `room` characters; None where it is longer, or something else."""
+    """Return plain data in at most `room` characters; None if it is longer, or anything else."""
     if isinstance(value, (list, tuple, Mapping)) and len(value) > room:
         return None
     if isinstance(value, Mapping):
@@ -373,9 +373,7 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
         for d in range(len(longer)):
             if longer[:d] + longer[d + 1 :] == shorter:
                 if longer is given:
-                    return text(
-                        "A dimension of size {size} should be gone.", longer[d]
-                    )
+                    return text("A dimension of size {size} should be gone.", longer[d])
                 return text("The expected dimension {d}, of size {size}, is missing.", d, longer[d])
     return None
 

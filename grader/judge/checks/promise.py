@@ -170,7 +170,8 @@ def raises(
 
         yield "GatedLinearUnit(7)", raises(ValueError, "in_features", code.module, "GatedLinearUnit", 7)
 
-    Of several words, "eps or epsilon", any will do. See `must_raise` for how a message names one.
+    If `mentions` has several words, as "eps or epsilon", either will do. See `must_raise` for how a message
+    names one.
     """
     with raising(error, mentions) as done:
         call(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Laws of figures: their contents, and the state in which drawing leaves pyplot."""
+"""Laws of figures: their contents, and the state of pyplot after drawing."""
 
 from __future__ import annotations
 
@@ -126,4 +126,6 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
             text("{count} new figures are left open in pyplot: {how}.", len(left), how)
         )
     if facts.shown:
-        raise CheckFailed("The figure is shown: do not call show. Return it and let the caller decide.")
+        raise CheckFailed(
+            "The figure is shown: do not call show. Return it and let the caller decide."
+        )

@@ -74,7 +74,9 @@ def check_state_dict(module: Any, names: Iterable[str]) -> None:
             "Only {belong} belong in the state_dict, but yours also has: {extra}.", belong, extra
         )
     if missing:
-        raise failed("The state_dict lacks {missing}: register everything that has to be saved.", missing)
+        raise failed(
+            "The state_dict lacks {missing}: register everything that has to be saved.", missing
+        )
 
 
 def check_filled(
@@ -236,7 +238,7 @@ def check_epochs(
 ) -> None:
     """Check that each epoch yields every item once, in batches of this size; `drop_last` None: either is fine.
 
-    If shuffled, the order differs in each epoch; else it is that of the items.
+    If shuffled, the order differs in each epoch; else it is the order of the items.
     """
     kinds = tuple({type_of(item) for item in items})
     for number, epoch in enumerate(entry(epochs, kind=(list, tuple)), start=1):
@@ -248,7 +250,9 @@ def check_epochs(
         )
         # Before comparing them: a tensor cannot be compared with an item.
         if not all(isinstance(item, kinds) for item in order):
-            raise CheckFailed(text("{where} yields something that is not an item of the dataset.", where))
+            raise CheckFailed(
+                text("{where} yields something that is not an item of the dataset.", where)
+            )
         whole, rest = divmod(len(items), batch_size)
         full = [batch_size] * whole
         allowed = {None: [full, [*full, rest]], True: [full], False: [[*full, rest]]}[drop_last]
@@ -258,7 +262,9 @@ def check_epochs(
                 text("{where} yields the item {double!r} more than once.", where, double[0])
             )
         if any(item not in items for item in order):
-            raise CheckFailed(text("{where} yields something that is not an item of the dataset.", where))
+            raise CheckFailed(
+                text("{where} yields something that is not an item of the dataset.", where)
+            )
         if sizes not in ([size for size in sizes_ if size] for sizes_ in allowed):
             last = " (is the last short batch dropped, or kept?)"
             last = "" if sizes != [*full, rest] and len(order) == len(items) else last
