@@ -84,7 +84,10 @@ _NOT_ON_SERVER = ("author", "number", "listed")
 )
 @click.option("--undo", is_flag=True, help="Remove the newest of these corrections.")
 @click.option(
-    "--number", type=int, metavar="N", help="With --undo: the one with this number in --list."
+    "--number",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --undo: the one with this number in --list.",
 )
 @click.option("--list", "listed", is_flag=True, help="List every correction.")
 def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:

@@ -24,7 +24,7 @@ import msgspec
 from grader.errors import GraderError, SubmissionError
 from grader.files import write_whole
 from grader.results import Result
-from grader.text import clean
+from grader.text import clean, counted
 
 T = TypeVar("T")
 
@@ -389,10 +389,10 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
 
 
 def _words(seconds: int) -> str:
-    for unit, length in (("hours", 3600), ("minutes", 60)):
+    for unit, length in (("hour", 3600), ("minute", 60)):
         if seconds >= 2 * length:
-            return f"{-(-seconds // length)} {unit}"
-    return f"{seconds} seconds"
+            return counted(-(-seconds // length), unit)
+    return counted(seconds, "second")
 
 
 def reason_of(error: Exception) -> str:

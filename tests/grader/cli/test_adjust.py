@@ -1,13 +1,23 @@
-"""The words and options of `grade adjust`: what cannot be combined is refused before anything is opened."""
+"""`grade adjust`: what cannot be combined is refused before anything is opened, and each effect is told."""
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
+import msgspec
 import pytest
+from click.testing import Result
 
+from grader.cli import adjust as command
 from grader.cli.extension import until_of
+from grader.gradebook import Gradebook
+from grader.gradebook.corrections import GivenExtension
+from grader.grading import nothing_handed_in
+from grader.judge.assignment import GradingOptions
+from grader.student.server import Server, StaffPoints
 from tests.grader.command import invoke
+from tests.grader.gradebook.conftest import School
 
 REASON = ("--reason", "shown in the lab")
 
@@ -63,6 +73,7 @@ def refused(tmp_path: Path, *words: str) -> str:
         (("--list", "--add", "1"), "--list changes nothing"),
         (("zoe", "relu", "--add", "1", "--number", "2", *REASON), "--number is for --undo."),
         (("--undo", "--number", "2", "zoe", "relu"), "Name no names; here: zoe relu."),
+        (("--undo", "--number", "0"), "0 is not in the range x>=1."),
         (("--undo", "3"), "Give a number with --number: --undo --number 3."),
         (("--undo", "zoe"), "Name STUDENT and EXERCISE; here: zoe."),
     ],
@@ -106,6 +117,7 @@ def test_what_can_be_combined_comes_to_the_gradebook(
         (("--undo",), "--undo does not go with --server"),
         (("--undo", "--number", "2"), "--number does not go with --server"),
         (("--number", "2"), "--number does not go with --server"),
+        (("--all", "--undo", "--number", "0"), "0 is not in the range x>=1."),
         (("--author", "ben"), "--author does not go with --server"),
         (("--add", "1"), "Give a reason with --reason"),
     ],
@@ -130,3 +142,86 @@ def test_a_time_that_cannot_be_read_is_told_with_its_option(tmp_path: Path) -> N
     assert until_of("2026-12-03T23:59").isoformat() == "2026-12-03T23:59:00"
     done = invoke("adjust", tmp_path, "zoe", "--until", "noon", *REASON, cwd=tmp_path)
     assert done.exit_code == 2
+
+
+# --- corrections, here and on a server ------------------------------------------------------------
+
+
+@pytest.fixture
+def graded(school: School) -> School:
+    """Bob has 8 of 10 points."""
+    course = school.course
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(course, nothing_handed_in(course, course.exercises, GradingOptions()))
+        school.keep(book, school.hand_in(book, "bob", b"x = 1\n"), 8)
+        book.finish(())
+    return school
+
+
+def adjusted(school: School, *words: str) -> Result:
+    return invoke("adjust", school.results, *words, cwd=school.results)
+
+
+def test_the_newest_correction_is_taken_back_and_the_others_are_named(graded: School) -> None:
+    bob = ("bob", "task", *REASON, "--author", "ben")
+    assert "8 to 9 of 10 points" in adjusted(graded, *bob, "--add", "1").stdout
+    assert "9 to 10 of 10 points" in adjusted(graded, *bob, "--add", "3").stdout
+    done = adjusted(graded, *bob, "--add", "2")
+    assert "as before, 10 of 10 points" in done.stdout
+    assert "It changes nothing now: points stay between 0 and the maximum" in done.stdout
+    done = adjusted(graded, "bob", "task", "--undo")
+    assert "taken back: 2 points" in done.stdout and "as before, 10 of 10" in done.stdout
+    assert "Still in effect: 1, 2 of --list." in done.stderr
+    assert "10 to 9 of 10" in adjusted(graded, "--undo", "--number", "2").stdout
+    done = adjusted(graded, "--undo", "--number", "2")
+    assert done.exit_code == 2 and "no correction with the number 2. Its only one" in done.stderr
+
+
+def test_a_number_beyond_the_corrections_is_an_extension(graded: School) -> None:
+    time = datetime.datetime(2026, 12, 3, 23, 59, tzinfo=datetime.UTC)
+    given = GivenExtension(student="bob", until=time, reason="ill", author="ben", time=time)
+    adjusted(graded, "bob", "task", *REASON, "--author", "ben", "--add", "1")
+    with Gradebook.open_to_write(graded.results) as book:
+        book.extend(given)
+    assert adjusted(graded, "--undo", "--number", "2").exit_code == 0
+    with Gradebook.open(graded.results) as book:
+        assert len(book.corrections()) == 1 and book.extensions() == ()
+    done = adjusted(graded, "--undo", "--number", "7")
+    assert done.exit_code == 2 and "Its only one is number 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "after", "said"),
+    [
+        (("--add", "1"), 9, "zoe relu\n8 to 9 of 10 points\n"),
+        (("--add", "1"), 8, "zoe relu\nas before, 8 of 10 points\nIt changes nothing now"),
+        (("--points", "8"), 8, "zoe relu\nas before, 8 of 10 points\n"),
+        (("--release",), 8, "zoe relu: released, also for kim\nas before, 8 of 10 points\n"),
+    ],
+)
+def test_a_correction_on_a_server_starts_from_the_points_that_were_seen(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: tuple[str, ...],
+    after: float,
+    said: str,
+) -> None:
+    server = Server("https://grade.example.org", "secret")
+    seen = StaffPoints("zoe", "", "relu", 8, 10, "abc", ("kim",))
+    sent: list[dict[str, object]] = []
+
+    def correct(there: Server, before: StaffPoints, **change: object) -> StaffPoints:
+        assert there is server and before is seen
+        sent.append(change)
+        return msgspec.structs.replace(before, score=after)
+
+    monkeypatch.setattr(command, "signed_in", lambda _: server)
+    monkeypatch.setattr(command, "points_of_server", lambda *words: seen)
+    monkeypatch.setattr(command, "correct", correct)
+    words = ("adjust", "--server", server.address, "zoe", "one/relu.py", *option, *REASON)
+    done = invoke(*words, cwd=tmp_path)
+    assert done.exit_code == 0 and done.stdout.startswith(said), done.output
+    (change,) = sent
+    assert change["reason"] == REASON[1]
+    given = {name: change[name] for name in ("points", "add", "release") if change[name]}
+    assert list(given) == [option[0].removeprefix("--")]

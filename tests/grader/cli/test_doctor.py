@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,18 +11,13 @@ import pytest
 from grader.cli.options import LEVELS
 from grader.sandbox.walls.survey import missing, reached, walls_of
 from grader.sandbox.walls.wall import Level
+from tests.grader.command import grade as grade_here
 
 COURSE = Path(__file__).parents[1] / "courses" / "plain"
 
 
 def grade(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader.cli", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=COURSE,
-        check=False,
-    )
+    return grade_here(*arguments, cwd=COURSE)
 
 
 def test_levels_rise() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import Result
 
-from grader.gradebook import Gradebook, platforms
+from grader.cli.platform import _is_foreign
+from grader.gradebook import Gradebook, invitations, platforms, tool_key
 from grader.gradebook.platforms import Link, changing_platforms
 from grader.gradebook.tool_key import FILE, kept_key
 from tests.grader.command import invoke
@@ -17,7 +19,9 @@ CANVAS = ("--canvas", "--client-id", "10000000000007", "--deployment", "1:abc")
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to register platforms in; the key of the tool, which takes a while, is not made."""
+    monkeypatch.setattr(tool_key, "made_key", lambda _: None)
     return tmp_path / "results"
 
 
@@ -30,7 +34,8 @@ def registered(results: Path) -> list[platforms.Platform]:
         return platforms.platforms(book)
 
 
-def test_the_addresses_to_enter_are_shown_and_the_key_is_made(results: Path) -> None:
+def test_the_addresses_to_enter_are_shown_and_the_key_is_made(tmp_path: Path) -> None:
+    results = tmp_path / "results"
     done = platform(results, "show", "--address", "https://grade.example.org/")
     assert done.exit_code == 0, done.output
     for path in ("login", "launch", "keys"):
@@ -111,4 +116,120 @@ def test_two_platforms_have_two_names(results: Path) -> None:
 def test_a_folder_without_a_gradebook_gets_none_by_looking(results: Path) -> None:
     assert platform(results, "list").exit_code == 2
     assert platform(results, "remove", "Canvas").exit_code == 2
+    assert not results.exists()
+
+
+# --- platforms that registered themselves ---------------------------------------------------------
+
+MOODLE = platforms.Platform(
+    issuer="https://moodle.example.edu",
+    client_id="X9",
+    deployments=("2",),
+    authorization="https://moodle.example.edu/mod/lti/auth.php",
+    token="https://moodle.example.edu/mod/lti/token.php",
+    keys="https://moodle.example.edu/mod/lti/certs.php",
+    name="Moodle",
+)
+NAMELESS = msgspec.structs.replace(MOODLE, client_id="nameless", name="")
+
+
+def waiting(results: Path, *told: platforms.Platform) -> list[platforms.Platform]:
+    """Let these platforms wait too, as a server keeps them; returns all that wait."""
+    with changing_platforms(results) as book:
+        invitations.prepare(book)
+        for each in told:
+            invitations.keep_waiting(book, each)
+        return invitations.waiting(book)
+
+
+def test_without_a_deployment_a_person_names_it(results: Path) -> None:
+    waiting(results, msgspec.structs.replace(MOODLE, deployments=()))
+    done = platform(results, "confirm", "--yes")
+    assert done.exit_code == 2 and "give --deployment" in " ".join(done.stderr.split())
+    options = ("--deployment", "7", "--claim", "lis_person_sourcedid", "--column", "id")
+    assert platform(results, "confirm", "--yes", *options, "--name", "School").exit_code == 0
+    (made,) = registered(results)
+    assert (made.name, made.claim, made.column) == ("School", "lis_person_sourcedid", "id")
+    assert made.deployments == ("7",) and waiting(results) == []
+    # Registered again, nothing takes its place.
+    waiting(results, MOODLE)
+    again = platform(results, "confirm", "--yes", "--deployment", "other")
+    assert again.exit_code == 2 and "remove it first" in again.stderr
+    assert registered(results) == [made]
+
+
+def test_of_several_a_person_names_one(results: Path) -> None:
+    """A platform that tells no name is not taken for the one that a person means."""
+    waiting(results, MOODLE, NAMELESS)
+    done = platform(results, "confirm", "--yes")
+    said = " ".join(done.stderr.split())
+    assert done.exit_code == 2 and "Moodle (X9), https://moodle.example.edu (nameless)" in said
+    assert "Several platforms are called" in platform(results, "remove", MOODLE.issuer).stderr
+    assert registered(results) == []
+    assert platform(results, "confirm", "nameless", "--yes").exit_code == 0
+    assert waiting(results) == [MOODLE]
+
+
+def test_nobody_is_trusted_without_a_yes(results: Path) -> None:
+    waiting(results, MOODLE)
+    assert platform(results, "confirm").exit_code == 1
+    assert registered(results) == []
+    assert "waits: `grade platform confirm`" in platform(results, "list").stdout
+    assert platform(results, "remove", "Moodle").exit_code == 0 and waiting(results) == []
+    assert "No platform waits to be confirmed" in platform(results, "confirm").stderr
+
+
+def test_a_platform_cannot_have_us_sign_in_at_another(results: Path) -> None:
+    """It would get our signature for the client id and the address of another platform."""
+    victim = ("--canvas", "--client-id", MOODLE.client_id, "--deployment", "1")
+    assert platform(results, "add", *victim).exit_code == 0
+    there = "https://sso.canvaslms.com/login/oauth2/token"
+    waiting(results, msgspec.structs.replace(MOODLE, audience=there))
+    done = platform(results, "confirm", "--yes")
+    assert done.exit_code == 2 and "have the same client id" in done.stderr
+    assert len(registered(results)) == 1
+    # Without the other platform, or with an audience on its own host, it is confirmed.
+    platform(results, "remove", "Canvas")
+    done = platform(results, "confirm", "--yes")
+    assert done.exit_code == 0 and f"Audience: {there}" in done.stdout
+    done = platform(results, "add", *victim)
+    assert done.exit_code == 2 and "have the same client id" in done.stderr
+    platform(results, "remove", "Moodle")
+    waiting(results, msgspec.structs.replace(MOODLE, audience="moodle.example.edu"))
+    assert platform(results, "add", *victim).exit_code == 0
+    assert platform(results, "confirm", "--yes").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("audience", "is_foreign"),
+    [
+        ("", False),
+        ("moodle.example.edu", False),
+        ("https://moodle.example.edu/elsewhere", False),
+        ("https://moodle.example.edu.evil.example/token", True),
+        ("https://evil.example/moodle.example.edu", True),
+        ("evil.example", True),
+        ("https://moodle.example.edu:8443/token", True),
+    ],
+)
+def test_an_audience_is_of_the_platform_s_own_hosts(audience: str, is_foreign: bool) -> None:
+    assert _is_foreign(msgspec.structs.replace(MOODLE, audience=audience)) == is_foreign
+
+
+@pytest.mark.parametrize(
+    ("action", "words", "told"),
+    [
+        ("show", (), "Name the address of your server"),
+        ("invite", (), "Name the address of your server"),
+        ("invite", ("--address", "http://grade.example.org"), "https"),
+        ("remove", (), "Name the platform to remove"),
+        ("roster", ("Deep Learning",), "Name the class list to write"),
+        ("roster", ("Deep Learning", "-o", __file__), "already exists: name a new file"),
+    ],
+)
+def test_what_an_action_needs_is_asked_for(
+    results: Path, action: str, words: tuple[str, ...], told: str
+) -> None:
+    done = platform(results, action, *words)
+    assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr
     assert not results.exists()

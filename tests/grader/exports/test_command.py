@@ -1,10 +1,9 @@
-"""`grade export` on the command line, for a class of `grade batch` and for one result."""
+"""`grade export` on the command line, for a class and for one result."""
 
 from __future__ import annotations
 
 import csv
 import json
-import shutil
 import stat
 import subprocess
 import sys
@@ -15,12 +14,16 @@ import click
 import msgspec
 import pytest
 
+from grader import submissions
 from grader.cli import main
+from grader.course.manifest import load_course
 from grader.exports import FORMATS
 from grader.exports.files import Options, StudentFormat, written
 from grader.gradebook import Gradebook
-from grader.results import Entry, Result
+from grader.results import Entry, Outcome, Result, StudentInfo
+from grader.submissions import ExerciseFile, Submission
 from tests.grader.command import invoke
+from tests.grader.gradebook.conftest import HERE, key_of
 
 from ..builders import checked, entry, exercise, unjudged
 
@@ -38,17 +41,26 @@ def grade(*arguments: str | Path, **environment: str) -> subprocess.CompletedPro
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class of three, graded by the real command."""
-    folder = tmp_path_factory.mktemp("class")
-    for student in STUDENTS:
-        home = folder / "submissions" / student
-        shutil.copytree(PLAIN / "solutions" / "text", home / "text")
-    (folder / "submissions" / "ada" / "text" / "greeting.py").write_text(
-        "def (:\n", encoding="utf-8"
-    )
-    done = grade("batch", folder / "submissions", "-o", folder / "results", "--jobs", "1")
-    assert done.returncode == 0, done.stderr
-    return folder / "results"
+    """A class of three, as a grading keeps it; ada has no points for one of two exercises."""
+    results, course = tmp_path_factory.mktemp("class") / "results", load_course(PLAIN)
+    with Gradebook.open_to_write(results) as book:
+        book.begin(course)
+        for student in STUDENTS:
+            outcome = Outcome.ERROR if student == "ada" else Outcome.PASSED
+            source = student.encode()
+            found = submissions.Attempt(
+                student=StudentInfo(id=student), origin="lab.zip", path=Path("lab.zip")
+            )
+            files = dict.fromkeys(("word_count", "greeting"), ExerciseFile(source))
+            attempt = book.register(found, Submission(student, files))
+            for name, worth, end in (
+                ("word_count", 10, Outcome.PASSED),
+                ("greeting", 2.5, outcome),
+            ):
+                verdict = exercise(checked("t", end), name=name, worth=worth, chapter="text")
+                book.keep(attempt, key_of(source), 0, verdict, HERE)
+        book.finish(())
+    return results
 
 
 @pytest.fixture

@@ -239,8 +239,6 @@ def test_without_a_platform_or_a_launch_the_way_there_is_told(school: School) ->
     done = invoke("push", str(school.results), "--lti", "--yes", cwd=school.results)
     assert done.exit_code == 2
     assert "grade platform add" in done.stderr
-    done = invoke("push", str(school.results), "--moodle", "x", "--link", "y", cwd=school.results)
-    assert "--link goes with --lti" in done.stderr
 
 
 # --- tokens, and platforms that mean harm -------------------------------------------------------------

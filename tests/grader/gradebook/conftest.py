@@ -29,7 +29,9 @@ class School:
     def __init__(self, course: Course, results: Path) -> None:
         self.course, self.results = course, results
 
-    def hand_in(self, book: Gradebook, student: str, source: bytes, at: str = "") -> Attempt:
+    def hand_in(
+        self, book: Gradebook, student: str, source: bytes, at: str = "", exercise: str = "task"
+    ) -> Attempt:
         """Register the one file of a student."""
         found = submissions.Attempt(
             student=StudentInfo(id=student),
@@ -37,7 +39,7 @@ class School:
             origin=f"{student}.zip",
             path=Path(student),
         )
-        submission = Submission(student, {"task": ExerciseFile(source)})
+        submission = Submission(student, {exercise: ExerciseFile(source)})
         with book.transaction():
             return book.register(found, submission)
 

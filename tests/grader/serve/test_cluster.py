@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -11,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.grader.gradebook.batch.test_cluster import Cluster
+from tests.grader.gradebook.batch.test_cluster import NEEDS_DASK, Cluster
 from tests.grader.serve.conftest import PATIENCE_SECONDS, STUDENTS, Served, marked, sql
 
-pytestmark = pytest.mark.thorough
-
-if not os.environ.get("GRADE_CI"):
-    pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+pytestmark = [pytest.mark.thorough, NEEDS_DASK]
 
 
 def fault(served: Served, says: str) -> Any:

@@ -162,63 +162,22 @@ def test_an_answer_without_a_client_id_registers_nothing(
     assert kept(served) == ([], [])
 
 
-def test_without_a_deployment_a_person_names_it(served: Served, platform: Platform) -> None:
+def test_what_a_platform_does_not_tell_is_left_open(served: Served, platform: Platform) -> None:
+    """It waits as it told; a person gives the rest, as tests of `grade platform confirm` have it."""
     platform.registered = {"client_id": CLIENT}
     assert opened(served, invitation(served), platform).status == 200
-    done = platform_command(served, "confirm", "--yes")
-    assert done.exit_code == 2 and "give --deployment" in " ".join(done.output.split())
-    options = ("--deployment", DEPLOYMENT, "--claim", "lis_person_sourcedid", "--column", "id")
-    assert platform_command(served, "confirm", "--yes", *options, "--name", "School").exit_code == 0
-    _, (made,) = kept(served)
-    assert (made.name, made.claim, made.column) == ("School", "lis_person_sourcedid", "id")
-    assert made.deployments == (DEPLOYMENT,)
-    # Registered again, nothing takes its place.
-    assert opened(served, invitation(served), platform).status == 200
-    again = platform_command(served, "confirm", "--yes", "--deployment", "other")
-    assert again.exit_code == 2 and "remove it first" in again.output
-    assert kept(served)[1] == [made]
-
-
-def test_of_several_a_person_names_one(served: Served, platform: Platform) -> None:
-    """A platform that tells no name is not taken for the one that a person means."""
-    assert opened(served, invitation(served), platform).status == 200
     del platform.configuration["https://purl.imsglobal.org/spec/lti-platform-configuration"]
-    platform.registered |= {"client_id": "nameless"}
-    assert opened(served, invitation(served), platform).status == 200
-    done = platform_command(served, "confirm", "--yes")
-    said = " ".join(done.output.split())
-    assert done.exit_code == 2 and f"Moodle ({CLIENT}), {platform.address} (nameless)" in said
-    assert kept(served)[1] == []
-    assert platform_command(served, "confirm", "nameless", "--yes").exit_code == 0
-
-
-def test_a_platform_cannot_have_us_sign_in_at_another(served: Served, platform: Platform) -> None:
-    """It would get our signature for the client id and the address of another platform."""
-    victim = ("--client-id", CLIENT, "--deployment", "1", "--name", "Canvas")
-    assert platform_command(served, "add", "--canvas", *victim).exit_code == 0
     there = "https://sso.canvaslms.com/login/oauth2/token"
     platform.configuration["authorization_server"] = there
+    platform.registered = {"client_id": "nameless"}
     assert opened(served, invitation(served), platform).status == 200
-    done = platform_command(served, "confirm", "--yes")
-    assert done.exit_code == 2 and "have the same client id" in done.output
-    assert len(kept(served)[1]) == 1
-    # Without the other platform, or with an audience on its own host, it is confirmed.
-    platform_command(served, "remove", "Canvas")
-    done = platform_command(served, "confirm", "--yes")
-    assert done.exit_code == 0 and f"Audience: {there}" in done.output
-    done = platform_command(served, "add", "--canvas", *victim)
-    assert done.exit_code == 2 and "have the same client id" in done.output
-    platform_command(served, "remove", "Moodle")
-    platform.configuration["authorization_server"] = platform.address.removeprefix("http://")
-    assert opened(served, invitation(served), platform).status == 200
-    assert platform_command(served, "add", "--canvas", *victim).exit_code == 0
-    assert platform_command(served, "confirm", "--yes").exit_code == 0
-
-
-def test_one_that_a_person_does_not_know_is_removed(served: Served, platform: Platform) -> None:
-    assert opened(served, invitation(served), platform).status == 200
-    assert platform_command(served, "remove", platform.address).exit_code == 0
-    assert kept(served) == ([], [])
+    told = {each.client_id: each for each in kept(served)[0]}
+    assert (told[CLIENT].name, told[CLIENT].deployments, told[CLIENT].audience) == (
+        "Moodle",
+        (),
+        "",
+    )
+    assert (told["nameless"].name, told["nameless"].audience) == ("", there)
 
 
 ELSEWHERE = "https://grade.example.org"

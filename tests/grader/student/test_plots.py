@@ -19,6 +19,7 @@ from grader.student.plots.plot import PROGRAM, drawn_by
 from grader.student.plots.png import MAX_BYTES, NotAPicture, plain_png
 from grader.student.plots.process import Drawn, Request, runs_in_turn
 from grader.student.plots.style import share_axes
+from tests.grader.cli.conftest import pass_here
 from tests.grader.command import grade as grade_here
 
 ROOT = Path(__file__).parents[3]
@@ -137,7 +138,7 @@ def test_a_picture_is_written_and_its_path_shown(grade: Grade, course: Path) -> 
 
 def test_once_it_is_passed_the_reference_stands_beside_it(grade: Grade, course: Path) -> None:
     grade("plot", "word_count", "-o", "before.png")
-    assert grade("run", "word_count").returncode == 0
+    pass_here(course, "word_count")
     done = grade("plot", "word_count", "-o", "after.png")
     assert done.stdout.startswith("after.png  your code at work, with the reference beside it\n")
     alone, both = size_of(course / "before.png"), size_of(course / "after.png")
@@ -196,17 +197,6 @@ def test_axes_of_another_scale_stay_as_they_are() -> None:
     share_axes(panels)
     assert panels[1].axes[0].get_ylim()[1] < 3
     share_axes(panels[:1])
-
-
-def test_the_reference_is_shown_to_who_gives_up_and_only_where_it_is(
-    grade: Grade, course: Path
-) -> None:
-    done = grade("plot", "word_count", "--give-up")
-    assert "the reference beside it" in done.stdout
-    shutil.rmtree(course / "solutions")
-    done = grade("plot", "word_count", "--give-up")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "This copy of the course has no solutions to draw." in done.stderr
 
 
 def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(
@@ -322,24 +312,6 @@ def test_a_figure_of_the_students_own_that_is_none_is_a_note(
     done = grade("plot", "word_count")
     assert done.stdout.splitlines() == [".grade/plots/word_count.png  your code at work", said]
     assert done.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nonsense"], "There is no exercise 'nonsense'"),
-        (["greeting"], "There is no plot for greeting. There are plots for: word_count."),
-        (["word_count", "-o", "x.jpg"], "It is a PNG: name it x.png."),
-        (["word_count", "-o", "nowhere/x.png"], "There is no folder nowhere."),
-        (["word_count", "--submission", "nowhere"], "Path 'nowhere' does not exist."),
-    ],
-)
-def test_a_slip_is_a_matter_of_usage(
-    grade: Grade, course: Path, arguments: list[str], said: str
-) -> None:
-    done = grade("plot", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
 
 
 def test_a_broken_reference_is_a_fault_of_the_course(grade: Grade, course: Path) -> None:

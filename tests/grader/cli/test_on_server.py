@@ -1,0 +1,128 @@
+"""Requests of staff's commands to a server: where the token goes, and what is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+
+from grader.cli import on_server
+from grader.cli.on_server import (
+    ClassState,
+    FileForMarking,
+    class_points_on,
+    correct_class_on,
+    keep_answers,
+    next_to_mark,
+    regrade_on,
+    requests_on,
+    signed_in,
+)
+from grader.student.server import Server
+from tests.grader.command import invoke
+
+HERE = Server("https://grade.example.org", "secret")
+STATE = {"exercise": "glu", "students": [], "seen": "abc", "said": ""}
+FILE = FileForMarking("f1", "ada", "Ada", 1.0, 2.0, "x = 1\n", (), (), (), "abc")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is asked; the answer to each is popped from the end."""
+    told: list[Any] = []
+
+    def answer(server: Server, method: str, address: str, body: bytes = b"") -> bytes:
+        assert server is HERE
+        reply = told.pop()
+        told.append((method, address, msgspec.json.decode(body) if body else None))
+        return msgspec.json.encode(reply)
+
+    monkeypatch.setattr(on_server, "asked", answer)
+    return told
+
+
+@pytest.mark.parametrize("kept", [None, Server("https://elsewhere.example.org", "secret")])
+def test_a_token_goes_to_no_server_but_its_own(
+    monkeypatch: pytest.MonkeyPatch, kept: Server | None
+) -> None:
+    monkeypatch.setattr(on_server, "kept_server", lambda: kept)
+    with pytest.raises(click.UsageError, match=r"grade login https://grade\.example\.org"):
+        signed_in("https://grade.example.org")
+
+
+@pytest.mark.parametrize("typed", ["https://grade.example.org/", "grade.example.org"])
+def test_the_address_may_be_typed_in_other_ways(
+    monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    monkeypatch.setattr(on_server, "kept_server", lambda: HERE)
+    assert signed_in(typed) is HERE
+
+
+def test_one_request_is_asked_for_by_its_number(asked: list[Any]) -> None:
+    asked.append([])
+    assert requests_on(HERE) == []
+    assert asked.pop() == ("GET", "/api/staff/requests", None)
+    asked.append([])
+    requests_on(HERE, 3)
+    assert asked.pop() == ("GET", "/api/staff/requests?number=3", None)
+
+
+def test_a_class_is_corrected_from_the_state_that_was_seen(asked: list[Any]) -> None:
+    asked.append(STATE)
+    before = class_points_on(HERE, "a b&c")
+    assert asked.pop() == ("GET", "/api/staff/corrections/class?exercise=a+b%26c", None)
+    assert before == ClassState("glu", (), "abc", "")
+    asked.append({**STATE, "said": "1 point more"})
+    assert correct_class_on(HERE, before, add=1, reason="unclear").said == "1 point more"
+    sent = {"exercise": "glu", "seen": "abc", "add": 1, "reason": "unclear"}
+    assert asked.pop() == ("POST", "/api/staff/corrections/class", sent)
+
+
+def test_a_regrade_is_of_the_named_exercises(asked: list[Any]) -> None:
+    asked.append({"queued": 4})
+    assert regrade_on(HERE, ("glu", "gelu")) == 4
+    assert asked.pop() == ("POST", "/api/staff/regrade", {"exercises": ["glu", "gelu"]})
+
+
+@pytest.mark.parametrize(
+    ("after", "again", "anonymous", "query"),
+    [
+        ("", False, False, ""),
+        ("f1", False, False, "after=f1"),
+        ("", True, False, "again=1"),
+        ("", False, True, "anonymous=1"),
+        ("f1", True, True, "after=f1&again=1&anonymous=1"),
+    ],
+)
+def test_the_next_file_to_mark(
+    asked: list[Any], after: str, again: bool, anonymous: bool, query: str
+) -> None:
+    asked.append({"items": [], "waiting": 0, "files": 0, "others": [], "file": None})
+    assert next_to_mark(HERE, "a/b", after=after, again=again, anonymous=anonymous).file is None
+    assert asked.pop() == ("GET", f"/api/staff/marks/a%2Fb?{query}", None)
+
+
+def test_answers_are_kept_by_the_state_that_was_seen_and_give_the_next(asked: list[Any]) -> None:
+    asked.append({"seen": "def"})
+    kept = keep_answers(HERE, "glu", FILE, "draft", ("d",), ("Line 1: x",))
+    assert kept == msgspec.structs.replace(FILE, seen="def")
+    about = {"file": "f1", "seen": "abc", "do": "draft", "keys": ["d"], "comments": ["Line 1: x"]}
+    assert asked.pop() == ("POST", "/api/staff/marks/glu", about)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "Name RESULTS"),
+        (("--server", "x", "--jobs", "2"), "give only exercises"),
+        (("--server", "x", "--seed", "1"), "give only exercises"),
+    ],
+)
+def test_a_regrade_is_of_a_folder_or_of_exercises_on_a_server(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    done = invoke("regrade", *words, cwd=tmp_path)
+    assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr

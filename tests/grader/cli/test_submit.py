@@ -1,0 +1,212 @@
+"""`grade submit`: whose server, which files, and what is told meanwhile."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.cli.submit import _changed, _files, _newest, _status_line, login, signed_in_server
+from grader.course.manifest import Course
+from grader.errors import SubmissionError, UsageError
+from grader.student import server as remote
+from grader.student.progress import digest_of
+from grader.student.server import Server, ServerAnswer
+from grader.student.workspace import Workspace
+from tests.grader.command import invoke
+from tests.grader.gradebook.conftest import SUITE
+
+HERE = Server("https://grade.example.org", "secret")
+STUB, WORK = b"raise NotImplementedError\n", b"def double(x):\n    return 2 * x\n"
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server | None, Server | None], None]:
+    """Set the server of `grade login`, and that of a workflow."""
+
+    def keep(server: Server | None, workflow: Server | None) -> None:
+        monkeypatch.setattr(remote, "kept_server", lambda: server)
+        monkeypatch.setattr(remote, "server_of_workflow", lambda _: workflow)
+
+    return keep
+
+
+Kept = Callable[[Server | None, Server | None], None]
+
+
+def test_the_server_is_that_of_the_login(kept: Kept) -> None:
+    kept(HERE, None)
+    assert signed_in_server() is HERE
+    assert signed_in_server("grade.example.org/") is HERE
+    kept(None, None)
+    with pytest.raises(UsageError, match=r"Sign in first: grade login ADDRESS\."):
+        signed_in_server()
+
+
+def test_another_address_needs_a_login_or_a_workflow_of_its_own(kept: Kept) -> None:
+    kept(HERE, None)
+    with pytest.raises(
+        UsageError, match=r"Sign in there first: grade login https://other\.example"
+    ):
+        signed_in_server("https://other.example")
+    other = Server("https://other.example", "of the workflow")
+    kept(HERE, other)
+    assert signed_in_server("https://other.example") is other
+    assert signed_in_server("https://grade.example.org") is HERE, "its own login is first"
+    kept(None, other)
+    with pytest.raises(UsageError):
+        signed_in_server()
+
+
+def workspace(tmp_path: Path, write_course: Callable[..., Course], source: bytes) -> Workspace:
+    """A student's folder in which the one file has this text."""
+    course = write_course(tmp_path, SUITE)
+    stub = tmp_path / "tests" / "stubs" / "one" / "task.py"
+    stub.parent.mkdir(parents=True)
+    stub.write_bytes(STUB)
+    (course.folder / "one" / "task.py").write_bytes(source)
+    return Workspace(course)
+
+
+def there(monkeypatch: pytest.MonkeyPatch, file: str, *submissions: str) -> None:
+    """Let the server have a file with this digest, and these submissions."""
+    standing: dict[str, Any] = {
+        "exercises": [{"name": "task", "file": file}],
+        "submissions": [{"id": each} for each in submissions],
+    }
+    monkeypatch.setattr(remote, "standing", lambda _: standing)
+
+
+@pytest.mark.parametrize(
+    ("source", "on_server", "is_changed"),
+    [
+        (STUB, "", False),
+        (WORK, "", True),
+        (WORK, digest_of(WORK), False),
+        (WORK, digest_of(STUB), True),
+        (b"def double(:\n", "", True),
+    ],
+    ids=["the stub", "new", "known", "another one", "not valid Python"],
+)
+def test_what_the_server_does_not_have_is_handed_in(
+    tmp_path: Path,
+    write_course: Callable[..., Course],
+    monkeypatch: pytest.MonkeyPatch,
+    source: bytes,
+    on_server: str,
+    is_changed: bool,
+) -> None:
+    here = workspace(tmp_path, write_course, source)
+    there(monkeypatch, on_server)
+    assert _changed(here, HERE) == list(here.course.exercises) * is_changed
+    if is_changed:
+        assert _files(here, HERE, ()) == [(here.course.exercises[0], source)]
+    else:
+        with pytest.raises(UsageError, match="Nothing changed"):
+            _files(here, HERE, ())
+        named = here.course.exercises
+        assert _files(here, HERE, named) == [(named[0], source)], "named, it is handed in again"
+
+
+def test_an_exercise_that_the_server_does_not_have_is_left_out(
+    tmp_path: Path, write_course: Callable[..., Course], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = workspace(tmp_path, write_course, WORK)
+    monkeypatch.setattr(remote, "standing", lambda _: {"exercises": [], "submissions": []})
+    assert _changed(here, HERE) == []
+
+
+def test_a_named_file_that_is_missing_is_told(
+    tmp_path: Path, write_course: Callable[..., Course]
+) -> None:
+    course = workspace(tmp_path, write_course, WORK).course
+    (course.folder / "one" / "task.py").unlink()
+    here = Workspace(course, allow_empty=True)
+    with pytest.raises(SubmissionError, match=r"one/task\.py is missing"):
+        _files(here, HERE, course.exercises)
+
+
+def test_the_status_is_of_the_newest_submission(monkeypatch: pytest.MonkeyPatch) -> None:
+    there(monkeypatch, "d1gest")
+    with pytest.raises(UsageError, match="You have handed in nothing yet"):
+        _newest(HERE)
+    there(monkeypatch, "d1gest", "s2", "s1")
+    monkeypatch.setattr(remote, "submission", lambda _, id_: ServerAnswer(id_, "done", {}))
+    newest, digests = _newest(HERE)
+    assert (newest.id, digests) == ("s2", {"task": "d1gest"})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "shown"),
+    [
+        (io.StringIO, "waiting\njudged\n"),
+        (Terminal, "\r\x1b[Kwaiting\r\x1b[Ktask: 1 of 2\r\x1b[Kjudged\r\x1b[K"),
+    ],
+)
+def test_the_state_is_told_once_and_test_by_test_only_in_place(
+    monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO], shown: str
+) -> None:
+    monkeypatch.setattr(sys, "stderr", err := stream())
+    with _status_line() as tell:
+        for event, text in (
+            ("state", "waiting"),
+            ("state", "waiting"),
+            ("test", "task: 1 of 2"),
+            ("state", "judged"),
+        ):
+            tell(event, text)
+    assert err.getvalue() == shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("glu", "--all"), ("glu", "--status"), ("--all", "--status"), ("glu", "--all", "--status")],
+)
+def test_one_way_to_choose_at_a_time(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = invoke("submit", *words, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert "Give only one of exercises, --all and --status." in done.stderr
+
+
+@pytest.mark.parametrize("typed", ["\n", "", "to\x1bken\n", "tökén\n", "a\tb\n"])
+def test_what_is_no_token_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    monkeypatch.setattr(remote, "holder", lambda _: pytest.fail("it was sent"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    assert login.callback is not None
+    with pytest.raises(Exception, match="This is not a token"):
+        login.callback("https://grade.example.org")
+
+
+def test_a_token_is_kept_only_once_the_server_knows_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert login.callback is not None
+    kept: list[Server] = []
+    monkeypatch.setattr(remote, "keep_server", kept.append)
+
+    def refused(server: Server) -> tuple[str, str]:
+        raise remote.ServerError("This token is not valid.")
+
+    monkeypatch.setattr(remote, "holder", refused)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("secret\n"))
+    with pytest.raises(remote.ServerError):
+        login.callback("https://grade.example.org")
+    assert kept == []
+    monkeypatch.setattr(remote, "holder", lambda _: ("Ada", "Deep Learning"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(" secret \n"))
+    login.callback("http://grade.example.org/")
+    assert kept == [Server("http://grade.example.org", "secret")]
+    shown = capsys.readouterr()
+    assert shown.out == "Signed in as Ada: Deep Learning.\n"
+    assert "not https, so others on the way can read the token" in shown.err
