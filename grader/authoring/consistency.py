@@ -66,8 +66,8 @@ def write_stub(course: Course, exercise: Exercise, *, force: bool = False) -> Wr
 def _is_work(source: bytes, stub: bytes) -> bool:
     """Return whether a file may be a student's work, and not the stub of an earlier solution.
 
-    An earlier stub has parts that raise NotImplementedError, including those of the new one. A program to mend
-    has none, so the two cannot be distinguished.
+    An earlier stub has parts that raise NotImplementedError, including the parts of the new one. A program to
+    mend has none, so a stub and a student's work cannot be distinguished.
     """
     try:
         written, parts = definitions(parse(source)), definitions(parse(stub))
@@ -229,7 +229,7 @@ def dangling(course: Course, exercise: Exercise, tests: Iterable[SuiteTest]) -> 
 
 
 def _defined(course: Course, exercise: Exercise) -> set[str]:
-    """Return the names that the stub or an answer defines: a rule may be about something a student adds."""
+    """Return the names that the stub or an answer defines: a rule may name something that a student adds."""
     sources = [course.stub(exercise).source]
     sources += [path.read_bytes() for path in course.rights(exercise)]
     sources += [answer.source for answer in wrong_answers(course, exercise).answers]

@@ -27,7 +27,7 @@ class Handout(NamedTuple):
 def zipped_release(folder: Path, course: Course) -> Handout:
     """Return the release of a course that `grade release` wrote to a folder, as a zip.
 
-    It is one of the whole course, or those of its assignments that are in the folder so far.
+    It is a release of the whole course, or of the assignments that are in the folder so far.
 
     Raises UsageError if the folder has no release of this course, or one with hidden suites or solutions; if a
     file was changed since; and for more than 64 MiB.
@@ -50,7 +50,7 @@ def zipped_release(folder: Path, course: Course) -> Handout:
             f"{folder} holds hidden suites or solutions, which everybody could download. Write a release with "
             "public suites only."
         )
-    # A file of several assignments is as the last release wrote it.
+    # If several assignments have a file, it is as the last release wrote it.
     digests: dict[str, set[str]] = {}
     for listing in names:
         for name, digest in listed(folder / listing, folder).items():

@@ -1,4 +1,4 @@
-"""Mutation testing: mechanical changes of a solution, each of which the suites should notice.
+"""Mutation testing: mechanical changes of a solution. The suites should notice each of them.
 
 A mutant is the solution with one place changed, and otherwise the same byte for byte: an operator, a
 comparison, a constant, a negated condition, a dropped statement, decorator, `with`, keyword argument,

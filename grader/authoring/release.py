@@ -1,13 +1,14 @@
 """Write a release for students: stubs, public suites, the manifest, instructions; nothing hidden.
 
-With only public suites, other tests decide about marks elsewhere. For self-study, there is a release with all
-suites, and with solutions that open once they are not needed any more. It is not for secrets or marks.
+If a release has only public suites, other tests decide about marks elsewhere. For self-study, there is a
+release with all suites, and with solutions that open once students no longer need them. It is not for secrets
+or marks.
 
 The released suites' observations of the course's wrong answers are included as data, so that students read
 the sentence of a mistake without having any answer.
 
 A release is built from a list of allowed files, never by leaving out forbidden ones. The manifest is written
-anew from its keys, all of which students may see; an author's comments are left out. The grader is included as
+anew from its keys, which students may see, and without an author's comments. The grader is included as
 a wheel: its name is not registered on an index, where anyone could take it. The same installation and course
 make the same bytes. `.release.json` lists the files, so that a later release replaces only these. The release
 of an assignment has its own list, and can be written beside the releases of others.

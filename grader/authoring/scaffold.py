@@ -52,8 +52,8 @@ def new_exercise(
 ) -> Scaffolded:
     """Write the files of a new exercise and append it to the manifest, whose comments stay.
 
-    The default `chapter` is that of the last exercise. If anything is in the way, a UsageError names it, and
-    nothing is written.
+    The default `chapter` is the chapter of the last exercise. If anything is in the way, a UsageError names it,
+    and nothing is written.
     """
     chapter = chapter or course.exercises[-1].chapter
     if any(other.id == exercise for other in course.exercises):

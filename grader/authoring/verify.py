@@ -246,7 +246,7 @@ class _Prover:
             for wrong in wrongs.answers
             for seed in range(self._seeds if self._write else 1)
         ]
-        # Last, since a fault is told of the first answer that has it.
+        # Last, since a fault is reported with the first answer that has it.
         return runs + [_Run(name, source) for name, source in self._junk.items()]
 
     def _judged(self) -> _Outcomes:
@@ -358,7 +358,7 @@ class _Prover:
         return complaints
 
     def _junk_complaints(self, junk: Mapping[str, Mapping[int, ExerciseResult]]) -> list[str]:
-        """Complain about tests that idle code passes, although they are worth points.
+        """Complain about tests that have points although code without work passes them.
 
         A test that nothing fails says so itself (`unproven`).
         """

@@ -92,9 +92,9 @@ class StudentError(SubmissionFailure):
     type_name, text: as the sandbox reports them, bounded and cleaned.
     frames: the lines of the student's file, from the outermost call inward.
     unwritten: whether a NotImplementedError is the student's own, and not PyTorch's for a missing operator.
-    misuse: a description of the failure if a probe raised, and no line of the student's.
+    misuse: a description of the failure if a probe raised, and not a line of the student's.
     probe: the module and line of the probe that ran after the student's last line.
-    meant: a sentence on the name that is meant by one that is not defined.
+    meant: a sentence that suggests a name for an undefined one.
     """
 
     type_name: str = "Exception"

@@ -1,4 +1,4 @@
-"""Owners of judges, and pools, which take tasks and yield them judged, in the order in which they end.
+"""Owners of judges, and pools, which take tasks and yield them as soon as they are judged.
 
 If a task cannot be judged, the pool yields it with the fault of the grader, and goes on with the others.
 """
@@ -35,9 +35,9 @@ _HOPELESS = 5
 
 
 class CallOff:
-    """Calls off one judgment from another thread, at any moment of it; one that has not begun ends at once.
+    """Calls off one judgment from another thread, at any moment; a judgment that has not begun ends at once.
 
-    As with `Judges.call_off`, a judge that is at work itself goes on.
+    As with `Judges.call_off`, a judge that is computing continues.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Judges:
     @functools.cached_property
     def threads(self) -> ThreadPoolExecutor:
         """A thread for each judge, until the judges are closed."""
-        # 10 ms, in which one submission of a caller with a thread of its own is nearly judged.
+        # Takes 10 ms, nearly as long as judging one submission; a caller with its own thread can do without.
         from concurrent.futures import ThreadPoolExecutor
 
         return ThreadPoolExecutor(self._count, thread_name_prefix="judge")
@@ -182,7 +182,7 @@ class Judges:
                 judge.end()
 
     def call_off(self) -> None:
-        """End, with a JudgeError, every judgment in which a judge waits for the student's code."""
+        """End every judgment with a JudgeError if its judge is waiting for the student's code."""
         with self._lock:
             for judge in self._judges:
                 judge.call_off()

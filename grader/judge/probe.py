@@ -1,4 +1,4 @@
-"""Checks of a probe module that need only its source, and neither the sandbox nor a solution.
+"""Checks of a probe module that need only its source, without a sandbox or a solution.
 
 If the probe lacks a function that a suite calls, or uses an undefined name, the course is at fault, whatever a
 submission's sandbox reports.
@@ -21,7 +21,7 @@ from grader.errors import JudgeError
 from grader.sandbox.wire.messages import PROBE_FILE
 from grader.text import nearest
 
-# A module that does this may define names that its source does not show.
+# With one of these, a module may define names that its source does not show.
 _DYNAMIC = frozenset(("globals", "exec", "__getattr__"))
 
 
@@ -60,7 +60,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 def read_probe(path: Path, use: str) -> Probe:
-    """Read the probe of which a suite calls the function `use`.
+    """Read the probe whose function `use` a suite calls.
 
     Raises JudgeError if the file is missing or not Python.
     """

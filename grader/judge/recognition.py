@@ -30,7 +30,7 @@ from grader.judge import cache
 from grader.results import Cause, ExerciseResult, Finding, Outcome, TestResult, Visibility
 
 # All wrong answers of a submission may together take this long, or as long as the submission itself took: a
-# busy machine is slow for both. Those that ran are known for the next submission.
+# busy machine is slow for both. Answers that ran are known for the next submission.
 MOST_SECONDS = 1.0
 # Reordered sums differ by less, other mistakes by more.
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6

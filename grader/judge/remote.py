@@ -33,7 +33,7 @@ def attach(session: Session, reply: Returned, tensors: list[Tensor], inputs: lis
     if not exist or len(named) != len(reply.differentiable):
         raise SandboxDied("Your code gave an answer that cannot be read: no such tensor.")
     remote = [tensors[index] for index in reply.differentiable]
-    # Integers have no gradient, whatever a reply says.
+    # Integers have no gradient, even if a reply claims so.
     remote = [tensor for tensor in remote if tensor.is_floating_point() or tensor.is_complex()]
     if len(remote) != len(reply.differentiable):
         raise SandboxDied("Your code gave an answer that cannot be read: a gradient of integers.")

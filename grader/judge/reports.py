@@ -36,7 +36,7 @@ def reasons(
 ) -> tuple[str, ...]:
     """Return the reasons why the points of a file are held, one for each line and kind of event.
 
-    `lines` is the length of the file. Events and libraries that the course calls `ordinary` are no reason.
+    `lines` is the length of the file. Events and libraries that the course calls `ordinary` are left out.
     """
     found: dict[tuple[int, str], str] = {}
     for report in reports:

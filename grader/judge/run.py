@@ -388,7 +388,7 @@ PROVOKED = (
     "Your code gave an answer that cannot be read: the test cannot use it. Compare its type and form with the "
     "exercise's text."
 )
-# Ends of a test in which an exception may be the test's own.
+# After these ends of a test, the exception may be the test's own.
 _DOUBTFUL = (Outcome.FAILED, Outcome.ERROR)
 
 
@@ -504,7 +504,7 @@ class Suites:
         return [members[name] for name in names]
 
     def likeliest_first(self, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
-        """Return the tests without prerequisites, in the order in which a mutant is likely to fail them.
+        """Return the tests without prerequisites, the likeliest to fail for a mutant first.
 
         Mutants come line by line: the test that failed the last one is likely to fail the next.
         """

@@ -217,7 +217,7 @@ def _status(tests: Sequence[TestResult]) -> Status:
 def sum_of(exercises: Iterable[ExerciseResult]) -> tuple[float, float]:
     """Return the points earned in these exercises, without practice, and their maximum without extra credit.
 
-    If all of them are extra credit, the maximum is theirs.
+    If all of them are extra credit, the maximum is the sum of all.
     """
     results = tuple(result for result in exercises if not result.practice)
     earned = sum(result.score for result in results)

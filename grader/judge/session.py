@@ -229,8 +229,8 @@ class Session:
     def shared_draws(self, name: str) -> Iterator[None]:
         """Seed draws by this name within the block, and by the test and the name afterwards.
 
-        This holds here and in the sandbox. The draws within are then the same in whichever test comes first,
-        and the draws afterwards do not depend on whether this test was the first.
+        This holds here and in the sandbox. The draws within are then the same, whichever test comes first, and
+        the draws afterwards do not depend on whether this test was the first.
         """
         outer = self._test_seed
         self._draw_from(derive_seed(self.run_seed, "once", name))

@@ -135,13 +135,13 @@ class Solution:
         self._given, self._options, self._sandboxes = exercise, options, sandboxes
         self._solved = solved
         self._session: Session | None = None
-        # The session in which its functions replace a student's.
+        # This session's functions replace a student's.
         self._standing_in: Session | None = None
         # Whether calls since `begin_to_stand_in` could be answered.
         self.answered: set[bool] = set()
 
     def outcomes(self, test: BegunTest, probe: Path, body: Body) -> Outcomes:
-        """Return the solution's results in a test that compares with it, whose function is `body`.
+        """Return the solution's results in a test that compares with it; `body` is the test's function.
 
         Raises JudgeError if the solution itself does not pass.
         """

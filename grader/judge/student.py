@@ -103,7 +103,7 @@ class Student:
         return self._session.test.draw_seed
 
     def solved(self, body: Body) -> Outcomes:
-        """Return the results of the course's solution in the running test, whose function is `body`."""
+        """Return the results of the course's solution in the running test; `body` is the test's function."""
         if self._session.solution is None:
             raise JudgeError(
                 f"{body.__name__} compares with the course's solution, which solutions/ does not have"

@@ -286,7 +286,7 @@ def _told(
     return TestEnd(outcome, finding([said], cause, plain))
 
 
-# Torch says of a module without the method what a stub says of a part that is still to be written.
+# For a module without the method, torch raises the same exception as a stub for an unwritten part.
 _NO_FORWARD = re.compile(r'Module \[(\w+)\] is missing the required "forward" function')
 
 
@@ -340,7 +340,7 @@ def _known_type(error: StudentError) -> str:
     return "an exception" if name == "Exception" else with_article(name)
 
 
-# The place in torch's own source, in its message about too little memory.
+# Torch's message about too little memory begins with a place in its own source.
 _INNER = re.compile(r"\[enforce fail at [^]]*\] .{0,20}?DefaultCPUAllocator: ")
 
 # Checks of values: a test's hint is about values.

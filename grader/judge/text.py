@@ -96,7 +96,7 @@ def _with_first(line: str, change: Callable[[str], str]) -> str:
 
 
 def finding(lines: Iterable[str], cause: Cause = Cause.MISTAKE, plain: str = "") -> Finding:
-    """Make a finding of sentences, of which the first is the most informative."""
+    """Make a finding of sentences, the most informative one first."""
     named: dict[str, str] = {}
     texts = [line if isinstance(line, Text) else _only("text", line) for line in lines if line]
     words = [_joined(named, each) for each in texts]

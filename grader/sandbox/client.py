@@ -111,7 +111,7 @@ class Reports:
     def take(self, told: int = 0) -> list[Report]:
         """Return the reports since the last call, with `UNCLEAR` for an unreadable line.
 
-        `told` is the number of reports so far by the last reply; wait for those that have not arrived.
+        The last reply counts `told` reports so far; wait for the missing ones.
         """
         reports: list[Report] = []
         end = time.monotonic() + _REPORT_SECONDS

@@ -93,7 +93,7 @@ def compare_named(
 ) -> None:
     """Compare by a rule; raise CheckFailed, with the sentence of a mistake that a law knows first.
 
-    Where the check fails, `mistakes` computes the value of each mistake, by its sentence. A mistake is told
+    If the check fails, `mistakes` computes the value of each mistake, by its sentence. A mistake is named
     if it explains the whole value, and the right answer would not look the same.
     """
     if first_mismatch(actual, expected, rule) is None:
@@ -179,7 +179,7 @@ def not_refused(call: str, did: str, error: str, mentions: str | None) -> CheckF
     """Return the failure of a call that did something other than raise `error`."""
     # The stub says which exception, and which word it contains.
     naming = "" if mentions is None else f" that names {mentions}"
-    wanted = text(f"{{call}} {{did}}, it should raise {with_article(error)}{naming}.", call, did)
+    wanted = text(f"{{call}} {{did}}, but should raise {with_article(error)}{naming}.", call, did)
     # A wrong reaction to bad arguments explains no other mistake.
     return CheckFailed(sentence(wanted), Cause.VALUES)
 
@@ -206,7 +206,7 @@ def _names(text: str, word: str) -> bool:
     return any(re.search(pattern, form, re.IGNORECASE) for form in (text, parts))
 
 
-# --- reading a probe's report, of which nothing is believed unchecked -------------------------------
+# --- reading a probe's report, where everything is checked -----------------------------------------
 
 UNREADABLE = "Your code gave an answer that cannot be read."
 
@@ -232,7 +232,7 @@ def entry(
         count: the required number of entries.
         names: names of the positions in a list.
         told: the sentence of the failure.
-        place: the function to look at, if it is not the one that the test is about.
+        place: the function to look at, if it is not the subject of the test.
         default: returned if the entry is missing.
 
     Raises CheckFailed if the entry is missing or unfit.

@@ -88,15 +88,19 @@ def explain(
 
 
 def _whole(actual: Any, what: str) -> list[str]:
-    """The line with all entries of a short list, tuple or dict."""
+    """Return the line with all entries of a short list, tuple or dict."""
     if not isinstance(actual, (list, tuple, Mapping)):
         return []
     shown = _written(actual, _LONGEST_WHOLE)
-    return [] if shown is None else [sentence("{what} in full: {value}.", what, shown)]
+    return (
+        []
+        if shown is None
+        else [text("In full, {what} {is_} {value}.", what, verb(what, "is", "are"), shown)]
+    )
 
 
 def _written(value: Any, room: int) -> str | None:
-    """A value of plain data in at most `room` characters; None where it is longer, or something else."""
+    """Return plain data in at most `room` characters; None if it is longer, or anything else."""
     if isinstance(value, (list, tuple, Mapping)) and len(value) > room:
         return None
     if isinstance(value, Mapping):
@@ -177,9 +181,9 @@ def explain_type(value: Any, expected: str, what: str) -> list[str]:
     hint = _type_hint(value, expected, what)
     return [
         sentence(
-            "as {what} your code returned {kind}, expected {expected}{hint}",
-            what,
+            "your code returned {kind} as {what}, expected {expected}{hint}",
             a_kind(value),
+            what,
             expected,
             hint,
         )
@@ -279,7 +283,7 @@ def _explain_text(actual: str, expected: str, what: str) -> list[str]:
     elif actual.split() == expected.split():
         lines = [sentence("{what} differs only in white space.", what)]
     elif len(wanted) > 1:
-        lines = [sentence("{what} differs from what is expected.", what)]
+        lines = [sentence("{what} differs from the expected text.", what)]
     else:
         lines = []
     if row is None:
@@ -314,7 +318,7 @@ def explain_dtype(value: Any, dtype: Any, what: str, expected: Any = None) -> li
             (_tolerance_of(value), _tolerance_of(expected)), key=lambda tolerance: tolerance.rtol
         )
         if agreement(left, right, loose).all():
-            lines.append("But for that the values are right.")
+            lines.append("Otherwise the values are right.")
     return lines
 
 
@@ -344,10 +348,10 @@ def _other_values(actual: NDArray[Any], expected: NDArray[Any], tolerance: Toler
     if expected.size < 2:
         return []
     if agreement(actual.reshape(expected.shape), expected, tolerance).all():
-        return ["But for that the values are right."]
+        return ["Otherwise the values are right."]
     transposed = actual.ndim == 2 and actual.shape == expected.shape[::-1]
     if transposed and agreement(actual.T, expected, tolerance).all():
-        return ["But for that the values are right: it is the expected value transposed."]
+        return ["Otherwise the values are right: it is the expected value transposed."]
     return []
 
 
@@ -369,9 +373,7 @@ def _shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
         for d in range(len(longer)):
             if longer[:d] + longer[d + 1 :] == shorter:
                 if longer is given:
-                    return text(
-                        "A dimension of size {size} is left that should be gone.", longer[d]
-                    )
+                    return text("A dimension of size {size} should be gone.", longer[d])
                 return text("The expected dimension {d}, of size {size}, is missing.", d, longer[d])
     return None
 
@@ -432,7 +434,7 @@ def _allowed(tolerance: Tolerance) -> list[str]:
         return []
     return [
         text(
-            "Allowed is a difference of {atol:g} + {rtol:g} · |expected|.",
+            "A difference of {atol:g} + {rtol:g} · |expected| is allowed.",
             tolerance.atol,
             tolerance.rtol,
         )

@@ -170,7 +170,8 @@ def raises(
 
         yield "GatedLinearUnit(7)", raises(ValueError, "in_features", code.module, "GatedLinearUnit", 7)
 
-    Of several words, "eps or epsilon", any will do. See `must_raise` for how a message names one.
+    If `mentions` has several words, as "eps or epsilon", either will do. See `must_raise` for how a message
+    names one.
     """
     with raising(error, mentions) as done:
         call(*args, **kwargs)
@@ -234,7 +235,7 @@ def _compare(student: Student, body: Body) -> None:
         raise CheckFailed(_OTHER_CASES, Cause.TYPE)
 
 
-_OTHER_CASES = "Your code gave another number of results than the exercise promises."
+_OTHER_CASES = "Your code does not give the number of results that the exercise promises."
 
 
 def _check(given: Loose, wanted: Case, leaves: dict[str, Tensor], seed: int) -> None:
@@ -286,7 +287,7 @@ def _check_gradients(value: Any, wanted: Case, leaves: dict[str, Tensor], seed: 
         ones = _gradients(value, {name: own[name]}, None)[name]
         told = ""
         if ones is not None and first_mismatch(ones, given[name], rule) is None:
-            told = "The gradient ignores the one that comes in from behind (grad_output)."
+            told = "The gradient ignores the incoming gradient (grad_output)."
         compare(given[name], right, rule, what, told=told)
 
 

@@ -150,7 +150,7 @@ class _Search:
         return text("{right}: is a part computed in float32, or a constant rounded?", right)
 
     def constant(self) -> str | None:
-        """Return a sentence if one number is everywhere, although different ones are expected."""
+        """Return a sentence if all elements are one number, although different ones are expected."""
         import numpy as np
 
         value = self._actual.flat[0]
@@ -162,7 +162,7 @@ class _Search:
         return None
 
     def factor(self) -> str | None:
-        """Return a sentence if all elements are times one factor, fitted to the greatest expected element."""
+        """Return a sentence if all elements have one factor, fitted to the greatest expected element."""
         import numpy as np
 
         greatest = int(np.argmax(np.abs(self._expected)))
@@ -174,10 +174,10 @@ class _Search:
             return None
         for value, words in ((-1.0, "the negative of"), (2.0, "twice"), (0.5, "half of")):
             if self._same(factor, value):
-                return text("Every element is {words} what is expected.", words)
+                return text("Every element is {words} the expected value.", words)
         origin = self._origin(factor)
         return text(
-            "Every element is {factor} times what is expected{origin}.", element(factor), origin
+            "Every element is {factor} times the expected value{origin}.", element(factor), origin
         )
 
     def _origin(self, factor: complex) -> str:

@@ -37,7 +37,7 @@ def no_parameter(name: str, module: Any = None) -> CheckFailed:
     has = [] if module is None else sorted(dict(module.named_parameters()))
     if module is not None and name in module.state_dict() and name not in has:
         return failed("{name} is a buffer, which no optimizer sees: make it an nn.Parameter.", name)
-    # The stub promises the name, so it is no value that a hidden test must keep to itself.
+    # The stub promises the name, so a hidden test may show it.
     words = (
         f"There is no parameter named {name}: make self.{name} an nn.Parameter (a plain tensor is not "
         "one of the module's parameters)."

@@ -86,7 +86,7 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _is_ours(name: str, own_file: str) -> bool:
-    """Whether a stand-in uses a name, or a probe that writes it out, and not student code called by them."""
+    """Whether a stand-in uses a name, or a probe that writes it out, and not student code that they call."""
     for frame in _frames():
         if frame.f_code in OWN_CODE:
             return True

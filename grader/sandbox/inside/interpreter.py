@@ -72,8 +72,8 @@ def own_builtins(name: str) -> dict[str, Any]:
     """Return the builtins for a student's module of this name.
 
     `reports` tells the judge if code asks for a frame. Python has no event for a write into a library under a
-    computed name, or through an object that the source check does not follow. Nor has it one for builtins that
-    return the variables of their caller. The builtins here refuse both.
+    computed name, or through an object that the source check does not follow. It also has none for builtins
+    that return the variables of their caller. The builtins here refuse both.
     """
 
     def put(owner: Any, attribute: str, value: Any, /) -> None:
@@ -117,7 +117,7 @@ def own_builtins(name: str) -> dict[str, Any]:
 
 
 def _is_library(owner: object, name: str) -> bool:
-    """Whether `owner` is a module or class other than those of the student's module of this name."""
+    """Whether `owner` is a module or class outside of the student's module of this name."""
     if isinstance(owner, types.ModuleType):
         return owner.__name__ != name
     return isinstance(owner, type) and owner.__module__ != name

@@ -192,7 +192,7 @@ def _copy(tensor: Any) -> Any:
 
 
 def _leaves(tensor: Any) -> list[Any]:
-    """Return the leaves in which a backward pass would accumulate gradients."""
+    """Return the leaves whose gradients a backward pass would accumulate."""
     nodes: set[Any] = set()
     ahead = [tensor.grad_fn]
     while ahead and len(nodes) < _MOST:
@@ -225,7 +225,7 @@ def _module(module: Any) -> dict[str, Any]:
 def _parts(module: Any) -> list[tuple[str, Any]]:
     """Return the module and its submodules, each once, by their names.
 
-    The result is that of `named_modules`, which an object may override.
+    The result equals `named_modules`, which an object may override.
     """
     parts, seen = [], set[int]()
     ahead = [("", module)]

@@ -1,7 +1,7 @@
-"""Report events that lead out of a student's own code to the judge, before they take effect; hide the grader.
+"""Report events that lead out of a student's own code, before they take effect, and hide the grader.
 
-Theory of operation. Code that wants to answer in the worker's place has to find the worker: through a frame,
-through variables that a function or class refers to, through a list of all objects, or through code in a
+Theory of operation. Code that wants to answer in place of the worker has to find the worker first: through a
+frame, through variables that a function or class refers to, through a list of all objects, or through code in a
 string. Python calls an audit hook (PEP 578) *before* most of these events, and nothing in Python can remove a
 hook. For attributes without an event (`_UNTOLD`), a property here raises one. Reports go into a socket, which
 the judge reads and nothing in this process can take back. So the first step of an attack counts, whatever
@@ -94,8 +94,8 @@ _EVENTS = frozenset(
 _LEAKY = pattern("_testcapi|_testinternalcapi|_xxsubinterpreters|_interpreters")
 
 # PyTorch's compilers read and write code all the time. One of their functions is trusted if another one called
-# it. A function that a student's code calls may pass on its findings, and one that reads attributes by name
-# does.
+# it. A function that a student's code calls may pass on its findings, and a function that reads attributes by
+# name does.
 _COMPILERS = pattern(
     r"(onnxscript|torch/(_compile|_dynamo|_export|_functorch|_guards|_higher_order_ops|_inductor|_jit_internal|_library|_logging|"
     r"_subclasses|export|fx|jit|library|onnx|utils/_config_module|__init__))\b"

@@ -8,10 +8,10 @@ sandbox it calls `fork`, and the child calls `confine`, which raises the walls i
 
 1.  `process_group`: a session of its own, so one kill reaches every process that the sandbox started.
 2.  The namespaces (`pid_namespace` comes with the fork): mounts, IPC and network, then the user. They come
-    first, since every later wall forbids to make them. The user namespace comes after the others, since making
+    first, since every later wall forbids making them. The user namespace comes after the others, since making
     them takes rights in the old one. The scratch folder, or all of /tmp, becomes a bounded file system of its
     own.
-3.  `rlimits`: after the user namespace, within which processes are counted.
+3.  `rlimits`: after the user namespace, since processes are counted within it.
 4.  `capabilities`, `no_new_privs`: no rights are left or can be regained, as the last two walls require.
 5.  `landlock`: the files. It comes before the filter, which refuses Landlock's calls.
 6.  `seccomp`: the system calls. It comes last, since it refuses all of the above.
@@ -22,7 +22,7 @@ afterwards.
 
 A class has everything that depends on the operating system: `System` for any Unix, `Linux` with all walls, and
 `Windows`. Tests and CI run only on Linux. They also run the other classes there, under the names of their
-systems. That shows that they need nothing of Linux, but no more.
+systems. That shows only that these classes need nothing of Linux.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class System:
     """The isolation that an operating system offers: here any Unix, with process groups and limits."""
 
     NAME = platform.system()
-    # Its walls, in the order in which they are raised.
+    # Its walls, in the order of raising them.
     WALLS = tuple(wall for wall in table.WALLS if wall.name in ("process_group", "rlimits"))
 
     def why_not(self, wall: Wall) -> tuple[str, str]:  # noqa: ARG002 (the same for every wall)
@@ -96,7 +96,7 @@ class System:
     def fork(self, plan: Plan, limits: Limits) -> int:  # noqa: ARG002 (for Linux)
         """Fork a child that will `confine` itself to these limits.
 
-        On a system that cannot fork, return 0: then this process itself is to be confined.
+        On a system that cannot fork, return 0: then this process itself has to be confined.
         """
         return os.fork()
 

@@ -2,8 +2,8 @@
 
 Up to ABI 7, Landlock has gaps, which other walls cover. seccomp refuses calls that change modes, owners, times
 or attributes of files, or watch them. seccomp also refuses sockets, so there are no connections to a Unix
-socket with a path; if an exercise needs processes, bubblewrap hides these paths. Only bubblewrap stops
-questions whether a file of a known name exists.
+socket with a path; if an exercise needs processes, bubblewrap hides these paths. Only bubblewrap hides
+whether a file with a known name exists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A private root folder of the fork server, with the system's libraries and the Python environment.
 
 The fork server does here the work of bubblewrap, with fewer features. So the user's files are hidden even if
-bubblewrap is not installed, and a sandbox sees the same with and without it. Landlock is not enough: it does
-not stop questions whether a file exists, or connections to the socket of a desktop's or a container's daemon.
+bubblewrap is not installed, and a sandbox sees the same with and without it. Landlock is not enough: it
+neither hides whether a file exists, nor stops connections to the socket of a desktop's or a container's daemon.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def _own(hierarchy: Path, controller: str) -> Path:
 def _with_controllers(folder: Path) -> Path:
     """Return the nearest parent group that counts memory and processes for the groups in it.
 
-    Our own group does not do: a group that contains processes may have no counting groups in it.
+    Our own group cannot serve: a group that contains processes may not have counting groups in it.
     """
     while folder != _HIERARCHY:
         counted = (folder / "cgroup.subtree_control").read_text().split()

@@ -10,8 +10,8 @@ the student's, a reply may ask back (`StandInCall`), and the next request has th
 
 The first request has a key, and comes before any student's code. From then on, each frame is sealed: the seal
 is a hash of the key, of the number of frames so far, and of the frame. Code that finds the descriptor may read
-a request in the worker's place, alter one, or write a reply, but it does not have the key. Nor can it change
-the number of reports (`told`), which is in the header of each reply.
+a request in the worker's place, alter one, or write a reply, but it does not have the key. It also cannot
+change the number of reports (`told`), which is in the header of each reply.
 
 The judge reads a reply with a deadline for all of it, so slow bytes gain nothing. It refuses lengths above its
 limits before it allocates memory, decodes the structure into a typed struct, and unpacks its values

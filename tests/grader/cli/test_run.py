@@ -36,7 +36,7 @@ exercises
       exercises/text/word_count.py:4  in word_count
       2 more tests fail there, too.
     x An n below 1 is a ValueError
-      most_common('a', 0) returned normally, it should raise a ValueError that
+      most_common('a', 0) returned normally, but should raise a ValueError that
       names n.
       exercises/text/word_count.py:8  in most_common
       > Raise ValueError with n in its message.

@@ -141,16 +141,20 @@ def test_whole_numbers_are_exact_however_large() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "words"),
     [
-        (None, torch.zeros(2), "returned None, expected a Tensor: is it returned on every path"),
-        (torch.tensor(0.5), 0.5, "returned a Tensor, expected a float: call .item()"),
+        (
+            None,
+            torch.zeros(2),
+            "returned None as the output, expected a Tensor: is it returned on every path",
+        ),
+        (torch.tensor(0.5), 0.5, "returned a Tensor as the output, expected a float: call .item()"),
         (torch.zeros(3), 0.5, "its shape is (3,)"),
-        (0.5, torch.tensor(0.5), "returned a float, expected a Tensor"),
-        (np.zeros(2), torch.zeros(2), "returned a numpy.ndarray, expected a Tensor"),
-        (torch.zeros(2), np.zeros(2), "returned a Tensor, expected a numpy.ndarray"),
-        (True, 1.0, "returned a bool, expected a float"),
-        ("1.0", 1.0, "returned a string, expected a float"),
-        ([1.0], 1.0, "returned a list, expected a float"),
-        (1.0, [1.0], "returned a float, expected a list"),
+        (0.5, torch.tensor(0.5), "returned a float as the output, expected a Tensor"),
+        (np.zeros(2), torch.zeros(2), "returned a numpy.ndarray as the output, expected a Tensor"),
+        (torch.zeros(2), np.zeros(2), "returned a Tensor as the output, expected a numpy.ndarray"),
+        (True, 1.0, "returned a bool as the output, expected a float"),
+        ("1.0", 1.0, "returned a string as the output, expected a float"),
+        ([1.0], 1.0, "returned a list as the output, expected a float"),
+        (1.0, [1.0], "returned a float as the output, expected a list"),
         (Opaque("function"), 1.0, "parentheses"),
         (Opaque("generator"), [1.0], "list(...)"),
         (Record("Pair", {"a": 1}), 1.0, "a NamedTuple Pair"),
@@ -172,8 +176,8 @@ def test_another_kind_is_told(actual: object, expected: object, words: str) -> N
 @pytest.mark.parametrize(
     ("actual", "expected", "words"),
     [
-        (1, True, "returned an int, expected a bool"),
-        (1.0, 1, "returned a float, expected an int"),
+        (1, True, "returned an int as the output, expected a bool"),
+        (1.0, 1, "returned a float as the output, expected an int"),
         ("Exploding", "exploding", "upper and lower case"),
         ("a  b", "a b", "white space"),
         ("a\nb\nc", "a\nx\nc", 'Line 2 is "b", expected "x"'),
@@ -249,10 +253,10 @@ def test_the_worst_element_is_shown_and_no_other() -> None:
 
 
 RELATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "twice what": lambda e: 2 * e,
+    "twice the expected value": lambda e: 2 * e,
     "half of": lambda e: e / 2,
     "the negative of": lambda e: -e,
-    "0.37 times what is expected.": lambda e: 0.37 * e,
+    "0.37 times the expected value.": lambda e: 0.37 * e,
     "20 is the number of its elements": lambda e: 20 * e,
     "this is 1/20, and 20 is the number of its elements": lambda e: e / 20,
     "this is 1/4, and 4 is the size of dimension 0": lambda e: e / 4,
@@ -399,10 +403,14 @@ def test_mistakes_are_computed_only_on_failure() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "shown"),
     [
-        ([1, 4, 12], (12, 4, 1), "The output in full: [1, 4, 12]."),
-        ([1.5, 2.0], [1.5], "The output in full: [1.5, 2]."),
-        ({"a": [True, None]}, {"a": [True, False]}, 'The output in full: {"a": [True, None]}.'),
-        ([randn(2) * 0, {"b": "c"}], [randn(2), {}], 'The output in full: [[0, 0], {"b": "c"}].'),
+        ([1, 4, 12], (12, 4, 1), "In full, the output is [1, 4, 12]."),
+        ([1.5, 2.0], [1.5], "In full, the output is [1.5, 2]."),
+        ({"a": [True, None]}, {"a": [True, False]}, 'In full, the output is {"a": [True, None]}.'),
+        (
+            [randn(2) * 0, {"b": "c"}],
+            [randn(2), {}],
+            'In full, the output is [[0, 0], {"b": "c"}].',
+        ),
     ],
 )
 def test_a_short_list_is_shown_in_full(actual: Any, expected: Any, shown: str) -> None:
@@ -413,7 +421,7 @@ def test_a_short_list_is_shown_in_full(actual: Any, expected: Any, shown: str) -
     "actual", [[1] * 100, ["x" * 90] * 2, [Opaque("x")], [randn(5, 5)], [[[1j]]]]
 )
 def test_a_long_or_odd_list_is_not(actual: Any) -> None:
-    assert "in full" not in message_of(assert_close, actual, [0])
+    assert "In full" not in message_of(assert_close, actual, [0])
 
 
 def test_long_texts_are_cut() -> None:
@@ -476,7 +484,7 @@ def test_what_was_done_instead_is_told() -> None:
             if raised:
                 raising(*raised)
 
-    wanted = ", it should raise a ValueError that names steps."
+    wanted = ", but should raise a ValueError that names steps."
     assert message_of(check) == "f(steps=1) returned normally" + wanted
     assert message_of(check, "TypeError", "oh") == "f(steps=1) raised TypeError: oh" + wanted
     assert 'the message "missteps"' in message_of(check, "ValueError", "missteps")

@@ -73,7 +73,7 @@ def test_a_right_answer_passes_and_a_wrong_one_reads_what_differs(judged: JudgeS
         ("return (x.detach() * 3) + 0 * x", "No gradient reaches x", Cause.LAW),
         ("return Own.apply(x)", "The gradient ignores the one that comes in", Cause.MISTAKE),
         ("return x.detach() + 2 * x", "3 of 3 elements of the gradient of x", Cause.GRADIENT),
-        ("return None", "As the output your code returned None", Cause.NOTHING),
+        ("return None", "Your code returned None as the output", Cause.NOTHING),
         ("return x.double() * 3", "The output has dtype torch.float64", Cause.TYPE),
         ("return x * 3 / 0 * 0", "3 of 3 entries of the output are not finite", Cause.LAW),
     ],

@@ -173,14 +173,14 @@ def test_rewards(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "dpo_loss",
-    hint="Detach the rewards that you return, and not those in the loss.",
+    hint="Detach the rewards that you return, but not the rewards in the loss.",
     word="the sandbox says whether the rewards require a gradient",
 )
 def test_rewards_are_detached(code: Student, draw: Draw) -> Cases:
     """The rewards require no gradient."""
     result = code.function("dpo_loss")(*(each.requires_grad_() for each in four(draw)))
     attached = [bool(getattr(entry(result, i), "requires_grad", None)) for i in range(3)]
-    yield "whether loss, chosen and rejected rewards require a gradient", attached
+    yield "the list of requires_grad of loss, chosen and rejected rewards", attached
 
 
 # --- what the tests share ------------------------------------------------------------------------

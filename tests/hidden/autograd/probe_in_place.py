@@ -52,8 +52,8 @@ def what_is_left(module: Any, values: Tensor, factor: Tensor, grad: Tensor) -> d
     return {
         "x": x,
         "x._version": x._version,
-        "the gradient of x.sum() at what x was computed from": gradient,
-        "the .grad of what x was computed from": source.grad,
+        "the gradient of x.sum() at the tensor behind x": gradient,
+        "the .grad of the tensor behind x": source.grad,
         "the .grad of w": w.grad,
     }
 

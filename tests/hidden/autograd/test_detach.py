@@ -98,7 +98,7 @@ def test_target_leaves_the_rest(code: Student, draw: Draw) -> Cases:
         net = code.made("network", draw.seed(), training=training, frozen=["body.bias"])
         arguments = net, *new_batch(draw, 6, 4).for_target, GAMMA
         target = laws.check_changes_nothing(code, "td_target", *arguments)
-        yield "the target of a network of which a part is in training mode", target
+        yield "the target of a network with a part in training mode", target
 
 
 @promise(
@@ -163,8 +163,8 @@ def test_loss_gradient(code: Student, draw: Draw) -> Cases:
     """Gradients reach net, through net(states) only, and none reaches target_net."""
     batch, target_net = new_batch(draw, 6, 4, ends=False), code.made("network", 0, flat=True)
     report = code.run("gradients", code.made("network", draw.seed()), target_net, *batch, 1.0)
-    yield "net's dict of gradients", entry(report, "net")
-    what = "target_net's dict of gradients, where there should be none,"
+    yield "the dict of gradients of net", entry(report, "net")
+    what = "the dict of gradients of target_net, where there should be none,"
     yield what, entry(report, "target_net")
     what = "the gradient at next_states, where there should be none,"
     yield what, entry(report, "next_states")
@@ -185,7 +185,7 @@ def test_loss_leaves_the_rest(code: Student, draw: Draw) -> Cases:
         target_net = code.made("network", 0, flat=True, training=BODY, frozen=["head.bias"])
         batch = new_batch(draw, 6, 4, ends=False)
         loss = laws.check_changes_nothing(code, "td_loss", net, target_net, *batch, 1.0)
-        yield "the loss of a network of which some parts are in training mode", loss
+        yield "the loss of a network with some parts in training mode", loss
 
 
 # --- soft_update ---------------------------------------------------------------------------------

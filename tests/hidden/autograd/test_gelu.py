@@ -94,7 +94,7 @@ def test_uses_function(student: Student) -> None:
 
 @promise(
     "gelu",
-    hint="Return what GELUFunction.apply(x) returns, and compute nothing after it.",
+    hint="Return the result of GELUFunction.apply(x), and compute nothing after it.",
     after="test_uses_function",
 )
 def test_grad_fn(student: Student) -> None:
@@ -216,7 +216,7 @@ def test_gradient_error_value(code: Student, draw: Draw) -> Cases:
     # other all are positive.
     for slope in (-draw.number(0.5, 1), draw.number(1.5, 2)):
         report = code.run("error_of_line", draw.normal(3, 4, dtype=torch.float64), slope)
-        yield "what gradient_error says of a wrong gradient", entry(report, "error")
+        yield "the result of gradient_error for a wrong gradient", entry(report, "error")
 
 
 @promise(

@@ -77,7 +77,7 @@ def test_nodes_none(code: Student, draw: Draw) -> Cases:
 @promise(
     "graph_nodes",
     points=9,
-    hint="Keep a set of all nodes that you have met, and append only what is not in it.",
+    hint="Keep a set of all nodes that you have met, and append only nodes that are not in it.",
     after="test_nodes",
 )
 def test_nodes_shared(code: Student, draw: Draw) -> Cases:
@@ -270,7 +270,7 @@ def counts(code: Student, draw: Draw, function: str, templates: Iterable[str]) -
     texts = drawn(draw, templates)
     report = code.run("counts", function, texts, leaf_values(draw))
     for text in texts:
-        yield f"how often {function}({text}) gives each name", entry(report, text)
+        yield f"the number of times that {function}({text}) gives each name", entry(report, text)
 
 
 def backward_after(code: Student, draw: Draw, function: str) -> tuple[str, Tensors]:

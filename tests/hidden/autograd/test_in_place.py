@@ -71,7 +71,7 @@ def test_data(code: Student, draw: Draw) -> Cases:
 @promise(
     "in_place_outcome",
     points=10,
-    hint="Call neither x.add_(1) nor backward() on x: look at what is saved, which changes nothing.",
+    hint="Call neither x.add_(1) nor backward() on x: look at the saved tensors, which changes nothing.",
     after="test_saved",
 )
 def test_nothing_happens(code: Student, draw: Draw) -> Cases:
@@ -79,7 +79,7 @@ def test_nothing_happens(code: Student, draw: Draw) -> Cases:
     for x in laws.kinds_of(draw.normal(3, 4)):
         laws.check_changes_nothing(code, "in_place_outcome", x, code.made("square"))
     report = code.run("what_is_left", *draw.normal(3, 3, 4))
-    yield "what is left after one call of in_place_outcome", exactly(report)
+    yield "the state after one call of in_place_outcome", exactly(report)
 
 
 # --- sgd_step ------------------------------------------------------------------------------------

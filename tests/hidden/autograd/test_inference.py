@@ -31,7 +31,7 @@ def test_inside(code: Student, draw: Draw) -> Cases:
     """Inside the block the model is in evaluation mode, and grad mode is off."""
     report = code.run("block", new_model(code, draw, training=ALL))
     inside = {"model.training": entry(report, "inside", ""), "grad mode": entry(report, "grad")}
-    yield "the dict of what is on inside the block", exactly(inside)
+    yield "the dict of modes inside the block", exactly(inside)
 
 
 @promise(
@@ -65,7 +65,7 @@ def test_modes_are_set_back(code: Student, draw: Draw) -> Cases:
 @promise(
     "evaluating",
     points=7,
-    hint="What has to happen in any case stands in a finally, around the yield.",
+    hint="Put everything that has to happen in any case into a finally, around the yield.",
     after="test_inside",
 )
 def test_after_an_exception(code: Student, draw: Draw) -> Cases:
@@ -82,7 +82,7 @@ def test_after_an_exception(code: Student, draw: Draw) -> Cases:
 @promise(
     "evaluating",
     points=2,
-    hint="with no_grad(): restores what was before, set_grad_enabled(True) does not.",
+    hint="with no_grad(): restores the mode from before, set_grad_enabled(True) does not.",
     after="test_inside",
     word="the sandbox says which modes are on",
 )
@@ -91,15 +91,15 @@ def test_grad_mode_is_set_back(code: Student, draw: Draw) -> Cases:
     model = new_model(code, draw, training=ALL)
     for around in ("inference_mode", "no_grad", "enable_grad"):
         after = code.run("block_under", model, around)
-        yield f"what is on after a block under {around}", exactly(after)
+        yield f"the state of autograd after a block under {around}", exactly(after)
     after = entry(code.run("broken_block", model, "ValueError", "the block broke"), "autograd")
-    yield "what is on after a block that raised an exception", exactly(after)
+    yield "the state of autograd after a block that raised an exception", exactly(after)
 
 
 @promise(
     "evaluating",
     points=2,
-    hint="Keep what you remember in the block itself, not in one place for all blocks.",
+    hint="Remember the modes in the block itself, not in one place for all blocks.",
     after="test_inside",
 )
 def test_nested_blocks(code: Student, draw: Draw) -> Cases:
@@ -112,7 +112,7 @@ def test_nested_blocks(code: Student, draw: Draw) -> Cases:
 @promise(
     "evaluating",
     points=2,
-    hint="requires_grad says what is learned, grad mode whether a graph is built.",
+    hint="requires_grad decides which parameters are learned; grad mode decides whether a graph is built.",
     after="test_inside",
 )
 def test_evaluating_leaves_the_rest(student: Student) -> None:
@@ -300,5 +300,5 @@ def copied(code: Student, x: Tensor, *, inside: bool) -> Cases:
     where = f"the result of ordinary, {called(inside)},"
     report = code.run("copy_of", x, inside)
     facts = {name: entry(report, name) for name in COPY}
-    yield f"the dict of what is true of {where}", exactly(facts)
+    yield f"the dict of properties of {where}", exactly(facts)
     yield where, exactly(entry(report, "values"))

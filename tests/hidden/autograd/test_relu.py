@@ -63,7 +63,7 @@ def test_uses_function(student: Student) -> None:
 
 @promise(
     "relu",
-    hint="Return what ReLUFunction.apply(x) returns, and compute nothing after it.",
+    hint="Return the result of ReLUFunction.apply(x), and compute nothing after it.",
     after="test_uses_function",
 )
 def test_grad_fn(student: Student) -> None:

@@ -25,21 +25,30 @@ SHAPES = (((3,), (4, 3)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((), (4, 3)))
 def test_added(code: Student, draw: Draw) -> Cases:
     """Dimensions that broadcasting added in front are summed."""
     for shape, given in (((3,), (4, 3)), ((3, 2), (5, 4, 3, 2)), ((), (4, 3)), ((4, 3), (4, 3))):
-        yield f"from {given} to {shape}", code.function("unbroadcast")(normal(draw, *given), shape)
+        yield (
+            f"the result from {given} to {shape}",
+            code.function("unbroadcast")(normal(draw, *given), shape),
+        )
 
 
 @promise("unbroadcast", points=3, hint="Where shape has a 1: sum over it with keepdim=True.")
 def test_stretched(code: Student, draw: Draw) -> Cases:
     """Dimensions of size 1 that broadcasting stretched are summed, and stay as 1."""
     for shape, given in (((4, 1), (4, 3)), ((1, 3), (4, 3)), ((1, 3, 1), (2, 3, 4))):
-        yield f"from {given} to {shape}", code.function("unbroadcast")(normal(draw, *given), shape)
+        yield (
+            f"the result from {given} to {shape}",
+            code.function("unbroadcast")(normal(draw, *given), shape),
+        )
 
 
-@promise("unbroadcast", hint="First the added dimensions, then those of size 1.")
+@promise("unbroadcast", hint="First the added dimensions, then the dimensions of size 1.")
 def test_both(code: Student, draw: Draw) -> Cases:
     """Both may happen at once."""
     for shape, given in (((3, 1), (2, 3, 4)), ((1, 1), (5, 1, 3)), ((1,), (4, 3))):
-        yield f"from {given} to {shape}", code.function("unbroadcast")(normal(draw, *given), shape)
+        yield (
+            f"the result from {given} to {shape}",
+            code.function("unbroadcast")(normal(draw, *given), shape),
+        )
 
 
 # --- operations ----------------------------------------------------------------------------------
@@ -62,7 +71,7 @@ def test_mul(code: Student, draw: Draw) -> Cases:
 @promise(
     "Value.__matmul__",
     points=4,
-    hint="gradient @ other.T has the shape of self, self.T @ gradient that of other.",
+    hint="gradient @ other.T has the shape of self, and self.T @ gradient has the shape of other.",
 )
 def test_matmul(code: Student, draw: Draw) -> Cases:
     """A matrix product and the gradients of both matrices are right."""
@@ -140,7 +149,7 @@ def test_chain(code: Student, draw: Draw) -> Cases:
     yield "x.sum(1).relu().sum()", differentiated(code, draw, [normal(draw, 6, 2)], *program)
 
 
-@promise("Value.backward", points=3, hint="grad += what a use passes back, and not grad = that.")
+@promise("Value.backward", points=3, hint="Each use adds to grad: write grad +=, not grad =.")
 def test_used_twice(code: Student, draw: Draw) -> Cases:
     """A Value that is used twice gets the sum of both gradients."""
     for words, program in {
@@ -176,7 +185,7 @@ def test_many_paths(code: Student, draw: Draw) -> Cases:
     yield f"x doubled {DOUBLINGS} times", differentiated(code, draw, [normal(draw, 1)], *doubled)
 
 
-@promise("Value.backward", points=2, hint="Keep what grad holds already, and add to it.")
+@promise("Value.backward", points=2, hint="Keep the value that grad already holds, and add to it.")
 def test_adds_up(code: Student, draw: Draw) -> Cases:
     """After backward of two results, a leaf has the sum of both gradients."""
     programs = [[["sum", 0]], [["relu", 0], ["sum", 1]]]
@@ -191,7 +200,7 @@ def test_network(code: Student, draw: Draw) -> Cases:
     layers = [["@", 0, 1], ["+", 5, 2], ["relu", 6], ["@", 7, 3], ["+", 8, 4]]
     loss = [["*", 9, 9], ["sum", 10, {"dim": 1}], ["*", 11, [draw.size(1, 8) / 16]], ["sum", 12]]
     report = code.run("differentiated", leaves, [layers + loss])
-    yield "loss and gradients of a network", report
+    yield "the list of loss and gradients of a network", report
 
 
 # --- what the tests share ------------------------------------------------------------------------

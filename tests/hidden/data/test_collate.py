@@ -75,7 +75,7 @@ def test_padding(code: Student, draw: Draw) -> Cases:
 @promise(
     "pad_collate",
     points=4,
-    hint="What stands behind the last step is padding_value, whichever it is.",
+    hint="Every entry after the last step is padding_value, whichever it is.",
 )
 def test_padding_value(code: Student, draw: Draw) -> Cases:
     """Padding holds padding_value, and steps that are 0 stay 0."""
@@ -146,7 +146,7 @@ def test_mask(code: Student, draw: Draw) -> Cases:
 @promise(
     "pad_collate",
     points=14,
-    hint="A real step may hold any value; only the lengths say what is padding.",
+    hint="A real step may hold any value; only the lengths tell which steps are padding.",
     after="test_mask",
 )
 def test_mask_ignores_values(code: Student, draw: Draw) -> Cases:
@@ -197,7 +197,7 @@ def test_named_tuple(code: Student, draw: Draw) -> Cases:
     names = getattr(result, "fields", None)
     assert isinstance(names, dict), "pad_collate returns no PaddedBatch."
     yield "the list of fields of the result", list(names)
-    yield "labels of a batch without any", field(result, "labels")
+    yield "the entry labels of a batch without labels", field(result, "labels")
 
 
 @promise(
@@ -229,7 +229,7 @@ def test_memory(student: Student) -> None:
 
 @promise(
     "pad_collate",
-    hint="Build new lists and tensors; what you were given is not yours.",
+    hint="Build new lists and tensors: the arguments are not yours.",
     after="test_layout",
 )
 def test_arguments(student: Student) -> None:
@@ -287,7 +287,7 @@ def test_loader_batches(student: Student) -> None:
 
 @promise(
     "make_loader",
-    hint="The defaults stand in the signature of the stub; return the DataLoader.",
+    hint="The defaults are in the signature of the stub; return the DataLoader.",
     word="the sandbox says what the loader is",
 )
 def test_loader_defaults(code: Student, draw: Draw) -> Cases:
@@ -402,7 +402,7 @@ def test_other_seeds(student: Student) -> None:
 )
 def test_global_state(student: Student) -> None:
     """The global random states are neither seeded nor drawn from."""
-    told = "A generator of the loader's own would leave it alone."
+    told = "If the loader had its own generator, it would leave it alone."
     dataset = dataset_of(student, new_numbers())
     for seed in (3, None):
         laws.check_changes_nothing(
@@ -508,7 +508,7 @@ def collated(code: Student, batch: Sequence[Any], **options: Any) -> Any:
 
 def field(batch: Any, name: str) -> Any:
     """A field of a batch, also of one whose only fault is that it is no named tuple."""
-    told = "This is no PaddedBatch: pad_collate returns one, and a loader's collate_fn calls it."
+    told = "This is not a PaddedBatch: pad_collate returns one, and a loader's collate_fn calls it."
     return entry(batch, name, names=FIELDS, told=told)
 
 
@@ -572,7 +572,7 @@ def check_epochs(
 def numbers_in(batch: Any) -> list[Any]:
     """The numbers in a batch; that it comes from pad_collate is judged elsewhere."""
     sequences = batch if isinstance(batch, Tensor) else field(batch, "sequences")
-    sequences = assert_tensor(sequences, what="sequences of a batch")
+    sequences = assert_tensor(sequences, what="the entry sequences of a batch")
     return sequences.flatten().tolist()
 
 

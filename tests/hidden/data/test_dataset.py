@@ -102,7 +102,7 @@ def test_partition(code: Student, draw: Draw) -> Cases:
 @promise(
     "split_indices",
     points=6,
-    hint="torch.randperm(n, generator=...), whose first val_size are one part, and so on.",
+    hint="torch.randperm(n, generator=...): its first val_size entries are one part, and so on.",
     after="test_partition",
 )
 def test_at_random(student: Student) -> None:
@@ -157,7 +157,7 @@ def test_split_errors(student: Student) -> None:
 @promise(
     "standardize",
     points=6,
-    hint="mean, std = train.mean(axis=0), train.std(axis=0), and those for all arrays.",
+    hint="mean, std = train.mean(axis=0), train.std(axis=0), and use them for all arrays.",
 )
 def test_standardize(code: Student, draw: Draw) -> Cases:
     """Every array is standardized column by column with the statistics of train."""
@@ -380,7 +380,7 @@ def pairs_of(batches: Any) -> list[tuple[Tensor, Tensor]]:
     """The batches of a pass: inputs (b, 3) and targets of as many rows."""
     pairs = []
     for batch in entry(batches, kind=list):
-        inputs, targets = entry(batch, kind=(list, tuple), count=2, told="A batch is no pair.")
+        inputs, targets = entry(batch, kind=(list, tuple), count=2, told="A batch is not a pair.")
         rows = assert_tensor(targets, what="the targets of a batch").numel()
         assert_tensor(inputs, shape=(rows, 3), what="the inputs of a batch")
         pairs.append((inputs, targets))
@@ -391,7 +391,7 @@ def row_numbers(targets: Tensor, y: Any) -> list[int]:
     """The rows of the table whose classes these are."""
     numbers = {number: row for row, number in enumerate(y.tolist())}
     classes = targets.flatten().tolist()
-    assert set(classes) <= set(numbers), "Targets are no classes of y."
+    assert set(classes) <= set(numbers), "Targets are not classes of y."
     return [numbers[number] for number in classes]
 
 

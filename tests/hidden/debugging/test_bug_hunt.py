@@ -39,7 +39,7 @@ def test_order(code: Student, draw: Draw) -> Cases:
         places = [sorted(own.index(number) for number in batch) for batch in epoch]
         neighbors = [batch for batch in places if batch[-1] - batch[0] == BATCH_SIZE - 1]
         # One or two are chance.
-        yield "whether batches consist of neighbors in the dataset", len(neighbors) > 2
+        yield "the statement that batches consist of neighbors in the dataset", len(neighbors) > 2
 
 
 @promise(
@@ -69,12 +69,12 @@ def test_rates(code: Student, draw: Draw) -> Cases:
     """All trainable parameters are trained, by learning rates from 1e-4 to 0.1."""
     frozen = draw.permutation(3)[: draw.size(1, 3)].tolist()
     report = code.run("optimized", frozen)
-    yield "whether it is an optimizer of torch.optim", entry(report, "of torch.optim")
+    yield "the statement that the optimizer is one of torch.optim", entry(report, "of torch.optim")
     yield "the trainable parameters afterwards", entry(report, "trainable")
     yield "the trainable parameters that are left out", entry(report, "left out")
     rates = entry(report, "rates", kind=list)
     odd = [rate for rate in rates if not LEAST_RATE <= rate <= LARGEST_RATE]
-    yield "the learning rates with which training diverges or stands still", odd
+    yield "the learning rates with which training diverges or makes no progress", odd
 
 
 # --- classification_loss -------------------------------------------------------------------------
@@ -172,8 +172,14 @@ def test_no_grad(code: Student, draw: Draw) -> Cases:
     weights, batches = weights_and_batches(draw, 3, 3)
     report = evaluated(code, code.made("network", weights, []), batches)
     yield "the loss that evaluate gives", within(entry(report, "loss"), rtol=RTOL)
-    yield "whether a graph is built while the model runs", entry(report, "graph of the model")
-    yield "whether a graph is built while loss_fn runs", entry(report, "graph of the loss")
+    yield (
+        "the statement that a graph is built while the model runs",
+        entry(report, "graph of the model"),
+    )
+    yield (
+        "the statement that a graph is built while loss_fn runs",
+        entry(report, "graph of the loss"),
+    )
 
 
 # --- fit -----------------------------------------------------------------------------------------
@@ -188,7 +194,10 @@ def test_no_grad(code: Student, draw: Draw) -> Cases:
 def test_draws(code: Student, draw: Draw) -> Cases:
     """The random state is never set back: what the model draws differs from epoch to epoch."""
     report = fitted(code, new_numbers(draw))
-    yield "how many of the numbers that the model draws come again", entry(report, "drawn again")
+    yield (
+        "the count of repeated numbers among all that the model draws",
+        entry(report, "drawn again"),
+    )
 
 
 @promise(
@@ -200,7 +209,7 @@ def test_draws(code: Student, draw: Draw) -> Cases:
 def test_history(code: Student, draw: Draw) -> Cases:
     """Each epoch trains on the training data, evaluates on the validation data, and is recorded."""
     report = fitted(code, new_numbers(draw))
-    yield "whether fit trains the model that it is given, and no copy", entry(report, "trained")
+    yield "the statement that fit trains the given model and not a copy", entry(report, "trained")
     yield "the data that fit turns to", entry(report, "turns")
     yield "the sizes of the batches of each epoch", entry(report, "sizes")
     yield "the samples that each epoch evaluates", entry(report, "evaluated")
@@ -211,10 +220,10 @@ def test_history(code: Student, draw: Draw) -> Cases:
     told = "A list of the history has not one float for each epoch."
     accuracies = entry(history, "accuracy", kind=list, count=EPOCHS, told=told)
     right = all(map(is_accuracy, accuracies, kept[1::2]))
-    yield "whether the accuracies are those of the validation data", right
+    yield "the statement that the accuracies are computed on the validation data", right
     for name, calls in (("train_loss", kept[::2]), ("validation_loss", kept[1::2])):
         values = entry(history, name, kind=list, count=EPOCHS, told=told)
-        yield f"whether {name} has the mean losses", all(map(is_mean, values, calls))
+        yield f"the statement that {name} has the mean losses", all(map(is_mean, values, calls))
 
 
 @promise(
@@ -228,13 +237,13 @@ def test_orders(code: Student, draw: Draw) -> Cases:
     numbers, many = new_numbers(draw), new_numbers(draw, MANY_SAMPLES)
     first, again, other = (fitted(code, numbers, seed) for seed in (5, 5, 6))
     is_same = laws.same(entry(first, "history"), entry(again, "history"))
-    yield "whether the same seed gives the same history", is_same
+    yield "the statement that the same seed gives the same history", is_same
     orders = [order for report in (first, other) for order in entry(report, "orders", kind=list)]
     yield "the sorted samples of each epoch", [sorted(order) for order in orders]
     # Where make_loaders gives the same order in each pass, fit cannot do otherwise.
     one_pass, next_pass, _ = passes(code, numbers, TRAINING, BATCH_SIZE)
     repeated = len(orders) - len(set(map(str, orders))) if one_pass != next_pass else 0
-    yield "how many orders come again in the epochs of two seeds", repeated
+    yield "the count of repeated orders in the epochs of two seeds", repeated
     default = code.run("fitted", START, *many)
     given = code.run("fitted", START, *many, epochs=5, batch_size=32, seed=0)
     by_default = laws.same(entry(default, "history"), entry(given, "history"))

@@ -35,14 +35,17 @@ def test_keeps_no_graph(code: Student, draw: Draw) -> Cases:
     """After each update, and after the end of the epoch, no graph is alive that the caller dropped."""
     loss = new_loss(draw)
     report = code.run("watched", loss, UPDATES)
-    yield "how many graphs are alive after each update and the epoch", entry(report, "alive")
+    yield (
+        "the list of the numbers of live graphs after each update and the epoch",
+        entry(report, "alive"),
+    )
     check_mean(entry(report, "mean"), loss, UPDATES)
 
 
 @promise(
     "LossHistory.update",
     points=3,
-    hint="No detach_() and no += on what shares memory with loss: detach() does share it.",
+    hint="Use neither detach_() nor += on a tensor that shares memory with loss: detach() shares it.",
 )
 def test_leaves_the_loss(code: Student, draw: Draw) -> Cases:
     """loss stays as it was, now and at later updates, and loss.backward() still works."""
@@ -66,13 +69,13 @@ def test_update_reads_nothing(code: Student, draw: Draw) -> Cases:
     loss, late = new_loss(draw), new_loss(draw)
     report = code.run("watched", loss, UPDATES)
     reads = " ".join(map(str, entry(report, "updating", kind=list)))
-    yield f"what reads a value in {UPDATES} updates", reads
+    yield f"the list of reads of a value in {UPDATES} updates", reads
     check_mean(entry(report, "mean"), loss, UPDATES)
     # The value that these updates could read comes after them.
     code.run("without_values", loss, UPDATES)
     check_mean(code.run("with_values", late), late, UPDATES)
     # In a sandbox of its own: this epoch has no value, so that it cannot be ended.
-    yield "what moves a loss from the meta device", code.anew("on_meta", loss)
+    yield "the list of moves of a loss from the meta device", code.anew("on_meta", loss)
 
 
 @promise(
@@ -100,7 +103,7 @@ def test_means(code: Student, draw: Draw) -> Cases:
     epochs = [(new_losses(draw, len(sizes)), sizes) for sizes in sizes_of_epochs]
     report = code.run("played", epochs)
     yield "the results of 5 epochs", within(entry(report, "ends"), rtol=RTOL)
-    yield "epochs after them", within(entry(report, "epochs"), rtol=RTOL)
+    yield "the list epochs after 5 epochs", within(entry(report, "epochs"), rtol=RTOL)
 
 
 @promise("LossHistory.end_epoch", hint="Leave out no loss, and begin anew after each epoch.")
@@ -111,7 +114,7 @@ def test_odd_losses(code: Student, draw: Draw) -> Cases:
         report = code.run("played", [(losses, [1, 1, 1]), (new_losses(draw, 1), [1])])
         first, second = entry(report, "numbers", kind=list, count=2)
         is_finite = not isinstance(first, float) or math.isfinite(first)
-        yield f"whether the mean is finite with a loss of {odd}", is_finite
+        yield f"the statement that the mean is finite with a loss of {odd}", is_finite
         yield f"the mean of the epoch after a loss of {odd}", within(second, rtol=RTOL)
 
 
@@ -155,8 +158,8 @@ def test_empty_epochs(code: Student, draw: Draw) -> Cases:
     report = code.run("played", [([], []), (new_losses(draw, 1), [1]), ([], [])])
     numbers = within(entry(report, "numbers"), rtol=RTOL)
     yield "the results of epochs with one update or none", numbers
-    epochs = entry(report, "epochs", kind=(list, tuple), told="epochs is no list.")
-    yield "whether such an epoch is appended to epochs", len(epochs) > 1
+    epochs = entry(report, "epochs", kind=(list, tuple), told="epochs is not a list.")
+    yield "the statement that an epoch without updates is appended to epochs", len(epochs) > 1
 
 
 # --- train_epoch ---------------------------------------------------------------------------------
@@ -189,8 +192,11 @@ def test_updates(code: Student, draw: Draw) -> Cases:
     report = trained(code, draw)
     yield "the losses that history.update gets", entry(report, "losses")
     yield "the sizes that history.update gets", entry(report, "sizes")
-    yield "how often history.end_epoch is called in two epochs", entry(report, "number of ends")
-    yield "whether its results are those of train_epoch", entry(report, "returned")
+    yield "the number of calls of history.end_epoch in two epochs", entry(report, "number of ends")
+    yield (
+        "the statement that train_epoch returns the results of history.end_epoch",
+        entry(report, "returned"),
+    )
 
 
 @promise(
@@ -202,8 +208,8 @@ def test_updates(code: Student, draw: Draw) -> Cases:
 def test_reads_nothing(code: Student, draw: Draw) -> Cases:
     """No value is read in the loop, and after the epoch no graph is alive."""
     report = trained(code, draw)
-    yield "what reads a value in train_epoch", entry(report, "reads")
-    yield "how many graphs are alive after train_epoch", entry(report, "alive")
+    yield "the list of reads of a value in train_epoch", entry(report, "reads")
+    yield "the number of live graphs after train_epoch", entry(report, "alive")
 
 
 @promise(
@@ -213,7 +219,7 @@ def test_reads_nothing(code: Student, draw: Draw) -> Cases:
 )
 def test_random_state(code: Student, draw: Draw) -> Cases:
     """The global random state is not seeded."""
-    yield "whether train_epoch seeds or draws", entry(trained(code, draw), "seeded")
+    yield "the statement that train_epoch seeds or draws", entry(trained(code, draw), "seeded")
 
 
 # --- what the tests share ------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_first_values(code: Student, draw: Draw) -> Cases:
     yield "the first, where all is finite,", first(code, draw, fine)
 
 
-@promise("first_non_finite", hint="Look at outputs alone, and not at what goes in.")
+@promise("first_non_finite", hint="Look only at outputs, not at inputs.")
 def test_first_of_spoiled_inputs(code: Student, draw: Draw) -> Cases:
     """Where the inputs are not finite, the first module that passes this on is named."""
     x = draw.uniform(3, 4).index_fill(0, torch.tensor(2), NAN)
@@ -187,12 +187,15 @@ def test_first_leaves_no_hook(code: Student, draw: Draw) -> Cases:
 @promise(
     "watch_gradients",
     points=7,
-    hint="parameter.register_hook(hook): what hook(gradient) raises leaves backward().",
+    hint="parameter.register_hook(hook): an exception that hook(gradient) raises leaves backward().",
 )
 def test_watch_raises(code: Student, draw: Draw) -> Cases:
     """The backward pass itself raises, and names the first parameter that it reaches."""
     for passes in ([FINE] * draw.size(1, 4) + [OF_LAST, FINE], [OF_FIRST, FINE], [FINE, OF_FIRST]):
-        yield "what comes of a gradient of NaN", raised(watched(code, draw, passes))
+        yield (
+            "the result of a backward pass with a gradient of NaN",
+            raised(watched(code, draw, passes)),
+        )
 
 
 @promise(
@@ -202,7 +205,10 @@ def test_watch_raises(code: Student, draw: Draw) -> Cases:
 )
 def test_watch_inf(code: Student, draw: Draw) -> Cases:
     """A gradient of -inf raises, too."""
-    yield "what comes of a gradient of -inf", raised(watched(code, draw, [INFINITE]))
+    yield (
+        "the result of a backward pass with a gradient of -inf",
+        raised(watched(code, draw, [INFINITE])),
+    )
 
 
 @promise(
@@ -214,7 +220,7 @@ def test_watch_inf(code: Student, draw: Draw) -> Cases:
 def test_watch_leaves_finite_gradients(code: Student, draw: Draw) -> Cases:
     """Finite gradients, large ones too, are what they are without a block, over several passes."""
     report = watched(code, draw, [FINE, FINE, LARGE])
-    yield "what comes of finite gradients", raised(report)
+    yield "the result of a backward pass with finite gradients", raised(report)
     yield "the dict of gradients after the block", entry(report, "gradients")
 
 
@@ -229,7 +235,7 @@ def test_watch_leaves_no_hook(code: Student, draw: Draw) -> Cases:
     """No hook of yours is left after the block, also after an error; the block's error comes through."""
     for passes, error in (([FINE], ""), ([OF_LAST], ""), ([FINE], "odd"), ([FINE], "lookup")):
         report = watched(code, draw, passes, error)
-        yield "whether the block's own error comes out", entry(report, "own")
+        yield "the statement that the error of the block itself comes out", entry(report, "own")
         yield "the modes after the block", entry(report, "modes")
         yield "the number of hooks on parameters after the block", entry(report, "hooks")
         yield "the error of a backward pass after the block", entry(report, "later")
@@ -258,7 +264,7 @@ def test_backward(code: Student, draw: Draw) -> Cases:
 @promise(
     "backward_nan",
     points=4,
-    hint="with torch.autograd.set_detect_anomaly(True) puts back what was before.",
+    hint="with torch.autograd.set_detect_anomaly(True) restores the mode from before.",
     after="test_backward",
     word="the sandbox says which modes are on",
 )
@@ -271,13 +277,13 @@ def test_backward_mode(code: Student, draw: Draw) -> Cases:
     ):
         for kind in kinds:
             mode = entry(code.run("backward", [kind], 0, ZEROS, before), "mode")
-            yield f"anomaly mode after a loss ({kind}), which was {before} before,", mode
+            yield f"the anomaly mode after a loss ({kind}), which was {before} before,", mode
 
 
 @promise(
     "backward_nan",
     points=4,
-    hint="Where the message is not that of a NaN, raise the error again.",
+    hint="If the message is not about a NaN, raise the error again.",
     after="test_backward",
     word="the sandbox says what was raised",
 )

@@ -76,7 +76,10 @@ def test_rank(code: Student, draw: Draw) -> Cases:
     """A rank below 1 is a ValueError that names it."""
     for rank in (0, -1):
         arguments = code.made("plain", OUT, draw.size()), rank, 1.0
-        yield f"rank = {rank}", raises(ValueError, "rank", code.module, "LoRALinear", *arguments)
+        yield (
+            f"LoRALinear with rank = {rank}",
+            raises(ValueError, "rank", code.module, "LoRALinear", *arguments),
+        )
 
 
 @promise("LoRALinear.forward", points=6, hint="self.base(x) + (x @ A.T @ B.T) * alpha / rank.")
@@ -105,7 +108,7 @@ def test_scale(code: Student, draw: Draw) -> Cases:
 )
 def test_merge(code: Student, draw: Draw) -> Cases:
     """The change is in the base's weight, in place, and the output is what it was."""
-    yield "output and weight after merge()", merged(code, draw, ["merge"])
+    yield "the list of output and weight after merge()", merged(code, draw, ["merge"])
 
 
 @promise(
@@ -122,14 +125,19 @@ def test_merge_scales(code: Student, draw: Draw) -> Cases:
 
 
 @promise(
-    "LoRALinear.unmerge", points=4, hint="Subtract what merge added, and remember what is merged."
+    "LoRALinear.unmerge",
+    points=4,
+    hint="Subtract the change that merge added, and remember whether the layer is merged.",
 )
 def test_unmerge(code: Student, draw: Draw) -> Cases:
     """After merging and unmerging, weight and output are what they were."""
-    yield "output and weight after merge() and unmerge()", merged(code, draw, ["merge", "unmerge"])
+    yield (
+        "the list of output and weight after merge() and unmerge()",
+        merged(code, draw, ["merge", "unmerge"]),
+    )
 
 
-@promise("LoRALinear", points=2, hint="Keep a flag: merge only what is not merged.")
+@promise("LoRALinear", points=2, hint="Keep a flag: merge only if the layer is not merged yet.")
 def test_twice(code: Student, draw: Draw) -> Cases:
     """Merging what is merged changes nothing, nor does unmerging what is not merged."""
     calls = ["unmerge", "merge", "merge", "unmerge", "unmerge"]
@@ -181,7 +189,10 @@ def test_computes_the_same(code: Student, draw: Draw) -> Cases:
 def test_unknown_name(code: Student, draw: Draw) -> Cases:
     """A name that no linear layer has is a ValueError, and nothing has changed by then."""
     for name in ("key", "norm"):
-        yield f"for ['value', '{name}']", code.run("refused", plan(draw, ["value", name]))
+        yield (
+            f"the result of add_lora for ['value', '{name}']",
+            code.run("refused", plan(draw, ["value", name])),
+        )
 
 
 @promise(

@@ -155,7 +155,7 @@ def test_layer(code: Student, draw: Draw) -> Cases:
         )
 
 
-@promise("QuantizedLinear.forward", hint="linear.bias is None, and so is then that of the layer.")
+@promise("QuantizedLinear.forward", hint="If linear.bias is None, the layer's bias is None, too.")
 def test_layer_without_bias(code: Student, draw: Draw) -> Cases:
     """A linear layer without a bias is fine."""
     layer = code.module("QuantizedLinear", code.made("linear", weight(draw), None))

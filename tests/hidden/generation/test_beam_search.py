@@ -34,7 +34,7 @@ def test_best(code: Student, draw: Draw) -> Cases:
         logits = torch.log_softmax(draw.normal(beams, VOCAB), dim=-1)
         best = code.function("best_continuations")(draw.normal(beams), logits, width)
         yield (
-            f"log-probabilities, beams and tokens for {beams} beams and width = {width}",
+            f"the result for {beams} beams and width = {width}",
             parts(best),
         )
 
@@ -44,7 +44,7 @@ def test_logits(code: Student, draw: Draw) -> Cases:
     """The logits are made log-probabilities, for each beam its own."""
     logits = draw.normal(3, VOCAB, scale=2.0) + 5 * draw.normal(3, 1)
     best = code.function("best_continuations")(torch.zeros(3), logits, 4)
-    yield "for logits that are no log-probabilities", parts(best)
+    yield "the result for logits that are not log-probabilities", parts(best)
 
 
 @promise("best_continuations", points=2, hint="topk raises for more than there are: use min.")
@@ -52,7 +52,7 @@ def test_all(code: Student, draw: Draw) -> Cases:
     """If width is above the number of continuations, all are returned."""
     logits = torch.log_softmax(draw.normal(2, VOCAB), dim=-1)
     best = code.function("best_continuations")(draw.normal(2), logits, 2 * VOCAB + 3)
-    yield "for a large width", parts(best)
+    yield "the result for a large width", parts(best)
 
 
 # --- the search ----------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_max_length(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "best_continuations",
-    hint="Make new tensors, and leave those that came in.",
+    hint="Make new tensors, and do not change the given ones.",
     word="code that does nothing changes nothing",
 )
 def test_changes_nothing(student: Student) -> None:

@@ -19,7 +19,7 @@ def test_merge(code: Student, draw: Draw) -> Cases:
     """Each occurrence of the pair is replaced, and everything else stays."""
     for length in (80, 7, 1, 0):
         tokens = [draw.choice(TOKENS) for _ in range(length)]
-        yield f"{length} tokens", code.function("merge")(tokens, (1, 2), 300)
+        yield f"the result for {length} tokens", code.function("merge")(tokens, (1, 2), 300)
 
 
 @promise("merge", points=2, hint="After a pair, go on behind it: by two.")
@@ -28,7 +28,10 @@ def test_overlap(code: Student, draw: Draw) -> Cases:
     token = draw.size(5, 200)
     for length in (2, 3, 6, 7):
         tokens = [token + 1, *[token] * length, token + 2]
-        yield f"{length} equal tokens", code.function("merge")(tokens, (token, token), 256)
+        yield (
+            f"the result for {length} equal tokens",
+            code.function("merge")(tokens, (token, token), 256),
+        )
 
 
 @promise(
@@ -106,7 +109,9 @@ def test_encode_any(code: Student, draw: Draw) -> Cases:
 
 
 @promise(
-    "decode", points=5, hint="A token is the bytes of its left token, then those of its right."
+    "decode",
+    points=5,
+    hint="The bytes of a token are the bytes of its left token, then the bytes of its right token.",
 )
 def test_decode(code: Student, draw: Draw) -> Cases:
     """Each token becomes the bytes that it was merged from, however many merges that took."""

@@ -85,7 +85,7 @@ def test_times(code: Student, draw: Draw) -> Cases:
     yield "the shape of the model's t", entry(report, "shape")
     yield "the shares of times below some edges", within(entry(report, "times"), **CLOSE)
     yield (
-        "how often a time is above that of the row before",
+        "the share of rows with a time above the time of the row before",
         within(entry(report, "rising"), **CLOSE),
     )
 
@@ -96,7 +96,7 @@ def test_noise(code: Student, draw: Draw) -> Cases:
     report = drawn(code, draw, draw.uniform(6, low=-1.5, high=1.5))
     yield "the shares of noise below some edges", within(entry(report, "noise"), **CLOSE)
     both = within(entry(report, "both columns"), **CLOSE)
-    yield "the shares of rows whose noise is below some edges in both columns", both
+    yield "the shares of rows with noise below some edges in both columns", both
 
 
 @promise(
@@ -108,7 +108,7 @@ def test_generator(code: Student, draw: Draw) -> Cases:
     """The generator's state decides, and the global random state stays as it is."""
     seeds, around = [draw.seed() for _ in range(2)], [draw.seed() for _ in range(3)]
     report = code.run("repeated", draw.normal(9, 2), [seeds[0], *seeds], around)
-    yield "with the same seed, and with another", report
+    yield "the list of results with the same seed, and with another one,", report
 
 
 @promise(

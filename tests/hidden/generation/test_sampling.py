@@ -60,11 +60,14 @@ def test_top_k(code: Student, draw: Draw) -> Cases:
             yield f"the logits of shape {shape} for k = {k}", kept
 
 
-@promise("keep_top_k", points=2, hint="Compare with the k-th highest: what is below it goes.")
+@promise("keep_top_k", points=2, hint="Compare with the k-th highest: drop every logit below it.")
 def test_ties(code: Student, draw: Draw) -> Cases:
     """Logits that are equal to the k-th highest stay, too."""
     row = torch.tensor([3.0, 1.0, 1.0, 1.0, -1.0, -2.0]) * draw.number(0.5, 1.5)
-    yield "for k = 2, where three are second", code.function("keep_top_k")(permuted(draw, row), 2)
+    yield (
+        "the result for k = 2, with three equal second logits,",
+        code.function("keep_top_k")(permuted(draw, row), 2),
+    )
 
 
 @promise(
@@ -74,7 +77,7 @@ def test_ties(code: Student, draw: Draw) -> Cases:
 )
 def test_large_k(code: Student, draw: Draw) -> Cases:
     """A k above the size of the vocabulary keeps everything."""
-    yield "for k = 7 of 6", code.function("keep_top_k")(draw.normal(2, 6), 7)
+    yield "the result for k = 7 of 6", code.function("keep_top_k")(draw.normal(2, 6), 7)
 
 
 # --- top-p ---------------------------------------------------------------------------------------
@@ -83,20 +86,20 @@ def test_large_k(code: Student, draw: Draw) -> Cases:
 @promise(
     "keep_top_p",
     points=8,
-    hint="Keep a token if those before it in the order add up to less than p.",
+    hint="Keep a token if the tokens before it in the order add up to less than p.",
 )
 def test_top_p(code: Student, draw: Draw) -> Cases:
     """The fewest likely tokens that add up to p stay, the one that crosses p included."""
     for p in BETWEEN:
         rows = torch.stack([logits(draw) for _ in range(4)])
-        yield f"for p = {p}", code.function("keep_top_p")(rows, p)
+        yield f"the result for p = {p}", code.function("keep_top_p")(rows, p)
 
 
 @promise("keep_top_p", points=2, hint="Before the most likely token the sum is 0: keep it.")
 def test_small_p(code: Student, draw: Draw) -> Cases:
     """The most likely token stays, however small p is."""
     for p in (1e-6, draw.number(0.1, 0.35)):
-        yield f"for p = {p:.2g}", code.function("keep_top_p")(logits(draw), p)
+        yield f"the result for p = {p:.2g}", code.function("keep_top_p")(logits(draw), p)
 
 
 @promise("keep_top_p", points=2, hint="Sort along the last dimension, and scatter along it, too.")
@@ -105,7 +108,7 @@ def test_top_p_of_any_shape(code: Student, draw: Draw) -> Cases:
     rows = torch.stack([logits(draw) for _ in range(6)]).reshape(2, 3, -1)
     gone = rows.masked_fill(rows < rows.sort(dim=-1).values[..., 1:2], -torch.inf)
     for what, given in {"finite logits": rows, "a token that is gone": gone}.items():
-        yield f"for p = 0.5 and {what}", code.function("keep_top_p")(given, 0.5)
+        yield f"the result for p = 0.5 and {what}", code.function("keep_top_p")(given, 0.5)
 
 
 @promise(
@@ -131,14 +134,14 @@ def test_changes_nothing(student: Student) -> None:
 )
 def test_distribution(code: Student, draw: Draw) -> Cases:
     """Each token comes as often as its probability says, and rows are drawn independently."""
-    yield "how often each token comes", frequencies(code, draw)
+    yield "the share of each token", frequencies(code, draw)
 
 
 @promise("sample", points=4, hint="Divide the logits by the temperature, before the softmax.")
 def test_temperature(code: Student, draw: Draw) -> Cases:
     """The logits are divided by the temperature."""
     for temperature in (0.5, 2.0):
-        what = f"how often each token comes at temperature {temperature}"
+        what = f"the share of each token at temperature {temperature}"
         yield what, frequencies(code, draw, temperature=temperature)
 
 
@@ -149,21 +152,27 @@ def test_greedy(code: Student, draw: Draw) -> Cases:
     yield "the tokens at temperature 0", tokens
 
 
-@promise("sample", points=4, hint="Filter the logits, and take the softmax of what is left.")
+@promise("sample", points=4, hint="Filter the logits, and take the softmax of the rest.")
 def test_filters(code: Student, draw: Draw) -> Cases:
     """With top_k or top_p, only the tokens that are kept come, as often as they should."""
-    yield "how often each token comes for top_k = 2", frequencies(code, draw, top_k=2)
-    yield "how often each token comes for top_p = 0.5", frequencies(code, draw, top_p=0.5)
+    yield "the share of each token for top_k = 2", frequencies(code, draw, top_k=2)
+    yield "the share of each token for top_p = 0.5", frequencies(code, draw, top_p=0.5)
 
 
 @promise("sample", points=3, hint="First logits / temperature, then top-k, then top-p.")
 def test_order(code: Student, draw: Draw) -> Cases:
     """Temperature, top-k and top-p come in this order."""
     # Of the best three, two have 0.79 of the probability; of all five they have 0.66.
-    yield "for top_k = 3 and top_p = 0.72", frequencies(code, draw, top_k=3, top_p=0.72)
+    yield (
+        "the share of each token for top_k = 3 and top_p = 0.72",
+        frequencies(code, draw, top_k=3, top_p=0.72),
+    )
     # At temperature 2, the best two have 0.5 of the probability.
     hot = {"temperature": 2.0, "top_p": 0.6}
-    yield "for temperature = 2 and top_p = 0.6", frequencies(code, draw, **hot)
+    yield (
+        "the share of each token for temperature = 2 and top_p = 0.6",
+        frequencies(code, draw, **hot),
+    )
 
 
 @promise(
@@ -177,7 +186,7 @@ def test_generator(code: Student, draw: Draw) -> Cases:
     seeds = [draw.seed() for _ in range(3)]
     around = [draw.seed() for _ in range(4)]
     report = code.run("repeated", draw.normal(40, 9), [seeds[0], *seeds], around)
-    yield "with the same seed, and with two others", report
+    yield "the list of results with the same seed, and with two others,", report
 
 
 # --- what the tests share ------------------------------------------------------------------------

@@ -29,7 +29,7 @@ OTHER_LIBRARY = """with torch.library._scoped_library("lab", "DEF") as lab:
 )
 def test_keeps_no_tensor(code: Student, draw: Draw) -> Cases:
     """Tensors that the program drops are gone, in the block and after it."""
-    yield "how many tensors are alive in the block and after it", code.run("alive")
+    yield "the list of the numbers of live tensors in the block and after it", code.run("alive")
 
 
 @promise(
@@ -58,7 +58,7 @@ def test_runs_the_same(code: Student, draw: Draw) -> Cases:
     """A mode around the logger sees exactly what runs without it."""
     for program in ("result = torch.relu(a @ b + c)", INFERENCE, BACKWARD):
         runs = code.run("seen_around", program, new_tensors(draw))
-        yield f"how often each operator runs in `{program}`", runs
+        yield f"the number of runs of each operator in `{program}`", runs
 
 
 @promise(
@@ -204,7 +204,7 @@ def test_flops(code: Student, draw: Draw) -> Cases:
 @promise(
     "matmul_flops",
     points=4,
-    hint="Begin at 0, and add what each call of the four operators takes.",
+    hint="Begin at 0, and add the operations of each call of the four operators.",
     after="test_flops",
 )
 def test_flops_add_up(code: Student, draw: Draw) -> Cases:

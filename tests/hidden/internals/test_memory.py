@@ -111,7 +111,7 @@ def test_saved_calls(code: Student, draw: Draw) -> Cases:
     report = code.run("with_backward", x)
     yield "the gradient of a backward pass in f", entry(report, "gradient")
     yield "saved_bytes of a forward and a backward pass in f", entry(report, "bytes")
-    yield "what comes of an error of f", code.run("with_error", x)
+    yield "the state after an error of f", code.run("with_error", x)
 
 
 # --- training_bytes -------------------------------------------------------------------------------
@@ -166,10 +166,13 @@ def test_checkpoint_runs(code: Student, draw: Draw) -> Cases:
         layers = blocks(code, draw, own_sizes, dropout, frozen, names)
         report = code.run("logged", layers, leaf(code, new_x(draw, own_sizes[0])))
         for when in ("forward", "backward"):
-            yield f"what happens in the {when} pass", entry(report, when)
-        yield "whether more is saved than the layers' inputs", entry(report, "saves too much")
+            yield f"the list of events in the {when} pass", entry(report, when)
+        yield (
+            "the statement that more is saved than the layers' inputs",
+            entry(report, "saves too much"),
+        )
         if dropout:
-            yield "how much of what the layers compute is kept", entry(report, "alive")
+            yield "the amount of the layers' results that is kept", entry(report, "alive")
 
 
 @promise(
@@ -206,7 +209,7 @@ def test_checkpoint_hooks(code: Student, draw: Draw) -> Cases:
     """Each layer is called as layer(x), so that its hooks run."""
     layers = code.made("doubled", blocks(code, draw, [3, 5, 4]))
     output = code.function("checkpointed_forward")(layers, new_x(draw, 3))
-    yield "the output of layers whose hooks double what they return", output
+    yield "the output of layers whose hooks double their results", output
 
 
 @promise(

@@ -115,7 +115,7 @@ def test_operators_run(code: Student, draw: Draw) -> Cases:
     """f runs once, as by itself, and its error comes out."""
     for gradients_on in (True, False):
         yield "the list of calls of f", code.run("called", draw.seed(), gradients_on)
-    yield "whether an exception of f comes out", code.run("error_comes_out")
+    yield "the statement that an exception of f comes out", code.run("error_comes_out")
 
 
 @promise(
@@ -138,7 +138,10 @@ def test_operators_top(code: Student, draw: Draw) -> Cases:
         yield f"the names and calls for n = {n} by count", own
     report = code.run("profiled", *work)
     yield "the number of entries without n", entry(report, "number")
-    yield "whether entries come by self time without sort_by", entry(report, "sorted")
+    yield (
+        "the statement that entries are in order of self time without sort_by",
+        entry(report, "sorted"),
+    )
 
 
 # --- profile_steps --------------------------------------------------------------------------------
@@ -222,7 +225,7 @@ def test_training_mode(code: Student, draw: Draw) -> Cases:
 )
 def test_labels(code: Student, draw: Draw) -> Cases:
     """Each part runs inside its label, and the labels come once each, one after the other."""
-    yield "what happens in each of three steps", code.run("labeled", *new_training(draw))
+    yield "the list of events in each of three steps", code.run("labeled", *new_training(draw))
 
 
 # --- what the tests share -------------------------------------------------------------------------

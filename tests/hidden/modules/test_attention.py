@@ -46,9 +46,7 @@ def test_causal_mask(code: Student, draw: Draw) -> Cases:
     yield "the mask", code.function("causal_mask")(size, size)
 
 
-@promise(
-    "causal_mask", points=2, hint="The first query stands at position keys - queries, not at 0."
-)
+@promise("causal_mask", points=2, hint="The first query is at position keys - queries, not at 0.")
 def test_causal_mask_of_the_last(code: Student, draw: Draw) -> Cases:
     """With fewer queries than keys, the queries are the last positions."""
     size = draw.size(5, 9)
@@ -190,7 +188,7 @@ def test_non_contiguous(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "attention",
-    hint="Compute with new tensors: no +=, no masked_fill_, on what you got.",
+    hint="Compute with new tensors: no +=, no masked_fill_, on your arguments.",
     after="test_attention",
 )
 def test_attention_changes_nothing(student: Student) -> None:
@@ -310,7 +308,7 @@ def test_pieces(code: Student, draw: Draw) -> Cases:
 @promise(
     "MultiHeadAttention.forward",
     points=2,
-    hint="Keep keys and values in what you return, not in self.",
+    hint="Keep keys and values in the cache that you return, not in self.",
     after="test_first_cache",
 )
 def test_remembers_nothing(code: Student, draw: Draw) -> Cases:

@@ -54,7 +54,7 @@ def test_state(code: Student, draw: Draw) -> Cases:
     parameters, buffers = dict(layer.named_parameters()), dict(layer.named_buffers())
     yield f"the parameters of a new {call}", parameters
     learned = {name: parameter.requires_grad for name, parameter in parameters.items()}
-    yield "whether the parameters require grad", learned
+    yield "the dict of requires_grad of the parameters", learned
     # Buffers that are not saved are free.
     own = {name: buffers[name] for name in BUFFERS if name in buffers}
     yield f"the buffers of a new {call}", own

@@ -122,8 +122,11 @@ def test_going_on(code: Student, draw: Draw) -> Cases:
         for name in STATISTICS:
             # The first layer, which did not stop, is what the second one has to be.
             goes_on, stays = fields(entry(report, name), "goes on", "stays")
-            yield f"whether {name} of {who} goes on as that of the first layer", goes_on
-            yield f"whether {name} of the first layer stays, after a batch for {who}", stays
+            yield f"the statement that {name} of {who} continues as in the first layer", goes_on
+            yield (
+                f"the statement that {name} of the first layer stays, after a batch for {who},",
+                stays,
+            )
 
 
 @promise(

@@ -264,7 +264,7 @@ def test_stack_changes_nothing(student: Student) -> None:
 @promise(
     "ResidualStack.forward",
     points=2,
-    hint="No += and no add_: autograd needs what blocks were given and what they returned.",
+    hint="No += and no add_: autograd needs the inputs and the outputs of the blocks.",
     after="test_stack_forward",
 )
 def test_stack_blocks_keep(code: Student, draw: Draw) -> Cases:
@@ -339,7 +339,7 @@ def test_plain_names(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "plain_containers",
-    hint="Submodules are those of named_modules(): convert no lists while you look.",
+    hint="The submodules are in named_modules(): convert no lists while you look.",
     after="test_plain_names",
 )
 def test_plain_registered(code: Student, draw: Draw) -> Cases:
@@ -351,7 +351,7 @@ def test_plain_registered(code: Student, draw: Draw) -> Cases:
 @promise(
     "plain_containers",
     points=4,
-    hint="Leave out names that begin with an underscore, and look at what a container holds.",
+    hint="Leave out names that begin with an underscore, and look at the contents of a container.",
 )
 def test_plain_not_others(code: Student, draw: Draw) -> Cases:
     """Underscores, containers of other things and PyTorch's own containers are not reported."""

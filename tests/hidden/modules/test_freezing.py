@@ -85,7 +85,7 @@ def test_count_changes_nothing(student: Student) -> None:
 # --- freeze --------------------------------------------------------------------------------------
 
 
-@promise("freeze", points=2, hint="A name may be that of a parameter: key == name.")
+@promise("freeze", points=2, hint="A name may be the name of a parameter: key == name.")
 def test_freeze_parameters(code: Student, draw: Draw) -> Cases:
     """The name of a parameter freezes this parameter."""
     yield from frozen_by(code, draw, sample(draw, NAMES, 3))
@@ -214,7 +214,7 @@ def test_groups_values(code: Student, draw: Draw) -> Cases:
 @promise(
     "parameter_groups",
     points=4,
-    hint="parameters() gives a shared one once; leave out what does not require grad.",
+    hint="parameters() gives a shared one once; leave out parameters that do not require grad.",
 )
 def test_groups_trainable(code: Student, draw: Draw) -> Cases:
     """Parameters that require grad are listed once, others not at all; a group may be empty."""

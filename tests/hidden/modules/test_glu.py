@@ -32,7 +32,7 @@ def test_parameters(code: Student, draw: Draw) -> Cases:
 @promise(
     "GatedLinearUnit.__init__",
     points=2,
-    hint="None stands for in_features // 2; only then does in_features have to be even.",
+    hint="None means in_features // 2; only then does in_features have to be even.",
     after="test_parameters",
 )
 def test_out_features(code: Student, draw: Draw) -> Cases:
@@ -169,7 +169,7 @@ def test_large_gates(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "GatedLinearUnit.forward",
-    hint="Compute with new tensors: no x.mul_(), no +=, on what you were given.",
+    hint="Compute with new tensors: no x.mul_(), no +=, on your arguments.",
     after="test_forward",
 )
 def test_forward_changes_nothing(student: Student) -> None:

@@ -52,7 +52,7 @@ def test_counts(code: Student, draw: Draw) -> Cases:
 def test_counts_for_itself(code: Student, draw: Draw) -> Cases:
     """Each backend counts for itself: another one has 0 graphs and no operations."""
     report = code.run("counted", [new_steps(draw)], draw.normal(3), draw.normal(3))
-    yield "the list of what backends without a graph count", entry(report, "others")
+    yield "the list of counts of backends without a graph", entry(report, "others")
 
 
 @promise(
@@ -64,7 +64,7 @@ def test_runs(code: Student, draw: Draw) -> Cases:
     """It returns a callable that computes the graph for what it is given; runs are not counted."""
     inputs = [draw.normal(3), draw.normal(3)]
     report = code.run("ran", new_steps(draw), draw.normal(3), inputs)
-    yield "what the callable gives for two inputs", entry(report, "values")
+    yield "the list of the callable's results for two inputs", entry(report, "values")
     yield "the number of graphs after one graph has run twice", entry(report, "graphs")
 
 
@@ -98,7 +98,7 @@ def test_compilations(code: Student, draw: Draw) -> Cases:
     calls = [first, second, *shuffled(draw, later), (first[0], NAMES[1])]
     f = code.made("function", breaks)
     graphs = code.run("apart_from_backend", "compilations", f, calls, False)
-    yield f"compilations, dynamic=False, {sizes_of(calls)},", graphs
+    yield f"compilations with dynamic=False, {sizes_of(calls)},", graphs
 
 
 @promise(
@@ -112,7 +112,7 @@ def test_dynamic(code: Student, draw: Draw) -> Cases:
     calls = [(x, "f") for x in new_vectors(draw, 2)]
     f = code.made("function", {"f": draw.size(1, 5)})
     graphs = code.run("apart_from_backend", "compilations", f, calls, True)
-    yield f"compilations, dynamic=True, {sizes_of(calls)},", graphs
+    yield f"compilations with dynamic=True, {sizes_of(calls)},", graphs
 
 
 @promise("compilations", hint="The list that you fill begins empty.", after="test_compilations")
@@ -139,7 +139,7 @@ def test_fresh_start(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "compilations",
-    hint="Call what torch.compile returns, and f itself never.",
+    hint="Call the function that torch.compile returns, never f itself.",
     after="test_fresh_start",
     word="the sandbox counts the runs",
 )
@@ -179,7 +179,7 @@ def test_breaks_fresh(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "graph_breaks",
-    hint="Compile f, and call what comes back.",
+    hint="Compile f, and call the compiled function.",
     after="test_breaks_fresh",
     word="the sandbox counts the runs",
 )
@@ -220,7 +220,7 @@ def test_clip_leaves_x(student: Student) -> None:
     laws.check_changes_nothing(student, "clip_by_norm", x, MAX_NORM)
 
 
-@promise("clip_by_norm", hint="Name no dtype: factor has that of x.", after="test_clip")
+@promise("clip_by_norm", hint="Name no dtype: factor has the dtype of x.", after="test_clip")
 def test_clip_dtypes(code: Student, draw: Draw) -> Cases:
     """The result has the dtype of x, and float64 is computed to float64's precision."""
     x = of_norm(draw, 7.0, (3, 4))
@@ -261,7 +261,7 @@ def test_clip_inside(code: Student, draw: Draw) -> Cases:
 def test_clip_prints_nothing(code: Student, draw: Draw) -> Cases:
     """It prints nothing."""
     report = code.run("clipped", long_and_short(draw), MAX_NORM)
-    yield "what clip_by_norm prints", entry(report, "printed")
+    yield "the text that clip_by_norm prints", entry(report, "printed")
 
 
 # --- first_and_later -----------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_timing_changes_nothing(student: Student) -> None:
 @promise(
     "first_and_later",
     points=6,
-    hint="synchronize() stands right before every clock(), the first one included.",
+    hint="Call synchronize() right before every clock(), including the first one.",
 )
 def test_synchronize(code: Student, draw: Draw) -> Cases:
     """synchronize is called right before each reading of the clock, the first one included."""

@@ -142,7 +142,7 @@ def test_train_step(code: Student, draw: Draw) -> Cases:
 @promise("train_step", hint="inputs.shape[0] is the number of rows.")
 def test_train_step_rows(code: Student, draw: Draw) -> Cases:
     """A train step returns the number of rows of its inputs."""
-    yield "the list of what the steps returned", entry(trained(code, draw), "returned")
+    yield "the list of results of the steps", entry(trained(code, draw), "returned")
 
 
 @promise(
@@ -169,7 +169,7 @@ def test_wrapped_step(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "train_step",
-    hint="Averaging is the wrapper's part, or that of average_gradients.",
+    hint="Averaging is the job of the wrapper, or of average_gradients.",
     after="test_train_step",
 )
 def test_plain_step_in_group(code: Student, draw: Draw) -> Cases:

@@ -45,8 +45,8 @@ MIXED = [True, False, True, False]
 def test_router_shares(code: Student, draw: Draw) -> Cases:
     """Its two layers are those of the router: shared, not copied, and registered as submodules."""
     report = code.run("shared", made_router(code, draw))
-    yield "whether it is the router itself", entry(report, "is_router")
-    told = "Not all of the router's parameters are those of BranchFreeRouter: share its layers."
+    yield "the statement that it is the router itself", entry(report, "is_router")
+    told = "BranchFreeRouter does not have all of the router's parameters: share its layers."
     assert laws.same(entry(report, "shared"), 4), told
     yield "the number of its parameters", entry(report, "count")
 
@@ -233,7 +233,7 @@ def test_difference_of_nan(code: Student, draw: Draw) -> Cases:
     x = draw.normal(2, 3)
     nan = x.clone()
     nan[draw.size(0, 2), draw.size(0, 3)] = math.nan
-    yield "largest_difference with a NaN in what was exported", surrounded(code, x, nan)
+    yield "largest_difference with a NaN in the exported model's output", surrounded(code, x, nan)
     yield "largest_difference with a NaN in the model's output", surrounded(code, nan, x)
     yield "largest_difference with a NaN in both", surrounded(code, nan, nan)
 
@@ -358,8 +358,8 @@ def routed(code: Student, draw: Draw, batches: list[Tensor]) -> Cases:
 def check_made(kind: str, data: Any) -> bytes:
     """What an exporter made, saved; the probe saves nothing of another class."""
     told = {
-        "script": "What to_torchscript returns is no torch.jit.ScriptModule.",
-        "program": "What to_exported returns is no torch.export.ExportedProgram.",
+        "script": "to_torchscript does not return a torch.jit.ScriptModule.",
+        "program": "to_exported does not return a torch.export.ExportedProgram.",
     }
     saved: bytes = entry(data, kind=bytes, told=told[kind])
     return saved

@@ -108,7 +108,7 @@ def test_both(code: Student, draw: Draw) -> Cases:
 )
 def test_column_refuses(code: Student, draw: Draw) -> Cases:
     """Outputs that the ranks cannot divide are a ValueError that names out_features."""
-    yield "3 outputs on 2 ranks", refused(code, COLUMN, "out_features")
+    yield "the list of errors for 3 outputs on 2 ranks", refused(code, COLUMN, "out_features")
 
 
 @promise(
@@ -118,7 +118,7 @@ def test_column_refuses(code: Student, draw: Draw) -> Cases:
 )
 def test_row_refuses(code: Student, draw: Draw) -> Cases:
     """Inputs that the ranks cannot divide are a ValueError that names in_features."""
-    yield "3 inputs on 2 ranks", refused(code, ROW, "in_features")
+    yield "the list of errors for 3 inputs on 2 ranks", refused(code, ROW, "in_features")
 
 
 # --- what the tests share ------------------------------------------------------------------------

@@ -26,7 +26,7 @@ SLOWER_STEP, SLOWER_CALL = 4.0, 2.0
 @promise(
     "throughput",
     points=4,
-    hint="Sum up what the timed steps return, and divide by the seconds that they took.",
+    hint="Sum up the results of the timed steps, and divide by the seconds that they took.",
 )
 def test_throughput(code: Student, draw: Draw) -> Cases:
     """Throughput is the timed steps' samples divided by their seconds, by default of 20 after 5."""
@@ -140,7 +140,7 @@ def test_overheads_reduction(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "measure_overheads",
-    hint="Between the last two readings stand 10 broadcasts of every parameter.",
+    hint="Between the last two readings there are 10 broadcasts of every parameter.",
 )
 def test_overheads_synchronization(code: Student, draw: Draw) -> Cases:
     """Parameter synchronization is timed alone, and comes last of the three."""
@@ -202,7 +202,7 @@ def test_overheads_barrier(student: Student) -> None:
 
 @promise(
     "measure_overheads",
-    hint="shard(inputs, 0, world_size) refuses what is to be refused: call it first.",
+    hint="shard(inputs, 0, world_size) raises the errors: call it first.",
     after="test_overheads_of_one",
     word="the sandbox says that it raised",
 )
@@ -232,13 +232,13 @@ def test_benchmark_trains(code: Student, draw: Draw) -> Cases:
     seen = watched_benchmark(code)
     what = "the list of the weights with which each rank's steps began"
     yield what, within(by_rank(seen, "weights"), **TOLERANCE)
-    yield "the list of what each rank's steps returned", by_rank(seen, "returned")
+    yield "the list of results of each rank's steps", by_rank(seen, "returned")
 
 
 @promise(
     "benchmark",
     points=2,
-    hint="throughput(step, steps, warmup); the defaults are those of the stub.",
+    hint="throughput(step, steps, warmup); keep the defaults of the stub.",
     word="the sandbox says what was called, and when",
 )
 def test_benchmark_steps(code: Student, draw: Draw) -> Cases:

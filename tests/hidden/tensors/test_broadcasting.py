@@ -217,7 +217,7 @@ def test_shapes_that_differ(student: Student) -> None:
 @promise(
     "mse_loss",
     points=3,
-    hint='Raise at the end, where reduction is neither "mean", "sum" nor "none".',
+    hint='Raise at the end, if reduction is neither "mean", "sum" nor "none".',
     word="the sandbox says that it raised",
 )
 def test_bad_reduction(student: Student) -> None:
@@ -230,7 +230,7 @@ def test_bad_reduction(student: Student) -> None:
 @promise(
     "mse_loss",
     points=5,
-    hint="Neither detach nor .data: the target may come from a network, too.",
+    hint="Use neither detach nor .data: the target may come from a network, too.",
     after="test_loss",
 )
 def test_loss_gradients(code: Student, draw: Draw) -> Cases:

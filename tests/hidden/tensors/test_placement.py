@@ -107,13 +107,13 @@ def test_no_dtype(code: Student, draw: Draw) -> Cases:
 @promise(
     "to_device",
     points=4,
-    hint="Return the batch itself where it is neither a tensor nor one of the containers.",
+    hint="Return the batch itself if it is neither a tensor nor one of the containers.",
     after="test_moves",
     word="the sandbox says that an object is the same",
 )
 def test_other_values(code: Student, draw: Draw) -> Cases:
     """None, numbers, strings and anything else are passed on as the same object."""
-    yield "whether the object is the same", code.run("passed_on")
+    yield "the dict of objects that are the same", code.run("passed_on")
 
 
 @promise(
@@ -237,7 +237,7 @@ def test_devices(code: Student, draw: Draw) -> Cases:
     for device in ("cpu", "cpu:0", "cuda", "cuda:1", "cuda:0", "mps"):
         yield not_on(code, model, device)
     found = code.function("misplaced")(model, code.made("device", "cuda:1"))
-    yield 'the names of what is not on torch.device("cuda:1")', in_any_order(found)
+    yield 'the names of tensors that are not on torch.device("cuda:1")', in_any_order(found)
 
 
 @promise("misplaced", hint="sorted(names)", after="test_misplaced")
@@ -316,7 +316,7 @@ def unregistered(
 ) -> tuple[str, Any]:
     """The names that unregistered gives for a model, in any order."""
     names = code.function("unregistered")(code.made("model", held, devices or {}))
-    return "the names of what is unregistered", in_any_order(names)
+    return "the names of unregistered tensors", in_any_order(names)
 
 
 def misplaced(code: Student, draw: Draw, kinds: Sequence[str]) -> Cases:
@@ -330,7 +330,7 @@ def misplaced(code: Student, draw: Draw, kinds: Sequence[str]) -> Cases:
 def not_on(code: Student, model: Made, device: str) -> tuple[str, Any]:
     """The names that misplaced gives, in any order."""
     names = code.function("misplaced")(model, device)
-    return f"the names of what is not on {device}", in_any_order(names)
+    return f"the names of tensors that are not on {device}", in_any_order(names)
 
 
 def in_any_order(names: Any) -> dict[str, bool]:

@@ -125,7 +125,7 @@ def test_position(code: Student, draw: Draw) -> Cases:
 @promise(
     "storage_index",
     points=3,
-    hint="A negative entry stands for entry + size.",
+    hint="A negative entry means entry + size.",
     after="test_position",
 )
 def test_negative_entries(code: Student, draw: Draw) -> Cases:
@@ -175,7 +175,7 @@ def test_bad_index(student: Student) -> None:
 )
 def test_one_storage(code: Student, draw: Draw) -> Cases:
     """Views of one storage are True, whatever their offsets and shapes, also with nothing in common."""
-    yield "shares_storage of pairs of tensors", exactly(shared(code, draw, PAIRS))
+    yield "the result of shares_storage for pairs of tensors", exactly(shared(code, draw, PAIRS))
 
 
 @promise(
@@ -186,7 +186,10 @@ def test_one_storage(code: Student, draw: Draw) -> Cases:
 )
 def test_views_of_any_kind(code: Student, draw: Draw) -> Cases:
     """Detached, a Parameter, of another dtype: the storage decides, and asking changes nothing."""
-    yield "shares_storage of pairs of tensors", exactly(shared(code, draw, PAIRS_OF_ANY_KIND))
+    yield (
+        "the result of shares_storage for pairs of tensors",
+        exactly(shared(code, draw, PAIRS_OF_ANY_KIND)),
+    )
     laws.check_changes_nothing(code, "shares_storage", draw.normal(3), draw.normal(3))
 
 
@@ -204,13 +207,13 @@ def test_windows(code: Student, draw: Draw) -> Cases:
         yield windows(code, draw.normal(n + 3)[3:], size, step)
     yield windows(code, draw.normal(2, 3, 7), 3, 2)
     without_step = code.function("sliding_windows")(draw.normal(3, 8), size=4)
-    yield "what no step gives (a step of 1)", without_step
+    yield "the result without a step (a step of 1)", without_step
 
 
 @promise(
     "sliding_windows",
     points=7,
-    hint="Ask x for its strides; without an offset, as_strided takes that of x.",
+    hint="Ask x for its strides; without an offset, as_strided takes the offset of x.",
     after="test_windows",
 )
 def test_windows_of_any_tensor(code: Student, draw: Draw) -> Cases:
@@ -239,7 +242,7 @@ def test_windows_are_a_view(code: Student, draw: Draw) -> Cases:
         for size, step in [(2, 2), (3, 1)]:
             later = draw.normal(*x.shape)
             held = code.run("windows_after_a_change", x, size, step, later)
-            yield "what the windows hold after a change of x", held
+            yield "the content of the windows after a change of x", held
 
 
 @promise(

@@ -51,7 +51,7 @@ def test_one_graph(code: Student, draw: Draw) -> Cases:
 @promise(
     "accumulate_gradients",
     points=2,
-    hint="loss.item() is a number; the loss itself keeps what its graph needs.",
+    hint="loss.item() is a number; the loss itself keeps everything that its graph needs.",
     after="test_one_graph",
     word="the sandbox says what stays in memory",
 )
@@ -138,7 +138,7 @@ def test_steps(code: Student, draw: Draw) -> Cases:
 @promise(
     "train_epoch",
     points=4,
-    hint="clip_grad_norm_ stands between the last backward pass and the step.",
+    hint="Call clip_grad_norm_ between the last backward pass and the step.",
 )
 def test_clipping(code: Student, draw: Draw) -> Cases:
     """With max_norm the accumulated gradient is clipped once, and only where its norm is larger."""

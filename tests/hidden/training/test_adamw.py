@@ -53,7 +53,7 @@ FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_adam", "aten
 def test_own_work(student: Student) -> None:
     """AdamW is a torch.optim.Optimizer, and nothing of PyTorch's own Adam and AdamW runs in it."""
     bases = [str(base) for base in entry(student.run("bases"), kind=list)]
-    told = "AdamW is no class of torch.optim.Optimizer."
+    told = "AdamW is not a subclass of torch.optim.Optimizer."
     assert "torch.optim.optimizer.Optimizer" in bases, told
     why = "write the step yourself"
     for base in bases:
@@ -103,7 +103,7 @@ def test_defaults(code: Student, draw: Draw) -> Cases:
 @promise(
     "AdamW.step",
     points=9,
-    hint="p.mul_(1 - lr * weight_decay), then the moments of the gradient alone.",
+    hint="p.mul_(1 - lr * weight_decay), then the moments of only the gradient.",
     after="test_own_work",
 )
 def test_decoupled(code: Student, draw: Draw) -> Cases:
@@ -272,7 +272,7 @@ def test_leaves_the_rest(code: Student, draw: Draw) -> Cases:
     report = laws.check_changes_nothing(
         code, code.probe("left"), *arguments, call="step", only=only
     )
-    yield "the report on what a step leaves", report
+    yield "the report on the state after a step", report
 
 
 @promise(

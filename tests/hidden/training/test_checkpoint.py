@@ -94,7 +94,7 @@ def test_state_is_plain(code: Student, draw: Draw) -> Cases:
 @promise(
     "set_random_state",
     points=5,
-    hint="random.setstate, np.random.set_state, torch.set_rng_state, with what was taken.",
+    hint="random.setstate, np.random.set_state, torch.set_rng_state, with the saved states.",
 )
 def test_set_again(code: Student, draw: Draw) -> Cases:
     """A state may be set again and again, and after others were taken."""
@@ -116,7 +116,7 @@ def test_numbers_in_hand(code: Student, draw: Draw) -> Cases:
             for library in LIBRARIES:
                 normal = entry(report, "set", time, library, "normal")
                 yield (
-                    f"what {library} draws of normal numbers after a state was set",
+                    f"the list of normal numbers that {library} draws after a state was set",
                     exactly(normal),
                 )
 
@@ -241,7 +241,7 @@ def test_resumes(code: Student, draw: Draw) -> Cases:
 @promise(
     "load_checkpoint",
     points=6,
-    hint="scheduler.load_state_dict of what scheduler.state_dict() was.",
+    hint="scheduler.load_state_dict with the saved scheduler.state_dict().",
 )
 def test_resumes_a_scheduler(code: Student, draw: Draw) -> Cases:
     """A scheduler goes on where it was, as do the rates."""
@@ -402,7 +402,7 @@ def resumed(
 
 def drawn(library: str, draws: Any, when: str) -> tuple[str, Any]:
     """The uniform numbers that a generator draws: normal ones have a test of their own."""
-    what = f"the list of what {library} draws {when}"
+    what = f"the list of numbers that {library} draws {when}"
     return what, exactly(entry(draws, library, "uniform"))
 
 
@@ -412,7 +412,7 @@ def loaded(report: Any, name: str, when: str = "loaded") -> tuple[str, Any]:
 
 def weights(report: Any, when: str = "loaded") -> tuple[str, Any]:
     """The weights, in the parameters that the model had."""
-    told = "The model's parameters are new objects, of which the optimizer does not know."
+    told = "The model's parameters are new objects, which the optimizer does not know."
     assert entry(report, "same objects") is True, told
     return loaded(report, "weights", when)
 

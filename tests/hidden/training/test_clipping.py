@@ -285,7 +285,7 @@ def test_steps(code: Student, draw: Draw) -> Cases:
 @promise(
     "train_step",
     points=4,
-    hint="norm.item() of what clip_grad_norm_ returned.",
+    hint="norm.item() of the result of clip_grad_norm_.",
 )
 def test_step_returns_the_norm(code: Student, draw: Draw) -> Cases:
     """The result is the norm before clipping, a Python float."""
@@ -309,7 +309,7 @@ def test_skips(code: Student, draw: Draw) -> Cases:
         report = code.run("finite_values", code.made("model", draw.seed()), batches, 1e9)
         what = f"the list of all weights, after each step, of which 0, 2 and 3 have {words},"
         yield what, within(entry(report, "weights"), **WEIGHTS)
-        yield f"whether the results are finite, with {words}", entry(report, "values")
+        yield f"the list of math.isfinite of each result, with {words},", entry(report, "values")
 
 
 @promise(

@@ -64,7 +64,7 @@ def test_gradient_norm(code: Student, draw: Draw) -> Cases:
 def test_gradient_norm_of_missing_gradients(code: Student, draw: Draw) -> Cases:
     """A gradient that is None adds nothing, and without any gradient the norm is 0.0."""
     norm = norm_of(code, [draw.normal(2), None, draw.normal(2, 2)])
-    yield "the norm of three gradients of which the second is None", within(norm, rtol=RTOL)
+    yield "the norm of three gradients, with None as the second,", within(norm, rtol=RTOL)
     yield "the norm of gradients that are all None", norm_of(code, [None, None])
     yield "the norm of no parameters", norm_of(code, [])
 

@@ -86,7 +86,7 @@ def test_rates_float64(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "exponential_lrs",
-    hint="The defaults stand in the signature of the stub.",
+    hint="The defaults are in the signature of the stub.",
     after="test_rates",
     word="one answer without arguments is always right",
 )
@@ -337,7 +337,7 @@ def test_result(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "lr_range_test",
-    hint="The defaults stand in the signature of the stub.",
+    hint="The defaults are in the signature of the stub.",
     after="test_result",
 )
 def test_default_span(code: Student, draw: Draw) -> Cases:
@@ -583,7 +583,7 @@ def recorded(code: Student, draw: Draw, tables: list[list[float]]) -> Cases:
 AFTERWARDS = {
     "outputs": "the outputs of the model's layer after the test",
     "buffers": "the numbers in all buffers of the model after the test",
-    "added": "what the submodules that are in train mode after the test add to the outputs",
+    "added": "the sum that the submodules in train mode after the test add to the outputs",
     "moved": "by how much two steps of the optimizer after the test move a weight",
 }
 
@@ -614,7 +614,7 @@ def restored(
     # A model that was not trained is as it was, too.
     losses = assert_tensor(entry(result, "losses"), what="losses of the result").flatten()
     decrease = within(losses[:2].diff(), rtol=ROUNDED_DIFFERENCE)
-    yield "by how much the second loss on a batch differs from the first", decrease
+    yield "the difference of the first two losses on a batch", decrease
     # What the sandbox says of before and after may be made up: what comes of it is compared.
     if shown:
         yield AFTERWARDS[shown], entry(result, shown)

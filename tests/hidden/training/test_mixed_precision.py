@@ -81,7 +81,7 @@ def test_underflow_of_zeros(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "underflow_fraction",
-    hint="values * scale is a new tensor; values.mul_(scale) changes what you were given.",
+    hint="values * scale is a new tensor; values.mul_(scale) changes your argument.",
     after="test_underflow",
 )
 def test_underflow_changes_nothing(student: Student) -> None:
@@ -233,7 +233,7 @@ def test_skips(code: Student, draw: Draw) -> Cases:
 @promise(
     "GradScaler.step",
     points=3,
-    hint="unscale_ notes what it finds: at the step the gradients may be clipped.",
+    hint="unscale_ notes whether it finds an overflow: at the step the gradients may be clipped.",
 )
 def test_skips_what_was_clipped(code: Student, draw: Draw) -> Cases:
     """No step is made either where inf was found by unscale_, and is clipped since."""
@@ -250,7 +250,7 @@ def test_step_returns(code: Student, draw: Draw) -> Cases:
     """step returns True if the optimizer stepped, and False if not."""
     iterations = good_or_bad(draw, [place % 2 == 0 for place in draw.permutation(6).tolist()])
     report = code.run("iterated", new_tensors(draw), iterations, SGD, FIRST_SCALE)
-    yield "the list of what each step returned", entry(report, "stepped")
+    yield "the list of results of the steps", entry(report, "stepped")
 
 
 @promise(
@@ -283,7 +283,7 @@ def test_autocast(code: Student, draw: Draw) -> Cases:
     """Model and loss_fn run once each, under autocast; dtypes, modes and autocast are then as before."""
     report = code.run("logged", new_weights(draw), new_batch(draw))
     yield "the list of the calls of model and loss_fn", entry(report, "calls")
-    yield "how autocast, mode, dtypes and random state are left", entry(report, "left")
+    yield "the state of autocast, mode, dtypes and random numbers afterwards", entry(report, "left")
 
 
 @promise("train_step", points=7, hint="zero_grad, autocast, scale, backward, step.")

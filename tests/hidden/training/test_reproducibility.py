@@ -42,7 +42,7 @@ def test_set_seed(code: Student, draw: Draw) -> Cases:
         report = code.run("seeded", seed, seeds(draw, 2))
         for call in range(2):
             drawn = entry(report, "draws", call)
-            yield f"what the generators draw after set_seed({seed})", exactly(drawn)
+            yield f"the dict of numbers drawn after set_seed({seed})", exactly(drawn)
 
 
 @promise(
@@ -87,7 +87,7 @@ def test_states_come_back(code: Student, draw: Draw) -> Cases:
         for draws in (1, 2):
             for given in ([], [draw.seed()]):
                 report = code.run("forked", given, *seeds(draw, 2), draws, ending)
-                what = f"what the generators draw after a block of {call_of(given)}"
+                what = f"the dict of numbers drawn after a block of {call_of(given)}"
                 what += f" that ended by {ending}" if ending else ""
                 yield what, exactly(entry(report, "after"))
 
@@ -116,7 +116,7 @@ def test_inside(code: Student, draw: Draw) -> Cases:
     """In the block the generators are as after set_seed(seed), or go on where they were without one."""
     for given in ([0], [LARGEST_SEED], [draw.seed()], []):
         report = code.run("forked", given, *seeds(draw, 2))
-        what = f"what the generators draw in a block of {call_of(given)}"
+        what = f"the dict of numbers drawn in a block of {call_of(given)}"
         yield what, exactly(entry(report, "inside"))
 
 
@@ -132,11 +132,11 @@ def test_nested(code: Student, draw: Draw) -> Cases:
         report = code.run("nested", given, entered, inner)
         for when in ("inner", "after inner", "after outer"):
             what = (
-                f"what the generators draw {when} block, of fork_rng({inner}) in {call_of(given)}"
+                f"the dict of numbers drawn {when} block, of fork_rng({inner}) in {call_of(given)}"
             )
             yield what, exactly(entry(report, when))
         report = code.run("forked", given, *seeds(draw, 2))
-        what = f"what the generators draw after {call_of(given)} was made"
+        what = f"the dict of numbers drawn after {call_of(given)} was made"
         yield what, exactly(entry(report, "made"))
 
 
@@ -157,14 +157,14 @@ def test_fork_errors(code: Student, draw: Draw) -> Cases:
 @promise(
     "seed_worker",
     points=5,
-    hint="seed = torch.initial_seed() % 2**32, and that alone.",
+    hint="seed = torch.initial_seed() % 2**32, and nothing else.",
 )
 def test_seed_worker(code: Student, draw: Draw) -> Cases:
     """random and NumPy are as after seeding with torch.initial_seed() % 2**32; torch stays as it is."""
     for seed in (draw.seed(), LARGEST_SEED, 2**63 + 2**32 + draw.size(0, 99)):
         worker = draw.size(100, 1000)
         report = code.run("worker_seeded", seed, worker, draw.seed())
-        what = f"what is drawn after seed_worker({worker}) where torch.initial_seed() is {seed}"
+        what = f"the dict of numbers drawn after seed_worker({worker}) where torch.initial_seed() is {seed}"
         yield what, exactly(entry(report, "after"))
         yield "torch.initial_seed() after seed_worker", entry(report, "initial")
 
@@ -196,8 +196,10 @@ def test_epochs(student: Student) -> None:
 def test_kind(student: Student) -> None:
     """It is a DataLoader, without workers unless some are asked for."""
     passes = new_passes(student, Draw(student.draw_seed), [0], [0])
-    assert_equal(entry(passes.report, "kinds", 0), True, what="whether it is a DataLoader")
-    told = "Without num_workers the items come from workers: it is 0."
+    assert_equal(
+        entry(passes.report, "kinds", 0), True, what="the statement that it is a DataLoader"
+    )
+    told = "Without num_workers the items come from workers, but num_workers should be 0."
     assert set(epochs_of(passes)[0].workers) == {-1}, told
 
 
@@ -223,7 +225,7 @@ def test_orders(student: Student) -> None:
 @promise(
     "seeded_loader",
     points=2,
-    hint="Hand num_workers on to the DataLoader; the orders stay those of the seed.",
+    hint="Hand num_workers on to the DataLoader; the seed still decides the orders.",
 )
 def test_workers(student: Student) -> None:
     """The items come from num_workers processes, in the order that the seed decides."""
@@ -234,7 +236,7 @@ def test_workers(student: Student) -> None:
     # Of the first two: with workers torch asks a sampler for its order twice, and one may count that.
     draw = Draw(student.draw_seed)
     alone = orders(new_passes(student, draw, worked.seeds[:1], [0, 0], worked.numbers, size=2))
-    told = "With num_workers the first epoch has another order than without: seed alone decides."
+    told = "With num_workers the first epoch has another order than without: only seed decides."
     assert orders(worked)[0] in alone, told
 
 
@@ -284,10 +286,10 @@ def test_global_state(code: Student, draw: Draw) -> Cases:
     in_order = new_passes(code, draw, seeds(draw, 2), plan, shuffle=False)
     worked, _ = worked_passes(code)
     for passes in (shuffled, in_order, worked):
-        what = "what the generators draw after seeded_loader, which leaves them alone"
+        what = "the dict of numbers drawn after seeded_loader, which leaves them alone"
         yield what, exactly(entry(passes.report, "made"))
         for number in range(len(plan)):
-            what = "what the generators draw after a pass over the loader, which leaves them alone"
+            what = "the dict of numbers drawn after a pass over the loader, which leaves them alone"
             yield what, exactly(entry(passes.report, "after", number))
 
 

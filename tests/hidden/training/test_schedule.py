@@ -49,7 +49,7 @@ def test_end(code: Student, draw: Draw) -> Cases:
 @promise(
     "warmup_cosine",
     points=2,
-    hint="Nothing is divided by warmup_steps, or by what is left after it, if that is 0.",
+    hint="Do not divide by warmup_steps or by the steps after it if they are 0.",
 )
 def test_edges(code: Student, draw: Draw) -> Cases:
     """A factor is a Python number, also without a warm-up or a cosine, and for a min_factor of 0 or 1."""
@@ -90,7 +90,7 @@ def test_rates(code: Student, draw: Draw) -> Cases:
     """Each group has its own base rate times the factor of the scheduler steps so far."""
     schedule, bases = new_schedules(draw)[0], new_bases(draw)
     report = code.run("rates", schedule, bases, 14)
-    told = "The result is no torch.optim.lr_scheduler.LambdaLR."
+    told = "The result is not a torch.optim.lr_scheduler.LambdaLR."
     assert entry(report, "is LambdaLR") is True, told
     what = "the distance of the groups' rates from their base rates times the factors"
     yield what, distances(code, entry(report, "rates"), schedule, bases)
@@ -98,7 +98,7 @@ def test_rates(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "warmup_cosine_scheduler",
-    hint="The defaults stand in the signature of the stub.",
+    hint="The defaults are in the signature of the stub.",
 )
 def test_defaults(code: Student, draw: Draw) -> Cases:
     """Without more arguments there is no warm-up, and the rate falls to 0."""
@@ -110,7 +110,7 @@ def test_defaults(code: Student, draw: Draw) -> Cases:
 @promise(
     "warmup_cosine_scheduler",
     points=5,
-    hint="The factor depends on the function's argument alone; LambdaLR saves the step.",
+    hint="The factor depends only on the function's argument; LambdaLR saves the step.",
     after="test_rates",
 )
 def test_resumes(code: Student, draw: Draw) -> Cases:

@@ -26,7 +26,7 @@ LARGEST_SCORE = 1e4
 # Tiles of 8 * 8 scores, where the scores of 8 queries and all keys take 1536 bytes.
 TIME, MORE_KEYS, BLOCK, TOO_LARGE = 48, 56, 8, 1536
 NO_PAIR = "flash_forward does not return a pair: the output, and the logarithms."
-NO_TRIPLE = "flash_backward does not return three gradients: those of q, k and v."
+NO_TRIPLE = "flash_backward does not return three gradients: one each for q, k and v."
 ALL_KEYS = "Scores of all keys are in one exp or softmax: the keys come in blocks, too."
 NOT_A_TILE = "There is a tensor as large as the scores (or a mask) of a block of queries and all keys, or more."
 
@@ -94,7 +94,7 @@ def test_logarithms(code: Student, draw: Draw) -> Cases:
     for what, block, causal in (("one tile", 16, False), ("tiles", 2, False), ("causal", 2, True)):
         inputs = draw_inputs(draw, 2, 5, 5, 1)
         logarithms = pair(forward_of(code, inputs, block, causal=causal))[1]
-        yield f"L for {what}", any_gradients(within(logarithms, **SUMS))
+        yield f"the result L for {what}", any_gradients(within(logarithms, **SUMS))
 
 
 @promise("flash_forward", hint="Name dimensions from behind: q[..., i : i + block, :].")
@@ -129,7 +129,7 @@ def test_float64(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "flash_forward",
-    hint="q = q / sqrt(d) makes a new tensor, q /= sqrt(d) writes into what you got.",
+    hint="q = q / sqrt(d) makes a new tensor, q /= sqrt(d) writes into your argument.",
     word="code that does nothing changes nothing",
 )
 def test_changes_nothing(student: Student) -> None:

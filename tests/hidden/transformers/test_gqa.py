@@ -119,7 +119,7 @@ def test_window(code: Student, draw: Draw) -> Cases:
 @promise(
     "GroupedQueryAttention.forward",
     points=4,
-    hint="Cache what key and value return, split into heads: the last `window`, not yet repeated.",
+    hint="Cache the results of key and value, split into heads: the last `window`, not yet repeated.",
 )
 def test_cache(code: Student, draw: Draw) -> Cases:
     """The cache has the keys and values of the last positions, window at most, for each kv head."""
@@ -144,7 +144,7 @@ def test_steps(code: Student, draw: Draw) -> Cases:
 @promise(
     "GroupedQueryAttention.forward",
     points=4,
-    hint="Trim what you return, not what you attend to: new positions look back differently far.",
+    hint="Trim the cache that you return, not the keys that you attend to: each position has its own window.",
 )
 def test_pieces(code: Student, draw: Draw) -> Cases:
     """Pieces of several positions, longer than the window or not, give the outputs of the whole one."""
@@ -180,7 +180,7 @@ def test_gradients(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "GroupedQueryAttention.forward",
-    hint="Make new tensors with torch.cat: do not write into the cache, nor keep it in self.",
+    hint="Make new tensors with torch.cat: do not write into the cache, and do not keep it in self.",
     word="code that does nothing changes nothing",
 )
 def test_changes_nothing(student: Student) -> None:

@@ -111,7 +111,7 @@ def test_computes_its_own_tokens(code: Student, draw: Draw) -> Cases:
     for k in (1, 2):
         router, x = draw.normal(EXPERTS, DIM), draw.normal(40, DIM)
         rows = code.run("rows", router, x, k)
-        yield f"how many rows each expert computes for k = {k}", rows
+        yield f"the number of rows that each expert computes for k = {k}", rows
 
 
 @promise("MoE.forward", hint="A mean over no tokens is NaN, and so may be a loss made of it.")

@@ -49,12 +49,12 @@ def test_errors(code: Student, draw: Draw) -> Cases:
     """A size that does not divide height and width is a ValueError that names images."""
     for shape in [(1, 1, 4, 5), (1, 1, 5, 4)]:
         refusal = raises(ValueError, "images", code.function("patchify"), draw.normal(*shape), 2)
-        yield f"images of shape {shape} and size = 2", refusal
+        yield f"patchify for images of shape {shape} and size = 2", refusal
 
 
 @promise(
     "patchify",
-    hint="reshape takes any strides, as_strided those of the images only.",
+    hint="reshape takes any strides; as_strided needs the strides of the images.",
     word="code that does nothing changes nothing",
 )
 def test_layouts(student: Student) -> None:

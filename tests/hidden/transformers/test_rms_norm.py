@@ -127,7 +127,7 @@ def test_gradient_with_eps(code: Student, draw: Draw) -> Cases:
 @promise(
     "RMSNormFunction.backward",
     points=4,
-    hint="Convert what you saved and grad_output with .float() before the first product.",
+    hint="Convert the saved tensors and grad_output with .float() before the first product.",
     after="test_backward_is_used",
 )
 def test_bfloat16(code: Student, draw: Draw) -> Cases:

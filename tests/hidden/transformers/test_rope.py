@@ -62,7 +62,7 @@ def test_odd_dim(code: Student, draw: Draw) -> Cases:
     """An odd dim is a ValueError that names it."""
     for dim in (1, 2 * draw.size() + 1):
         refusal = raises(ValueError, "dim", code.function("rope_angles"), torch.arange(3), dim)
-        yield f"dim = {dim}", refusal
+        yield f"rope_angles with dim = {dim}", refusal
 
 
 # --- turning -------------------------------------------------------------------------------------

@@ -67,7 +67,11 @@ def test_example_update(student: Student) -> None:
     nets = student.made("table", values, 1), student.made("table", values * 2, 9)
     report = student.run("updated", *nets, 0.25)
     what = "the parameter of target_net"
-    assert_equal(entry(report, "net"), values * 2, what="net, which the update leaves alone")
+    assert_equal(
+        entry(report, "net"),
+        values * 2,
+        what="the parameter of net, which the update leaves alone,",
+    )
     assert_close(entry(report, "values"), values + 1, what=what)
     what = "the buffer of target_net"
     assert_close(entry(report, "updates"), torch.tensor(9), what=what)

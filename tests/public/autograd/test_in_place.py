@@ -18,7 +18,7 @@ EXAMPLES = {
 
 @promise(
     "in_place_outcome",
-    hint="First ask whether x is a leaf that requires a gradient; then look at what forward saves.",
+    hint="First ask whether x is a leaf that requires a gradient; then look at the tensors that forward saves.",
 )
 def test_example_outcomes(student: Student) -> None:
     """in_place_outcome of a leaf is "leaf", of a result and x * x "needed", of x + 1 "safe"."""
@@ -26,7 +26,7 @@ def test_example_outcomes(student: Student) -> None:
     assert_equal(
         dict(zip(EXAMPLES, answers, strict=True)),
         EXAMPLES,
-        what="what in_place_outcome says of x and forward",
+        what="the dict of answers of in_place_outcome",
     )
 
 

@@ -62,4 +62,4 @@ def test_example_backward(student: Student) -> None:
     """For (x.sqrt() * 0).sum() at 0 it is SqrtBackward0, and anomaly detection is off afterwards."""
     report = student.run("backward", torch.tensor([0.0, 4.0]))
     assert_equal(entry(report, "value"), "SqrtBackward0", what="backward_nan of the loss")
-    assert_equal(entry(report, "mode"), False, what="anomaly detection afterwards")
+    assert_equal(entry(report, "mode"), False, what="the anomaly mode afterwards")

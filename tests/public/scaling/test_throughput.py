@@ -6,7 +6,7 @@ from grader.judge.student import Student
 
 @promise(
     "throughput",
-    hint="Sum up what the timed steps return, and divide by the seconds that they took.",
+    hint="Sum up the results of the timed steps, and divide by the seconds that they took.",
 )
 def test_throughput_of_three_steps(student: Student) -> None:
     """After a slow warm-up step, 8 + 8 + 4 samples in 2 seconds are 10 samples per second"""

@@ -80,4 +80,4 @@ def check_draws(twice: object) -> None:
         old, new = (entry(draws, library, kind=list, count=2) for draws in (first, second))
         told = f"{library} loses the normal number that it keeps in hand: save all of its state."
         assert old[0] != new[0] or old[1] == new[1], told
-        assert_equal(new, old, what=f"what {library} draws the second time")
+        assert_equal(new, old, what=f"the list of numbers that {library} draws the second time")

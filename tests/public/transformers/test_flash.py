@@ -16,7 +16,7 @@ Q, K, V = (
     torch.tensor([[10.0], [20.0]]),
 )
 NO_PAIR = "flash_forward does not return a pair: the output, and the logarithms."
-NO_TRIPLE = "flash_backward does not return three gradients: those of q, k and v."
+NO_TRIPLE = "flash_backward does not return three gradients: one each for q, k and v."
 
 
 @promise(

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _ADVICE = {
-    "values": "Compute new tensors, nothing in place on what you were given: no +=, no method whose "
+    "values": "Compute new tensors, and change no argument in place: no +=, no method whose "
     "name ends with an underscore.",
     "parameters": "Keep the Parameter objects, which an optimizer may hold: write into them in place, "
     "under torch.no_grad().",
-    "buffers": "Buffers are state: only what the text names may change them.",
+    "buffers": "Buffers are state: only the functions that the text names may change them.",
     "grad": "Leave every .grad as it is: gradients come from torch.autograd.grad, or from a copy, "
     "x.detach().clone().",
-    "requires_grad": "Switch no requires_grad, or set it back in a finally: x.detach() is a tensor of its "
+    "requires_grad": "Do not switch requires_grad, or set it back in a finally: x.detach() is a tensor of its "
     "own with the same values.",
     "mode": "Leave the mode of each submodule as it was.",
     "modes": "Set such a mode in a with block, which sets it back.",
@@ -81,7 +81,7 @@ def check_changes_nothing(
 ) -> Any:
     """Check that a call changes neither its arguments nor PyTorch's state; return its value.
 
-    Checked are: values, `.grad` and `requires_grad` of tensors, of modules' parameters and buffers,
+    The check covers values, `.grad` and `requires_grad` of tensors, of modules' parameters and buffers,
     training modes, hooks, an optimizer's options and state, PyTorch's modes, the three random states. `allow`
     names things that may change, and `only` limits the check: a part ("grad"), or a part of an argument, by
     position, name or kind ("0.grad", "model.buffers", "optimizer.state"). The part "version" counts changes in
@@ -140,8 +140,8 @@ def check_restores(
 ) -> Any:
     """Check that a call that trains or evaluates leaves model, optimizer and random states as it found them.
 
-    Like `check_changes_nothing`, but gradients are free. Checked are parameters (the same objects and values),
-    buffers, the mode of every submodule, the optimizer's options and state.
+    Like `check_changes_nothing`, but gradients are free. The check covers parameters (the same objects and
+    values), buffers, the mode of every submodule, the optimizer's options and state.
 
         model = student.made("network")
         sgd = student.made("momentum", model)
@@ -186,7 +186,9 @@ def check_ordinary(student: Student, target: Target, *arguments: Any, **keywords
     seen = observe(student, target, *arguments, **keywords).checked()
     assert_tensor(seen.value, what=text("the result of {call}", name_of(target)))
     if seen.result("inference") is not False:
-        raise failed("The result is an inference tensor, which nothing can be trained on: no_grad.")
+        raise failed(
+            "The result is an inference tensor, on which nothing can be trained: use no_grad."
+        )
     if seen.result("requires_grad") is not False:
         raise failed("The result has a graph: compute it under torch.no_grad(), or detach it.")
     return seen.value
@@ -207,7 +209,7 @@ def check_leading_dimensions(
 ) -> None:
     """Check that any leading dimensions work, and that each row's result is the same as among `rows` (24, ...).
 
-    `shape` is that of one row's result.
+    `shape` is the shape of one row's result.
     """
     call = called(student, target)
     expected = call(rows, *others)
@@ -350,8 +352,8 @@ def check_errors(
     """Check that bad arguments raise a ValueError that names the argument.
 
     `table` has arguments to refuse, by the name of the bad one: each is a sequence, or a dict of keywords.
-    Those of `fine` must not be refused. A name within an identifier of the message counts, in any case. Of
-    several words for one argument ("eps or epsilon"), any will do. If the target is a probe, `call` is the
+    The arguments in `fine` must not be refused. A name within an identifier of the message counts, in any case.
+    Of several words for one argument ("eps or epsilon"), any will do. If the target is a probe, `call` is the
     student's function, for messages.
 
         check_errors(student, "exponential_lrs", {"steps": [(1e-6, 10.0, 1)], "lr_min": [(0.0, 1.0, 5)]})

@@ -60,7 +60,7 @@ class ObjectFacts(_Facts, frozen=True, tag="object"):
 
 
 class OptimizerFacts(_Facts, frozen=True, tag="optimizer"):
-    """An optimizer; `parameters` are the ids of those in each group."""
+    """An optimizer; `parameters` has the ids of the parameters in each group."""
 
     id: int
     options: Facts
@@ -122,7 +122,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 
 class PyplotState(msgspec.Struct, frozen=True):
-    """The numbers of pyplot's open figures, and the types of what each of the caller's figures contains."""
+    """The numbers of pyplot's open figures, and the types of the contents of each of the caller's figures."""
 
     open: list[int]
     contents: list[list[str]]

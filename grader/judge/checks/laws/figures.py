@@ -1,4 +1,4 @@
-"""Laws of figures: their contents, and the state in which drawing leaves pyplot."""
+"""Laws of figures: their contents, and the state of pyplot after drawing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def figure_of(student: Student, target: Target, *arguments: Any, **keywords: Any
     drawn = shaped(shipped(student, "figure")(name_of(target), *arguments, **keywords), Drawn)
     if drawn.figure is None:
         returned = "None" if drawn.type == "NoneType" else with_article(element(drawn.type))
-        words = "{call} should return a matplotlib Figure, yours returned {returned}."
+        words = "{call} should return a matplotlib Figure, but yours returned {returned}."
         raise CheckFailed(text(words, name_of(target), returned))
     return drawn.figure
 
@@ -41,7 +41,7 @@ def axes_of(figure: FigureFacts) -> AxesFacts:
     """Return the only Axes of a figure."""
     if len(figure.axes) != 1:
         count = len(figure.axes)
-        raise CheckFailed(text("The figure has {count} Axes; all of it belongs in one.", count))
+        raise CheckFailed(text("The figure has {count} Axes: draw everything in one.", count))
     return figure.axes[0]
 
 
@@ -61,14 +61,14 @@ def check_axes(
     ):
         if scale is not None and actual != scale:
             how = f'ax.set_{axis}scale("{scale}")'
-            words = "The {axis} axis is {actual}, it should be {scale}: {how}."
+            words = "The {axis} axis is {actual}, but should be {scale}: {how}."
             raise CheckFailed(text(words, axis, element(actual), scale, how))
         if labels and not label.strip():
             raise CheckFailed(text("The {axis} axis has no label: ax.set_{axis}label.", axis))
     if not legend:
         return
     if figure.legends == 0:
-        raise CheckFailed("There is no legend: call ax.legend() when the lines are drawn.")
+        raise CheckFailed("There is no legend: call ax.legend() after drawing the lines.")
     for label in legend:
         if label not in figure.legend:
             how = "give each line its label, and make the legend after the lines"
@@ -109,16 +109,16 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
         own = "close your own figure (plt.close(figure)), not all or the current one"
         words = "{count} of the caller's {all} figures were closed: {own}."
         raise CheckFailed(text(words, len(closed), len(before.open), own))
-    drawn = "The caller's current figure is drawn on or cleared: make a figure of your own."
+    drawn = "The caller's current figure is drawn on or cleared: make your own figure."
     compare_named(
         after.contents,
         before.contents,
         Rule(exact=True),
-        "the list of what the caller's figures contain",
+        "the list of contents of the caller's figures",
         lambda: {drawn: after.contents},
     )
     if facts.returned_callers:
-        raise CheckFailed("The caller's figure is returned: make a figure of your own.")
+        raise CheckFailed("Your code returns the caller's figure: make your own.")
     left = [number for number in after.open if number not in before.open]
     if left:
         how = "close yours with plt.close(figure), or make it without pyplot"
@@ -126,4 +126,6 @@ def check_leaves_pyplot(student: Student, target: Target, *arguments: Any, **key
             text("{count} new figures are left open in pyplot: {how}.", len(left), how)
         )
     if facts.shown:
-        raise CheckFailed("The figure is shown: call no show, return it and let the caller decide.")
+        raise CheckFailed(
+            "The figure is shown: do not call show. Return it and let the caller decide."
+        )

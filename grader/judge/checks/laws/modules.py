@@ -51,7 +51,7 @@ def check_parameters(
         if len(shape) == 2
     }
     padded = {
-        text("{name} has a dimension too many: its shape is {shape}.", name, tuple(shape)): {
+        text("{name} has one dimension too many: its shape is {shape}.", name, tuple(shape)): {
             **expected,
             name: [1, *shape],
         }
@@ -71,10 +71,12 @@ def check_state_dict(module: Any, names: Iterable[str]) -> None:
     if extra:
         belong = " and ".join(sorted(expected, reverse=True)) or "nothing"
         raise failed(
-            "Only {belong} belong in the state_dict, yours also has: {extra}.", belong, extra
+            "Only {belong} belong in the state_dict, but yours also has: {extra}.", belong, extra
         )
     if missing:
-        raise failed("The state_dict lacks {missing}: register what is to be saved.", missing)
+        raise failed(
+            "The state_dict lacks {missing}: register everything that has to be saved.", missing
+        )
 
 
 def check_filled(
@@ -138,7 +140,7 @@ def check_starts_within(
     largest = weight.abs().max().item()
     if not largest <= bound * (1 + 1e-5):
         line = sentence(
-            "{what} has an entry of magnitude {largest:.4g}; it starts too large, the bound is "
+            "{what} has an entry of magnitude {largest:.4g}; it starts too large, since the bound is "
             "{formula} = {bound:.4g}.",
             what,
             largest,
@@ -200,7 +202,7 @@ def epochs_of(
     student: Student, loader: Made, count: int = 2, read: Callable[[Any], Any] = list
 ) -> list[list[list[Any]]]:
     """Return a loader's batches in each of `count` epochs: a list for each batch, made by `read`."""
-    told = "What your loader yields cannot be read."
+    told = "The batches of your loader cannot be read."
     epochs = entry(shipped(student, "epochs")(loader, count), kind=list, count=count, told=told)
     return [
         [_read(read, batch) for batch in entry(epoch, kind=list, told=told)] for epoch in epochs
@@ -236,7 +238,7 @@ def check_epochs(
 ) -> None:
     """Check that each epoch yields every item once, in batches of this size; `drop_last` None: either is fine.
 
-    If shuffled, the order differs in each epoch; else it is that of the items.
+    If shuffled, the order differs in each epoch; else it is the order of the items.
     """
     kinds = tuple({type_of(item) for item in items})
     for number, epoch in enumerate(entry(epochs, kind=(list, tuple)), start=1):
@@ -248,7 +250,9 @@ def check_epochs(
         )
         # Before comparing them: a tensor cannot be compared with an item.
         if not all(isinstance(item, kinds) for item in order):
-            raise CheckFailed(text("{where} yields what is no item of the dataset.", where))
+            raise CheckFailed(
+                text("{where} yields something that is not an item of the dataset.", where)
+            )
         whole, rest = divmod(len(items), batch_size)
         full = [batch_size] * whole
         allowed = {None: [full, [*full, rest]], True: [full], False: [[*full, rest]]}[drop_last]
@@ -258,7 +262,9 @@ def check_epochs(
                 text("{where} yields the item {double!r} more than once.", where, double[0])
             )
         if any(item not in items for item in order):
-            raise CheckFailed(text("{where} yields what is no item of the dataset.", where))
+            raise CheckFailed(
+                text("{where} yields something that is not an item of the dataset.", where)
+            )
         if sizes not in ([size for size in sizes_ if size] for sizes_ in allowed):
             last = " (is the last short batch dropped, or kept?)"
             last = "" if sizes != [*full, rest] and len(order) == len(items) else last

@@ -138,7 +138,7 @@ def check_gradients(
             cut = "something cuts it off (detach, .data, torch.no_grad(), a new tensor of its values)."
             raise failed("No gradient reaches {name}: {cut}", name, cut)
     names = " and ".join(f"{name}.grad" for name in leaves)
-    ones = "The gradient ignores the one that comes in from behind (grad_output)."
+    ones = "The gradient ignores the incoming gradient (grad_output)."
     compare_named(
         [leaf.grad for leaf in leaves.values()],
         gradients(upstream),
@@ -160,8 +160,8 @@ def check_applied(student: Student, name: str, own: str) -> None:
         what = text("{name} of an x of shape {shape}", name, tuple(x.shape))
         if node is None:
             line = text(
-                "{what} has no grad_fn although x requires a gradient: return what {own}.apply(x) "
-                "gives, without detach or no_grad.",
+                "{what} has no grad_fn although x requires a gradient: return the result "
+                "of {own}.apply(x), without detach or no_grad.",
                 what,
                 own,
             )
@@ -183,7 +183,7 @@ def check_grad_fn(student: Student, name: str, own: str) -> None:
         if not isinstance(nodes, list) or not same(nodes[:1], [wanted]):
             line = text(
                 "The grad_fn of {name} for an x of shape {shape} is {node}, not the node of {own}: "
-                "return what {own}.apply(x) gives as it is, with no operation on it afterwards.",
+                "return the result of {own}.apply(x) unchanged, with no operation after it.",
                 name,
                 tuple(x.shape),
                 element(node),
@@ -200,7 +200,7 @@ def check_declared(student: Student, name: str, own: str) -> None:
     for method in ("forward", "backward"):
         kind = str(entry(report, method))
         if kind in ("missing", "NoneType"):
-            raise failed("{own} defines no {method} of its own.", own, method)
+            raise failed("{own} does not define its own {method}.", own, method)
         if kind != "staticmethod":
             line = text(
                 "{own}.{method} is not a static method (it is {kind}): autograd calls it on the "
@@ -239,7 +239,7 @@ def check_saved(
         off = [(gradient.double() - derivative(at)).abs().max() for at in (x, changed)]
         if off[1] < 1e-5 <= off[0]:
             line = (
-                "After a second call the gradient of the first one is that of the second: keep what a "
+                "After a second call, the first call has the gradient of the second: keep what a "
                 "call saves on its ctx, not on the class."
             )
             raise failed(line)
@@ -258,7 +258,7 @@ def check_saved(
         elif (gradient - derivative(x)).abs().max() < 1e-5:
             if not itself:
                 return
-            why = ": what you saved is a copy of x, or was computed from x in forward"
+            why = ": you saved a copy of x, or something computed from x in forward"
         raise failed("{what} nothing{why}. {save}", what, why, capitalized(save))
     own = "modified by an inplace operation" in str(seen.error)
     if not (isinstance(seen.error, RuntimeError) and own):
@@ -330,7 +330,7 @@ _NOT_AGAIN = (
     "there a detach(), a .data, a no_grad(), a detour through NumPy or a @once_differentiable?"
 )
 _CONSTANT = (
-    "The second derivative does not depend on x: backward takes for a constant what depends on x. "
+    "The second derivative does not depend on x: backward treats as a constant something that depends on x. "
     "Was it computed in forward and saved, or under no_grad(), with detach(), .data or NumPy? "
     "Compute it in backward from the x in ctx.saved_tensors."
 )

@@ -317,7 +317,7 @@ def _tensor_changes(
         ("values", text("the values of {name}", name)),
         ("requires_grad", text("{name}.requires_grad", name)),
         ("grad", text("{name}.grad", name)),
-        ("sources", text("the .grad of what {name} was computed from", name)),
+        ("sources", text("the .grad of the tensors behind {name}", name)),
     ):
         if not same(getattr(after, part), getattr(before, part)):
             yield Change(words, {"shape": "values", "sources": "grad"}.get(part, part), owners)
@@ -345,7 +345,7 @@ def _module_changes(
         for name in [*old, *(key for key in new if key not in old)]:
             words = clean(f"{prefix}{name}", 80)
             if name not in old or name not in new:
-                yield Change(text("which {part} there are ({words})", part, words), part, owners)
+                yield Change(text("the set of {part} ({words})", part, words), part, owners)
                 continue
             changes = list(_tensor_changes(words, old[name], new[name], owners))
             # A buffer may be assigned anew; an optimizer holds the parameters themselves.
@@ -378,7 +378,7 @@ def _mode_changes(
             yield Change(text("the training mode of {where}", where), "mode", owners, remark)
             return
     yield Change(
-        text("which submodules {prefix} has", prefix.strip(".") or "the module"), "mode", owners
+        text("the submodules of {prefix}", prefix.strip(".") or "the module"), "mode", owners
     )
 
 
@@ -386,7 +386,7 @@ def _optimizer_changes(
     name: str, before: OptimizerFacts, after: OptimizerFacts, owners: frozenset[str]
 ) -> Iterator[Change]:
     if after.parameters != before.parameters:
-        yield Change(text("which parameters {name} holds", name), "parameters", owners)
+        yield Change(text("the parameters of {name}", name), "parameters", owners)
     for part, old, new in (
         ("options", before.options, after.options),
         ("state", before.state, after.state),

@@ -50,7 +50,7 @@ def test_an_order_is_told_by_the_first_that_is_out_of_place() -> None:
     assert lines == [
         "The entries of the output are right, but in another order.",
         'The first one out of place is "b", expected "a".',
-        'The output in full: {"b": 1, "a": 2}.',
+        'In full, the output is {"b": 1, "a": 2}.',
     ]
 
 
@@ -62,7 +62,7 @@ def test_of_many_elements_the_worst_is_shown_with_its_tolerance() -> None:
     lines = told(actual, expected, "the gradients of x")
     assert lines[0] == "2 of 12 elements of the gradients of x (shape (3, 4), float32) differ."
     assert lines[1].startswith("The greatest difference is 2, at [2, 3]: got ")
-    assert lines[2] == "Allowed is a difference of 1e-05 + 1.3e-06 · |expected|."
+    assert lines[2] == "A difference of 1e-05 + 1.3e-06 · |expected| is allowed."
     assert "\n".join(lines).count("expected ") == 1
 
 
@@ -75,7 +75,7 @@ def test_a_relation_of_all_entries_is_told_once() -> None:
     drawn = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
     expected = dict(zip("ab", drawn, strict=True))
     lines = told({name: 2 * value for name, value in expected.items()}, expected)
-    assert "Over all entries: every element is twice what is expected." in lines
+    assert "Over all entries: every element is twice the expected value." in lines
     assert "\n".join(lines).count("twice") == 1
 
 
@@ -90,12 +90,12 @@ def test_a_relation_of_all_entries_is_told_once() -> None:
         (torch.ones(2), "a float", "; its shape is (2,)."),
         (np.ones(1), "a Tensor", ": torch.from_numpy converts it."),
         (torch.ones(1), "a numpy.ndarray", ": .numpy() converts it."),
-        (1, "a bool", "returned an int, expected a bool."),
+        (1, "a bool", "returned an int as the output, expected a bool."),
     ],
 )
 def test_another_type_has_its_remedy(value: object, expected: str, end: str) -> None:
     (line,) = explain_type(value, expected, "the output")
-    assert line.startswith("As the output your code returned ")
+    assert line.startswith("Your code returned ")
     assert line.endswith(end)
 
 
@@ -106,7 +106,7 @@ def test_a_gradient_that_is_none_is_asked_for_its_way() -> None:
 
 def test_another_dtype_tells_whether_the_values_are_right() -> None:
     x = torch.tensor([1.5, 2.5])
-    right = "But for that the values are right."
+    right = "Otherwise the values are right."
     dtype = "The output has dtype torch.float64, expected torch.float32."
     assert explain_dtype(x.double(), x.dtype, "the output", x) == [dtype, right]
     assert explain_dtype(x.double() + 1, x.dtype, "the output", x) == [dtype]
@@ -134,7 +134,7 @@ def test_another_shape_has_its_reason(
 def test_right_values_in_another_shape_are_told_so() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     lines = explain_shape(x.T, (2, 3), "the output", x)
-    assert lines[-1] == ("But for that the values are right: it is the expected value transposed.")
+    assert lines[-1] == ("Otherwise the values are right: it is the expected value transposed.")
     assert len(explain_shape(x.T + 1, (2, 3), "the output", x)) == 2
 
 

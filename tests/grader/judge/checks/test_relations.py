@@ -16,10 +16,10 @@ DRAWN = np.random.default_rng(0).standard_normal((4, 5))
 @pytest.mark.parametrize(
     ("actual", "words"),
     [
-        (-DRAWN, "Every element is the negative of what is expected."),
-        (2 * DRAWN, "Every element is twice what is expected."),
-        (DRAWN / 2, "Every element is half of what is expected."),
-        (0.37 * DRAWN, "Every element is 0.37 times what is expected."),
+        (-DRAWN, "Every element is the negative of the expected value."),
+        (2 * DRAWN, "Every element is twice the expected value."),
+        (DRAWN / 2, "Every element is half of the expected value."),
+        (0.37 * DRAWN, "Every element is 0.37 times the expected value."),
         (20 * DRAWN, "20 is the number of its elements"),
         (DRAWN / 4, "this is 1/4, and 4 is the size of dimension 0"),
         (DRAWN / 5**0.5, "1 / the square root of 5, the size of dimension 1"),
@@ -74,7 +74,7 @@ def test_masks_have_no_factor_and_whole_numbers_have_one() -> None:
     assert relation(mask | True, mask, "bool") == "All elements are True."
     assert relation(~mask, mask, "bool") is None
     numbers = np.arange(1, 11)
-    assert relation(2 * numbers, numbers, "int64") == "Every element is twice what is expected."
+    assert relation(2 * numbers, numbers, "int64") == "Every element is twice the expected value."
 
 
 def test_no_relation_is_searched_in_too_many_elements() -> None:
