@@ -216,7 +216,7 @@ def test_names_of_a_record_count() -> None:
         ((9, 4), (10, 4), "Dimension 0 is one too short"),
         ((9, 4), (5, 4), "Only dimension 0 differs"),
         ((3,), (3, 4), "dimension 1, of size 4, is missing"),
-        ((3, 4), (3,), "size 4 is left"),
+        ((3, 4), (3,), "A dimension of size 4 should be gone."),
         ((3, 4), (), "expected ()"),
         ((1,) * 12, (3, 4), "of 12 dimensions"),
     ],

@@ -71,7 +71,7 @@ def test_a_right_answer_passes_and_a_wrong_one_reads_what_differs(judged: JudgeS
     [
         ("return (x * 3).detach()", "The output does not require a gradient", Cause.LAW),
         ("return (x.detach() * 3) + 0 * x", "No gradient reaches x", Cause.LAW),
-        ("return Own.apply(x)", "The gradient ignores the one that comes in", Cause.MISTAKE),
+        ("return Own.apply(x)", "The gradient ignores the incoming gradient", Cause.MISTAKE),
         ("return x.detach() + 2 * x", "3 of 3 elements of the gradient of x", Cause.GRADIENT),
         ("return None", "Your code returned None as the output", Cause.NOTHING),
         ("return x.double() * 3", "The output has dtype torch.float64", Cause.TYPE),
@@ -235,7 +235,8 @@ def test_an_answer_that_leads_the_test_another_way_fails(judged: JudgeSource) ->
     for names in ('["a"]', '["a", "b", "c"]', '["b", "a"]', "[]"):
         test = only(judged(f"def names(k): return {names}\n", suite(body), solution=SOLUTION))
         assert (
-            test.message == "Your code gave another number of results than the exercise promises."
+            test.message
+            == "Your code does not give the number of results that the exercise promises."
         )
 
 

@@ -338,14 +338,14 @@ def test_grade_adjust_gives_more_time_on_a_running_server(late: Served, work: Pa
     assert "Ada Test" in done.output
     assert "more time until 2066-12-03 23:59 CET for greeting" in " ".join(done.output.split())
     assert kept(late) == [("ada", ("greeting",), "ill", "assistant")]
-    for arguments, code, said in (
-        (("bob", "greeting", "--until", LATER, "--reason", "x"), 3, "no such student"),
-        (("ada", "greeting", "--until", LATER, "--reason", "x"), 2, "only gives more time"),
-        (("ada", "greeting", "--until", "soon", "--reason", "x"), 2, "--until"),
-        (("ada", "greeting", "--until", LATER), 2, "--reason"),
+    for arguments, said in (
+        (("bob", "greeting", "--until", LATER, "--reason", "x"), "no such student"),
+        (("ada", "greeting", "--until", LATER, "--reason", "x"), "only gives more time"),
+        (("ada", "greeting", "--until", "soon", "--reason", "x"), "--until"),
+        (("ada", "greeting", "--until", LATER), "--reason"),
     ):
         refused = adjust(*arguments)
-        assert refused.exit_code == code, (arguments, refused.output)
+        assert refused.exit_code == 2, (arguments, refused.output)
         assert said in " ".join(refused.output.split()), (arguments, refused.output)
     assert len(kept(late)) == 1
 

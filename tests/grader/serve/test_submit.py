@@ -90,7 +90,7 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     assert (done.exit_code, done.stderr) == (2, nothing), "nothing is new"
     shutil.rmtree(work / ".grade")
     done = grade("submit", "--status")
-    assert done.exit_code == 0 and "grade: Handed in earlier: word_count 10 / 10." in done.stderr
+    assert done.exit_code == 0 and "grade: Handed in earlier: greeting 2.5 / 2.5." in done.stderr
     listed = grade("list").output
     assert "full marks" in listed and "10 / 10" in listed, "what the server said is kept again"
 
