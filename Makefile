@@ -15,7 +15,8 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 # Two tests side by side for each processor (tests/grader/conftest.py), each beginning elsewhere: what a module
-# sets up once is rarely set up twice. The thorough ones ask the same of every exercise, attack or moment: `make test-all`.
+# sets up once is rarely set up twice. The thorough ones ask the same of every exercise, attack or moment, or run a
+# program for what small tests ask: `make test-all`.
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not thorough"
 

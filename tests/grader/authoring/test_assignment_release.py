@@ -105,6 +105,7 @@ def test_a_folder_grows_and_keeps_what_a_student_wrote(
     assert load_course(mine).exercises == grown.exercises
 
 
+@pytest.mark.thorough
 def test_a_whole_release_and_one_of_an_assignment_do_not_share_a_folder(
     course: Course, tmp_path: Path
 ) -> None:

@@ -209,6 +209,7 @@ def test_the_scripts_are_programs_that_bash_can_read(package: Path, tmp_path: Pa
         subprocess.run(["bash", "-n", script], check=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("kept_judges")
 def test_options_are_quoted(tmp_path: Path) -> None:
     options = GradescopeOptions(pip_options=("--find-links", "a b; rm -rf /"), seed=8231)
@@ -219,6 +220,7 @@ def test_options_are_quoted(tmp_path: Path) -> None:
         assert b"--require-isolation kernel" in archive.read("run_autograder")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("kept_judges")
 def test_a_package_of_one_exercise_holds_nothing_of_others(tmp_path: Path) -> None:
     course = load_course(PLAIN)
@@ -268,6 +270,7 @@ def test_a_package_of_some_exercises_knows_which_of_them_are_for_extra_credit(
         assert extra_credit_file(course.only(course.select(chosen))) == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("kept_judges")
 def test_the_same_course_makes_the_same_bytes(tmp_path: Path) -> None:
     course = load_course(PLAIN)
@@ -292,6 +295,7 @@ def test_a_release_for_students_is_no_package(tmp_path: Path) -> None:
     assert not (tmp_path / "p.zip").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "before", "after", "told"),
     [

@@ -88,6 +88,7 @@ def leaks(secret: set[str], folder: Path) -> set[str]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("root", [ROOT, None], ids=["shipped", "plain"])
 def test_nothing_hidden_goes_out(root: Path | None, folder: Path, tmp_path: Path) -> None:
     course = load_course(root or folder)

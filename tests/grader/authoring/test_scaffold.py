@@ -35,6 +35,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.mark.thorough
 def test_a_new_course_proves_itself_and_so_does_a_further_exercise(tmp_path: Path) -> None:
     folder = tmp_path / "My first course!"
     first = new_course(folder, "scaling")

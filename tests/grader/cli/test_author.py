@@ -110,6 +110,7 @@ def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path:
     assert (packed.returncode, "keep it from students" in packed.stdout) == (0, False)
 
 
+@pytest.mark.thorough
 def test_a_release_for_self_study(grade: Grade, clone: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     assert grade("release", alone, "--suites", "all", cwd=clone).returncode == 0
@@ -123,6 +124,7 @@ def test_a_release_for_self_study(grade: Grade, clone: Path, tmp_path: Path) -> 
     assert grade("solution", "word_count", cwd=alone).stdout == source
 
 
+@pytest.mark.thorough
 def test_a_pack_is_used_from_the_archive(grade: Grade, clone: Path, tmp_path: Path) -> None:
     pack, elsewhere = tmp_path / "course.pack", tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -36,6 +36,7 @@ def test_doctor_names_every_wall_and_the_level() -> None:
     assert "Isolation reaches the level: " in done.stdout
 
 
+@pytest.mark.thorough
 def test_doctor_and_run_agree_on_what_stands() -> None:
     level = grade("doctor").stdout.rstrip().rstrip(".").rpartition(" ")[2]
     done = grade("run", "--submission", "solutions", "--require-isolation", level)

@@ -81,6 +81,7 @@ def arguments(tasks: dict[str, Any], label: str, **values: str) -> list[str]:
     return given
 
 
+@pytest.mark.thorough
 def test_vs_code_finds_each_finding_once(
     grade: Grade, mixed: Path, tmp_path: Path, tasks: dict[str, Any]
 ) -> None:
@@ -166,6 +167,7 @@ def test_two_cannot_have_stdout(grade: Grade, mixed: Path) -> None:
     assert "both write to stdout" in done.stderr
 
 
+@pytest.mark.thorough
 def test_vim_reads_them(grade: Grade, mixed: Path, tmp_path: Path) -> None:
     if (vim := shutil.which("vim")) is None:
         pytest.skip("vim is not installed; it is no tool of ours")

@@ -83,6 +83,7 @@ def test_no_color_s_empty_value_means_nothing(mixed: Path) -> None:
     assert ESCAPE in on_terminal(mixed, "list", NO_COLOR="")
 
 
+@pytest.mark.thorough
 @posix
 def test_dumb_terminal_is_no_terminal(mixed: Path) -> None:
     shown = on_terminal(mixed, "run", "word_count", TERM="dumb")
@@ -136,6 +137,7 @@ def test_old_code_page(grade: Grade, clone: Path, encoding: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.thorough
 def test_a_c_locale_gets_dots_of_its_own(grade: Grade, clone: Path) -> None:
     (clone / "exercises" / "text" / "greeting.py").write_text(
         f"def greeting(name):\n    return '{'long ' * 100}'\n"

@@ -91,6 +91,7 @@ def test_a_suite_that_draws_what_it_asks_believes_no_words(grade: Grade, clone: 
     assert done.returncode == 0
 
 
+@pytest.mark.thorough
 def test_forged_replies_earn_what_the_audit_prints(grade: Grade, clone: Path) -> None:
     done = grade("audit", "--forge", "running_mean", "word_count", cwd=clone)
     lines = done.stdout.splitlines()

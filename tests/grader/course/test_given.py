@@ -177,6 +177,7 @@ def test_what_it_is_made_to_do_is_the_student_s(course: Course, tmp_path: Path) 
     assert "__globals__" in str(result.held)
 
 
+@pytest.mark.thorough
 def test_students_get_it_and_may_spoil_it(course: Course, tmp_path: Path) -> None:
     release(course, tmp_path / "students", judge=True)
     students = load_course(tmp_path / "students")

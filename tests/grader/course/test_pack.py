@@ -128,6 +128,7 @@ def test_names_that_not_every_system_has(course: Course, tmp_path: Path) -> None
 # --- damaged and foreign ones ---------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_every_kind_of_damage_is_told_or_harmless(pack: Path, tmp_path: Path) -> None:
     """A byte changed, or the end missing: no other error, and never another course."""
     whole, info = pack.read_bytes(), load_course(pack).info()

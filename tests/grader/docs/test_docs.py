@@ -40,6 +40,7 @@ AUTHORING = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_the_example_of_the_api_runs() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     done = subprocess.run(

@@ -116,6 +116,7 @@ TENSOR_WAYS = {
 UNSEEN = ("result", "item", "key", "field", "note", "cause", "lines", "words of the suite")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_of_a_hidden_probe_reaches_a_student(
     judged: Callable[..., Judgment], way: str
@@ -143,6 +144,7 @@ EVERY_WAY = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", EVERY_WAY)
 def test_of_two_secrets_a_student_reads_the_same(judged: Callable[..., Judgment], way: str) -> None:
     source = f"def answer(secret):\n    {(WAYS | QUIET_WAYS)[way]}\n"

@@ -43,6 +43,7 @@ def everybody_has_points_and_one_comment(platform: LtiServer) -> bool:
 # --- every student, once ------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shown", [True, False])
 def test_a_class_arrives_once_each_whether_or_not_the_platform_shows_its_comments(
     shown: bool, school: School, waits: list[float]

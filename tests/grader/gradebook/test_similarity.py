@@ -144,6 +144,7 @@ def test_a_pair_in_a_class_is_found_among_the_others() -> None:
     assert (pair.left, pair.right) == ("convolution", "zoe")
 
 
+@pytest.mark.thorough
 def test_order_and_hash_seed_do_not_matter() -> None:
     files = {**right_answers(), "zoe": disguised(SOLUTION)}
     backwards = dict(reversed(files.items()))

@@ -41,6 +41,7 @@ def test_the_key_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> 
     assert [file.name for file in tmp_path.iterdir()] == [FILE]
 
 
+@pytest.mark.thorough
 def test_processes_that_make_a_key_at_once_get_the_same_one(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MAKE, str(tmp_path)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]

@@ -552,6 +552,7 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(PLAIN, PLAIN, PLAIN)
 @example(nested(400), nested(400), nested(400))

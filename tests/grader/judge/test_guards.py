@@ -440,6 +440,7 @@ except Refused:
 """
 
 
+@pytest.mark.thorough
 def test_a_method_in_c_that_was_called_before_is_refused() -> None:
     """Python remembers where it found a method, also across a fork."""
     done = subprocess.run(

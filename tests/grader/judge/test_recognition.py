@@ -232,6 +232,7 @@ def most_common(text, n):
 """
 
 
+@pytest.mark.thorough
 def test_a_release_names_mistakes_by_what_public_tests_saw_and_holds_nothing_of_hidden_ones(
     tmp_path: Path,
 ) -> None:

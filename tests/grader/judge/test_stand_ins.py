@@ -185,6 +185,7 @@ def total(x, factor=3.0):
 UNCHAINED = SUITE.replace(', after="test_scale"', "")
 
 
+@pytest.mark.thorough
 def test_a_second_run_takes_no_time_from_later_tests(judged: JudgeSource) -> None:
     slow = """
 @promise("total", hint="Add up.")

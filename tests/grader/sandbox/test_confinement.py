@@ -277,6 +277,7 @@ def test_descriptors(arena: Arena) -> None:
     assert outcome.error == "OSError"
 
 
+@pytest.mark.thorough
 @linux
 def test_processor_time(arena: Arena) -> None:
     if arena.inside != arena.unprivileged or set(arena.without) - {"namespaces"}:

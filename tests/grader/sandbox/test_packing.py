@@ -16,6 +16,7 @@ from grader.sandbox.wire.values import Opaque, ProtocolError
 from .frames import PLAIN, frame_of, read
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(
     st.recursive(

@@ -197,6 +197,7 @@ main()
 """
 
 
+@pytest.mark.thorough
 def test_no_hand_in_waits_for_a_backup_and_a_kill_in_it_leaves_earlier_ones(
     serving: Callable[..., Served], tmp_path: Path
 ) -> None:

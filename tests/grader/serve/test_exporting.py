@@ -207,6 +207,7 @@ def test_students_hand_in_while_something_is_exported(graded: Served) -> None:
 # --- what stays -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_files_are_gone_after_a_while_at_the_end_and_after_a_kill(
     serving: Callable[..., Served],
 ) -> None:

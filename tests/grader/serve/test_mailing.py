@@ -216,6 +216,7 @@ def test_only_what_is_listed_is_mailed_and_nothing_from_before(
     assert mailbox.addresses()[2:] == ["bob@example.org"] * 2
 
 
+@pytest.mark.thorough
 def test_a_killed_server_loses_no_mail_and_sends_none_twice_that_was_confirmed(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
@@ -429,6 +430,7 @@ def correction(student: str, points: float) -> Correction:
     )
 
 
+@pytest.mark.thorough
 def test_a_mail_that_cannot_be_written_delays_no_other_student(
     judged: Callable[..., Mailing], mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.routing import Route
@@ -215,6 +216,7 @@ bodies = st.one_of(
 visible = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=120)
 
 
+@pytest.mark.thorough
 @settings(
     max_examples=200,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -342,6 +342,7 @@ def test_what_honest_people_write_is_not_odd(source: str) -> None:
     assert found(source, "getattr", "torch._dynamo") == []
 
 
+@pytest.mark.thorough
 def test_no_right_answer_of_the_course_is_held() -> None:
     reasons = {}
     for exercise in COURSE.exercises:

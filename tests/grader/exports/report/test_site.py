@@ -226,6 +226,7 @@ def test_a_student_of_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
     assert "imports ctypes" not in Page(tmp_path / "students" / "s0000.html").text
 
 
+@pytest.mark.thorough
 def test_of_many_students_to_look_at_the_index_shows_some_and_their_pages_the_rest(
     tmp_path: Path,
 ) -> None:

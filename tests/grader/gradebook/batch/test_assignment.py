@@ -535,6 +535,7 @@ def test_whatever_a_student_reads_marks_an_exercise_for_extra_credit(
     ]
 
 
+@pytest.mark.thorough
 def test_what_is_for_extra_credit_is_out_of_no_points_at_gradescope(course: Path) -> None:
     extra_credit(course)
     grade(course, "batch", course.parent / "class", "-o", "one", "--assignment", "week1")

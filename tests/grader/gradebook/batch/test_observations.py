@@ -62,6 +62,7 @@ def empty_cache(cache: Path) -> Path:
     return cache
 
 
+@pytest.mark.thorough
 def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(
     school: School, empty_cache: Path
 ) -> None:
