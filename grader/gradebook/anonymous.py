@@ -27,7 +27,8 @@ from grader.results import Entry, ExerciseResult, StudentInfo, SubmissionInfo
 
 T = TypeVar("T")
 
-# Fields of structs with ids of students, and fields whose text may have their names.
+# Fields of structs with ids of students, and fields whose text may have their names. A test lists the fields
+# that need neither, and fails for a new field with text.
 _IDS = frozenset(["student", "students", "left", "right", "undated", "older"])
 _TEXTS = frozenset(
     [
@@ -45,6 +46,7 @@ _TEXTS = frozenset(
         "answer",
         "text",
         "what",
+        "function",
     ]
 )
 # Shorter names occur in any text.
@@ -105,6 +107,8 @@ class AnonymousBook:
                 return StudentInfo(id=self._of(value.id))
             case SubmissionInfo():
                 return msgspec.structs.replace(value, name=self._of(student))
+            case Entry() if value.origin:
+                return self._shown(msgspec.structs.replace(value, origin=""), student)
             case msgspec.Struct():
                 of = getattr(value, "student", student)
                 student = of.id if isinstance(of, StudentInfo) else of
@@ -164,7 +168,7 @@ class AnonymousBook:
         """Return the entry of the student with this pseudonym; None if there is none."""
         real = self._real.get(student)
         entry = self.book.entry_of(real.id) if real is not None else None
-        return None if entry is None else msgspec.structs.replace(self.shown(entry), origin="")
+        return self.shown(entry)
 
     def history(self, student: StudentInfo, least: int) -> dict[str, list[ExerciseResult]]:
         """Return the verdicts on a student's different files."""

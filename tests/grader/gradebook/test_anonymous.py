@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from grader.cli import main
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
-from grader.gradebook.batch import BatchSummary
+from grader.gradebook.batch import BatchSummary, ScoreChange
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.similarity.findings import (
     ExerciseSurvey,
@@ -19,7 +20,8 @@ from grader.gradebook.similarity.findings import (
     SimilarPair,
     source_digest,
 )
-from grader.results import StudentInfo
+from grader.gradebook.work import Request
+from grader.results import Entry, StudentInfo
 from tests.grader.gradebook.conftest import School
 
 ANN = StudentInfo(
@@ -95,6 +97,80 @@ def test_nothing_of_a_student_is_left(results: Path) -> None:
     assert sources[ann]["task"] == f"# {ann} {ann}, {ann}\nsmallest = max(leeway, 1)\n".encode()
     # The lines of an alike pair are still found.
     assert similarity.pairs[0].left_digest == source_digest(sources[ann]["task"])
+
+
+# The structs that commands show with pseudonyms, and in them the texts that name no student: of the course, of
+# the grader, of staff, times and digests.
+SHOWN = (Entry, Attention, Request, Similarity, BatchSummary, ScoreChange)
+HARMLESS = {
+    *("Entry.submitted_at", "Entry.timezone", "Result.started_at", "SubmissionInfo.digest"),
+    *("CourseInfo.name", "CourseInfo.version", "CourseInfo.digest"),
+    *("Environment.grader", "Environment.python", "Environment.torch", "Environment.platform"),
+    *("Environment.isolation", "Place.file", "keys of Finding.values"),
+    *("ExerciseResult.name", "ExerciseResult.title", "ExerciseResult.chapter"),
+    *("ExerciseResult.left_out", "TestResult.name", "TestResult.title", "TestResult.hint"),
+    *("TestResult.subject", "TestResult.uses", "TestResult.stood_in"),
+    *("Mark.submitted_at", "Mark.due", "StudentRequest.asked_at", "StudentRequest.answered_at"),
+    *("Request.exercise", "Request.asked_at", "Request.origin"),
+    *("Answer.author", "Answer.answered_at", "Attention.exercises"),
+    *("SimilarPair.exercise", "SimilarPair.left_digest", "SimilarPair.right_digest"),
+    *("ExerciseSurvey.exercise", "keys of ExerciseSurvey.at_other_thresholds"),
+    *("GroupExercise.exercise", "CorpusMatch.exercise", "CorpusMatch.digest"),
+    *("CorpusMatch.corpus_digest", "CorpusSurvey.exercise"),
+    *("ScoreChange.exercise", "ScoreChange.tests"),
+}
+
+
+def filled(kind: msgspec.inspect.Type) -> Any:
+    """Plain data of a type, in which every text is a student's id."""
+    match kind:
+        case msgspec.inspect.StrType():
+            return ANN.id
+        case msgspec.inspect.BoolType():
+            return True
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            return 1
+        case msgspec.inspect.EnumType(cls=cls):
+            return next(iter(cls)).value
+        case msgspec.inspect.UnionType(types=types):
+            return next(filled(each) for each in types if each != msgspec.inspect.NoneType())
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return [filled(item)]
+        case msgspec.inspect.TupleType(item_types=items):
+            return [filled(item) for item in items]
+        case msgspec.inspect.DictType(key_type=key, value_type=value):
+            return {filled(key): filled(value)}
+        case msgspec.inspect.StructType(fields=fields):
+            return {field.encode_name: filled(field.type) for field in fields}
+    raise AssertionError(f"this test cannot fill {kind}")
+
+
+def left_in(value: Any, where: str = "") -> Iterator[str]:
+    """The fields in which the id of `filled` is left."""
+    match value:
+        case str() if ANN.id in value:
+            yield where
+        case msgspec.Struct():
+            for name in value.__struct_fields__:
+                yield from left_in(getattr(value, name), f"{type(value).__name__}.{name}")
+        case dict():
+            for key, each in value.items():
+                yield from left_in(key, f"keys of {where}")
+                yield from left_in(each, where)
+        case list() | tuple():
+            for each in value:
+                yield from left_in(each, where)
+
+
+def test_each_field_with_text_is_hidden_or_known_to_name_no_student(results: Path) -> None:
+    with AnonymousBook.open(results) as book:
+        left = {
+            field
+            for kind in SHOWN
+            for value in [msgspec.convert(filled(msgspec.inspect.type_info(kind)), kind)]
+            for field in left_in(book.shown(value, ANN.id))
+        }
+    assert left == HARMLESS
 
 
 @pytest.mark.parametrize(
