@@ -200,7 +200,7 @@ EXAMPLES = {
 # --- the policy ---------------------------------------------------------------------------------------
 
 
-class HandedIn(msgspec.Struct, frozen=True):
+class File(msgspec.Struct, frozen=True):
     """The file for one exercise in one attempt: its time of submission, and the judge's points.
 
     `submitted_at` is ISO 8601 in UTC, empty if it is not known. `late` is the platform's own mark. `judged` is
@@ -217,13 +217,13 @@ class HandedIn(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """The points that count for an exercise: the attempt to show, and a sentence for each reason.
+    """The points that count for an exercise: the file to show, and a sentence for each reason.
 
-    `late` is true if the attempt came after its due time, extension and grace, None if a time is not known.
+    `late` is true if the file came after its due time, extension and grace, None if a time is not known.
     `lost` are the points that lateness cost.
     """
 
-    attempt: int
+    file: File
     points: float
     reasons: tuple[str, ...] = ()
     late: bool | None = None
@@ -251,7 +251,7 @@ class Weighed(NamedTuple):
     attempt limit.
     """
 
-    file: HandedIn
+    file: File
     deadline: Deadline | None
     late: datetime.timedelta | None
     lost: float
@@ -286,21 +286,21 @@ class Policy(msgspec.Struct, frozen=True):
     given: tuple[Extension, ...] = ()
 
     def counted(
-        self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
+        self, student: StudentInfo, exercise: str, worth: float, files: Sequence[File]
     ) -> Counted:
         """Return the points that count of these files (at least one, in order of submission).
 
         `worth` is the maximum for the exercise. If the points depend on a file without a verdict, return this
-        file's attempt, without points.
+        file, without points.
         """
         weighed = self.weighed(student, exercise, files)
         open_ones = [attempt for attempt in weighed if attempt.may_count]
         if not open_ones:
             newest = weighed[-1]
             why, lost = self._why_none(newest), newest.file.judged or 0.0
-            return Counted(newest.file.attempt, 0.0, (why,), newest.is_late, lost)
+            return Counted(newest.file, 0.0, (why,), newest.is_late, lost)
         if (missing := self._missing(exercise, open_ones, worth)) is not None:
-            return Counted(missing.file.attempt, 0.0, late=missing.is_late)
+            return Counted(missing.file, 0.0, late=missing.is_late)
         rule, chosen = self.rules_of(exercise).attempts, open_ones[-1]
         if rule is CountedAttempt.BEST:
             # The newest of equally good ones.
@@ -316,24 +316,22 @@ class Policy(msgspec.Struct, frozen=True):
             reasons += _lateness_words(chosen, self.zone)
         if rule is CountedAttempt.BEST and len(open_ones) > 1:
             reasons.insert(0, f"The best of {len(open_ones)} attempts counts.")
-        return Counted(chosen.file.attempt, points, tuple(reasons), chosen.is_late, rounded(lost))
+        return Counted(chosen.file, points, tuple(reasons), chosen.is_late, rounded(lost))
 
     def needed(
-        self, student: StudentInfo, exercise: str, worth: float, files: Sequence[HandedIn]
+        self, student: StudentInfo, exercise: str, worth: float, files: Sequence[File]
     ) -> set[int]:
         """Return the attempts that have to be judged before `counted` can tell."""
         if self.rules_of(exercise).attempts is CountedAttempt.NEWEST:
-            return {self.counted(student, exercise, worth, files).attempt}
+            return {self.counted(student, exercise, worth, files).file.attempt}
         weighed = self.weighed(student, exercise, files)
         open_ones = [attempt for attempt in weighed if attempt.may_count] or weighed[-1:]
         return {attempt.file.attempt for attempt in open_ones}
 
-    def weighed(
-        self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]
-    ) -> list[Weighed]:
+    def weighed(self, student: StudentInfo, exercise: str, files: Sequence[File]) -> list[Weighed]:
         """Weigh each different file by the rules, in the order in which they were last handed in."""
         turns: dict[str, int] = {}
-        last: dict[str, HandedIn] = {}
+        last: dict[str, File] = {}
         for file in attempts_at(files) or files[-1:]:
             source = file.source or str(file.attempt)
             turns.setdefault(source, len(turns) + 1)
@@ -368,7 +366,7 @@ class Policy(msgspec.Struct, frozen=True):
         deadlines = (self.deadline(student, exercise) for exercise in exercises)
         return max((each.until for each in deadlines if each is not None), default=None)
 
-    def cost(self, student: StudentInfo, exercise: str, files: Sequence[HandedIn]) -> str:
+    def cost(self, student: StudentInfo, exercise: str, files: Sequence[File]) -> str:
         """Say how late the newest of these files is and its cost, judged or not; empty if it costs nothing.
 
         The policy has the late days that the student used: see `with_late_days`.
@@ -401,9 +399,7 @@ class Policy(msgspec.Struct, frozen=True):
         by_name = [table for table in self.rules.override if exercise in table.exercises]
         return by_name or [table for table in self.rules.override if chapter in table.chapters]
 
-    def with_late_days(
-        self, student: StudentInfo, files: Mapping[str, Sequence[HandedIn]]
-    ) -> Policy:
+    def with_late_days(self, student: StudentInfo, files: Mapping[str, Sequence[File]]) -> Policy:
         """Return the policy with the late days that a student used, by the files for each exercise.
 
         Days are used in the order in which files were handed in. A file uses as many as it is late, after
@@ -498,7 +494,7 @@ class Policy(msgspec.Struct, frozen=True):
         )
 
 
-def attempts_at(files: Sequence[HandedIn]) -> list[HandedIn]:
+def attempts_at(files: Sequence[File]) -> list[File]:
     """Return the files from the first work on; empty if a student handed in only stubs.
 
     A student who hands in the whole course each week begins an exercise with the first change.
@@ -515,7 +511,7 @@ def _zone(name: str) -> datetime.tzinfo:
         raise GraderError(f"the policy: `timezone`: {error}") from error
 
 
-def _weighed(file: HandedIn, deadline: Deadline | None, is_beyond: bool) -> Weighed:
+def _weighed(file: File, deadline: Deadline | None, is_beyond: bool) -> Weighed:
     """Return a file by its deadline; without a time or a due time, it is not late."""
     time = submitted(file.submitted_at)
     if deadline is None or time is None:

@@ -22,7 +22,7 @@ from grader.gradebook.corrections import (
     rejudged,
     released,
 )
-from grader.gradebook.policy import Counted, HandedIn, Policy
+from grader.gradebook.policy import Counted, File, Policy
 from grader.gradebook.work import Attempt, Request, Verdict, Work
 from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import (
@@ -86,14 +86,22 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 class Choice(NamedTuple):
     """The attempt that counts for an exercise, and the number of the attempt with its verdict, if any.
 
-    `counted` has its points, None if there is no file.
+    `counted` has its file and points, None if there is no file.
     """
 
     attempt: Attempt
     judged_as: int | None
-    source: str = ""
     counted: Counted | None = None
-    submitted_at: str = ""
+
+    @property
+    def source(self) -> str:
+        """The digest of its file, empty if there is none."""
+        return self.counted.file.source if self.counted is not None else ""
+
+    @property
+    def submitted_at(self) -> str:
+        """The time of its file, empty if there is none, or if it is not known."""
+        return self.counted.file.submitted_at if self.counted is not None else ""
 
 
 # --- which attempt ------------------------------------------------------------------------------------
@@ -125,7 +133,7 @@ def needed(work: Work, rules: ClassRules, exercise: str) -> list[Attempt]:
     return [attempt for attempt, _ in work.sources(exercise) if attempt.number in numbers]
 
 
-def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
+def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[File]:
     """Return the files for an exercise, oldest first; an unchanged one dates from the first time it came.
 
     In a team, files without work are left out if there is one with work: a member who hands in the whole course
@@ -142,7 +150,7 @@ def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[HandedIn]:
         is_stub = source == rules.stubs.get(exercise)
         untouched = is_stub or work.is_untouched(exercise, attempt.id)
         files.append(
-            HandedIn(attempt.number, since.submitted_at, since.late, judged, source, untouched)
+            File(attempt.number, since.submitted_at, since.late, judged, source, untouched)
         )
     if rules.is_shared(work.student, exercise):
         return [file for file in files if not file.untouched] or files
@@ -161,13 +169,9 @@ def _choice(work: Work, rules: ClassRules, exercise: str) -> Choice | None:
         counted = rules.policy.counted(work.student, exercise, worth, files)
     else:
         # Same result as an empty policy, but skips its cost (20 % of reading a class).
-        counted = Counted(files[-1].attempt, files[-1].judged or 0.0)
-    since = {file.attempt: file.submitted_at for file in files}
-    attempt, source = next(
-        pair for pair in work.sources(exercise) if pair[0].number == counted.attempt
-    )
-    judged_as = work.judged_as(exercise, attempt.id)
-    return Choice(attempt, judged_as, source, counted, since[attempt.number])
+        counted = Counted(files[-1], files[-1].judged or 0.0)
+    attempt = next(each for each in work.attempts if each.number == counted.file.attempt)
+    return Choice(attempt, work.judged_as(exercise, attempt.id), counted)
 
 
 def _judged(work: Work, rules: ClassRules, exercise: str, attempt: int | None) -> float | None:

@@ -27,7 +27,7 @@ from grader.gradebook.times import moment
 from grader.results import ExerciseResult, StudentInfo
 from grader.serve import regrading
 from grader.serve.desk import Accepted
-from grader.serve.hand_in import HandIn, not_accepted
+from grader.serve.hand_in import Submission, not_accepted
 from grader.serve.http import (
     NO_SUBMISSION,
     Refusal,
@@ -128,8 +128,8 @@ class Api:
         answer = msgspec.structs.replace(answer, problems=problems, about=about)
         return answered(answer, 202, Location=f"/api/submissions/{answer.id}")
 
-    def _allowed(self, request: Request, read: HandIn) -> HandIn:
-        """Return the part of a hand-in that may come in this request; raises Refusal if there is none."""
+    def _allowed(self, request: Request, read: Submission) -> Submission:
+        """Return the part of a submission that may come in this request; raises Refusal if there is none."""
         refused = {}
         for question in read.questions:
             try:
@@ -143,8 +143,8 @@ class Api:
             )
         return read
 
-    async def _accept(self, student: StudentInfo, read: HandIn, key: str) -> Accepted:
-        """Keep a hand-in, then notify the queue, the class and the judges."""
+    async def _accept(self, student: StudentInfo, read: Submission, key: str) -> Accepted:
+        """Keep a submission, then notify the queue, the class and the judges."""
         accepted, places, urgent = await self._server.desk.answer(
             lambda desk: (desk.accept(student, read, key), desk.places(), desk.urgent())
         )

@@ -74,8 +74,8 @@ from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import StudentInfo
+from grader.serve import hand_in
 from grader.serve.gate import Gate
-from grader.serve.hand_in import HandIn
 from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal
 from grader.serve.roles import Asker
 from grader.serve.teams import Teams
@@ -175,7 +175,7 @@ class Desk:
 
     # --- handing in -----------------------------------------------------------------------------
 
-    def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Accepted:
+    def accept(self, student: StudentInfo, read: hand_in.Submission, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
         A `retry_key` seen before returns the earlier submission. Files of exams that have ended and files too

@@ -38,8 +38,8 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, bytes]
 
 
-class HandIn(NamedTuple):
-    """Questions about the files that can be judged, and `odd` files, which need a comment.
+class Submission(NamedTuple):
+    """The files of a request: questions about those that can be judged, and `odd` ones, which need a comment.
 
     A file may be in both, for example if another file was handed in beside it. `refused` has the reason, by
     exercise, why a file is not accepted now.
@@ -54,11 +54,11 @@ class HandIn(NamedTuple):
         """The comments on odd files and on files that are not accepted, by exercise."""
         return {name: file.problem for name, file in self.odd.items()} | not_accepted(self.refused)
 
-    def without(self, refused: Mapping[str, str]) -> HandIn:
+    def without(self, refused: Mapping[str, str]) -> Submission:
         """Return the rest, without files that are refused for these reasons."""
         questions = tuple(q for q in self.questions if q.exercise.id not in refused)
         odd = {name: file for name, file in self.odd.items() if name not in refused}
-        return HandIn(questions, odd, {**self.refused, **refused})
+        return Submission(questions, odd, {**self.refused, **refused})
 
 
 def not_accepted(refused: Mapping[str, str]) -> dict[str, str]:
@@ -79,7 +79,7 @@ class HandInReader:
         of_files = len(self._course.exercises) * MAX_FILE_BYTES * 4 // 3 + (64 << 10)
         return min(max(of_files, MAX_FILE_BYTES * 2), _MOST_BYTES)
 
-    def read(self, student: StudentInfo, body: bytes) -> HandIn:
+    def read(self, student: StudentInfo, body: bytes) -> Submission:
         """Return the exercise files in a body; raises Refusal if none of them can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
@@ -106,7 +106,7 @@ class HandInReader:
         for question in questions:
             # Computed here, so that the thread that writes need not.
             _ = question.settled
-        return HandIn(questions, odd, refused)
+        return Submission(questions, odd, refused)
 
     def _why_nothing(
         self, handed: Mapping[str, ExerciseFile], odd: Mapping[str, ExerciseFile]

@@ -27,7 +27,7 @@ from grader.gradebook.policy import (
     CountedAttempt,
     Deadline,
     Extension,
-    HandedIn,
+    File,
     Override,
     Policy,
     Weighed,
@@ -169,7 +169,7 @@ def _exercise_lines(
     policy: Policy,
     student: StudentInfo,
     result: ExerciseResult,
-    files: Sequence[HandedIn],
+    files: Sequence[File],
     counting: int,
 ) -> Iterator[Text]:
     """Describe an exercise: points, due time, every attempt, and reasons for changed points."""

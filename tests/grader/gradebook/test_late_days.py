@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from grader.course.assignments import CourseAssignment, Exam
-from grader.gradebook.policy import HandedIn, Policy
+from grader.gradebook.policy import File, Policy
 from grader.gradebook.policy_file import (
     PolicyError,
     check_names,
@@ -42,10 +42,10 @@ chapters = ["three"]
 _WEEKS = {"relu": 0, "glu": 0, "lora": 1, "moe": 2}
 
 
-def at(exercise: str, hours: float, attempt: int = 1) -> HandedIn:
+def at(exercise: str, hours: float, attempt: int = 1) -> File:
     """A file of ten points, this many hours after its due time."""
     time = FIRST + datetime.timedelta(weeks=_WEEKS[exercise], hours=hours)
-    return HandedIn(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, 10.0)
+    return File(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, 10.0)
 
 
 def policy(text: str = RULES) -> Policy:
@@ -178,7 +178,7 @@ def test_an_override_says_which_attempts_count_and_are_judged() -> None:
         files = [at("relu", 0, 1), msgspec.structs.replace(at("relu", 1, 2), judged=3.0)]
         return [
             (
-                rules.counted(ANN, name, 10, files).attempt,
+                rules.counted(ANN, name, 10, files).file.attempt,
                 rules.needed(ANN, name, 10, files),
             )
             for name in ("relu", "lora")
@@ -235,7 +235,7 @@ def test_each_exercise_has_the_rules_of_its_assignment() -> None:
     moe = merged.deadline(ANN, "moe")
     assert moe is not None and moe.until - moe.due == datetime.timedelta(minutes=30)
     # Late days cannot move the end of an exam.
-    late = HandedIn(1, "2026-10-01T14:00:00Z", False, 10.0)
+    late = File(1, "2026-10-01T14:00:00Z", False, 10.0)
     assert merged.with_late_days(ANN, {"moe": [late]}).used == {}
     assert read_policy(policy_text(merged.rules), CHAPTERS).rules == merged.rules
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.errors import GraderError
-from grader.gradebook.policy import Counted, Extension, HandedIn, Policy, Rules
+from grader.gradebook.policy import Counted, Extension, File, Policy, Rules
 from grader.gradebook.policy_file import read_policy
 from grader.results import StudentInfo
 
@@ -23,19 +23,21 @@ AT = "[[due]]\nat = 2026-10-12T21:59:00Z\n"
 CHAPTERS = {"relu": "autograd", "strides": "tensors", "glu": "modules"}
 
 
-def at(hours: float, attempt: int = 1, judged: float | None = 10.0, **more: Any) -> HandedIn:
+def at(hours: float, attempt: int = 1, judged: float | None = 10.0, **more: Any) -> File:
     """A file of ten points, this many hours after it was due."""
     time = DUE + datetime.timedelta(hours=hours)
-    return HandedIn(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, judged, **more)
+    return File(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, judged, **more)
 
 
-def counted(text: str, *files: HandedIn, exercise: str = "relu") -> Counted:
+def counted(text: str, *files: File, exercise: str = "relu") -> Counted:
     return read_policy(text, CHAPTERS).counted(ANN, exercise, 10.0, files)
 
 
 def test_without_rules_the_newest_counts_for_all_that_it_earned() -> None:
-    assert counted("", at(-9, 1, 9.0), at(100, 2, 4.0)) == Counted(2, 4.0)
-    assert Policy().counted(ANN, "relu", 10, [HandedIn(3, "", True, 2.5)]) == Counted(3, 2.5)
+    newest = at(100, 2, 4.0)
+    assert counted("", at(-9, 1, 9.0), newest) == Counted(newest, 4.0)
+    undated = File(3, "", True, 2.5)
+    assert Policy().counted(ANN, "relu", 10, [undated]) == Counted(undated, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +92,14 @@ def test_what_closes_counts_for_nothing_and_an_earlier_file_does() -> None:
         in late.reasons[0]
     )
     both = counted(text, at(-1, 1, 6.0), at(50, 2, 10.0))
-    assert (both.attempt, both.points) == (1, 6.0)
+    assert (both.file.attempt, both.points) == (1, 6.0)
     assert both.reasons == ("A newer file was handed in 2 days 2 hours late, too late to count.",)
 
 
 def test_the_first_attempts_alone_may_count() -> None:
     files = at(-3, 1, 2.0), at(-2, 2, 4.0), at(-1, 3, 9.0)
     two = counted("max_attempts = 2", *files)
-    assert (two.attempt, two.points) == (2, 4.0)
+    assert (two.file.attempt, two.points) == (2, 4.0)
     assert two.reasons == ("Only the first 2 attempts may count, without 1 later.",)
 
 
@@ -108,26 +110,26 @@ def test_the_same_file_is_no_further_attempt_and_as_old_as_it_first_was() -> Non
         at(-1, 3, 6.0, source="b"),
         at(-3, 4, 2.0, source="a"),
     ]
-    assert counted("max_attempts = 2", *files[:3]).attempt == 3
+    assert counted("max_attempts = 2", *files[:3]).file.attempt == 3
     assert counted('attempts = "average"', *files).points == 4.0
-    assert counted('attempts = "best"', *files).attempt == 3
+    assert counted('attempts = "best"', *files).file.attempt == 3
     again = counted("[late]\nper_day = 10\n" + AT, files[0], at(-3, 9, 2.0, source="a"))
-    assert (again.attempt, again.points) == (9, 2.0)
+    assert (again.file.attempt, again.points) == (9, 2.0)
 
 
 def test_a_stub_before_the_first_work_is_no_attempt() -> None:
     stub, work = at(-3, 1, 0.0, source="s", untouched=True), at(-1, 2, 8.0, source="w")
-    assert counted("max_attempts = 1", stub, work) == Counted(2, 8.0)
-    assert counted('attempts = "average"', stub, work) == Counted(2, 8.0)
+    assert counted("max_attempts = 1", stub, work) == Counted(work, 8.0)
+    assert counted('attempts = "average"', stub, work) == Counted(work, 8.0)
     assert counted('attempts = "average"', stub).points == 0
 
 
 def test_the_best_is_best_after_what_lateness_costs() -> None:
     text = 'attempts = "best"\n[late]\nper_day = 50\n' + AT
     best = counted(text, at(-1, 1, 6.0), at(1, 2, 10.0))
-    assert (best.attempt, best.points) == (1, 6.0)
+    assert (best.file.attempt, best.points) == (1, 6.0)
     assert best.reasons == ("The best of 2 attempts counts.",)
-    assert counted('attempts = "best"', at(-2, 1, 6.0), at(-1, 2, 6.0)).attempt == 2
+    assert counted('attempts = "best"', at(-2, 1, 6.0), at(-1, 2, 6.0)).file.attempt == 2
 
 
 def test_an_average_is_rounded_once() -> None:
@@ -145,7 +147,7 @@ def test_the_average_is_of_what_counts_after_penalties() -> None:
     text = 'attempts = "average"\n[late]\nper_day = 50\ncloses = "3 days"\n' + AT
     average = counted(text, at(-1, 1, 5.01), at(1, 2, 10.0), at(100, 3, 10.0))
     assert average.points == 5.01
-    assert average.attempt == 2
+    assert average.file.attempt == 2
     assert average.reasons[-1] == (
         "The average of 2 attempts counts: 5.01 and 5 after 50 % for 1 hour late points."
     )
@@ -198,7 +200,8 @@ def test_an_extension_shortens_nothing() -> None:
 
 def test_without_a_timestamp_nothing_is_late() -> None:
     text = "[late]\nper_day = 10\n" + AT
-    assert counted(text, HandedIn(1, "", True, 7.0)) == Counted(1, 7.0)
+    undated = File(1, "", True, 7.0)
+    assert counted(text, undated) == Counted(undated, 7.0)
 
 
 @pytest.mark.parametrize(
@@ -212,9 +215,9 @@ def test_without_a_timestamp_nothing_is_late() -> None:
     ],
 )
 def test_points_that_hang_on_a_file_without_a_verdict_are_open(
-    text: str, files: list[HandedIn], attempt: int
+    text: str, files: list[File], attempt: int
 ) -> None:
-    assert counted(text, *files).attempt == attempt
+    assert counted(text, *files).file.attempt == attempt
 
 
 @pytest.mark.parametrize(
@@ -236,7 +239,7 @@ def test_what_has_to_be_judged(text: str, needed: set[int]) -> None:
 # --- the reference --------------------------------------------------------------------------------
 
 
-def reference(rules: dict[str, Any], files: list[HandedIn]) -> tuple[int, Decimal]:
+def reference(rules: dict[str, Any], files: list[File]) -> tuple[int, Decimal]:
     """The attempt and the points, by exact decimals and whole seconds."""
     counting: list[tuple[int, Decimal]] = []
     for turn, file in enumerate(files, 1):
@@ -302,7 +305,7 @@ student = "ann"
 by = "{rules["extension"]} seconds"
 """
     files = [
-        HandedIn(
+        File(
             number,
             ""
             if seconds is None
@@ -313,7 +316,7 @@ by = "{rules["extension"]} seconds"
         for number, (seconds, hundredths) in enumerate(handed_in, 1)
     ]
     found = counted(text, *files)
-    assert (found.attempt, found.points) == (lambda pair: (pair[0], float(pair[1])))(
+    assert (found.file.attempt, found.points) == (lambda pair: (pair[0], float(pair[1])))(
         reference(rules, files)
     )
 

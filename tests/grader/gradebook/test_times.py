@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.gradebook.policy import HandedIn
+from grader.gradebook.policy import File
 from grader.gradebook.policy_file import odd_times, read_policy
 from grader.gradebook.times import (
     instant,
@@ -117,7 +117,7 @@ def test_a_day_late_is_24_hours_also_when_the_clocks_change(
     due: str, handed_in: str, points: float
 ) -> None:
     text = f'timezone = "Europe/Warsaw"\n[late]\nper_day = 10\n[[due]]\nat = {due}'
-    file = HandedIn(1, handed_in, False, 10.0)
+    file = File(1, handed_in, False, 10.0)
     assert read_policy(text).counted(ANN, "relu", 10, [file]).points == points
 
 
