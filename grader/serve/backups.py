@@ -20,6 +20,7 @@ from grader.errors import GraderError, UsageError, not_written
 from grader.gradebook.backup import Backup, backups_in, delete_older, make_backup, remove_unfinished
 from grader.gradebook.tables import FILE, opened_again
 from grader.gradebook.times import read_span
+from grader.serve.threads import pause_after
 
 log = logging.getLogger("grader.serve")
 
@@ -118,7 +119,7 @@ class Backups:
                 self._back_up(self.plan)
                 if self.failure:
                     # The backup stays due, so the time until it is due cannot be the pause.
-                    pause = _PAUSES_SECONDS[min(self._failed, len(_PAUSES_SECONDS)) - 1]
+                    pause = pause_after(self._failed, _PAUSES_SECONDS)
                     if self._closing.wait(min(pause, self.plan.every.total_seconds())):
                         return
             wait = self.seconds_until_due(_now())

@@ -29,6 +29,7 @@ from grader.gradebook.outbox import Counts, Event
 from grader.results import StudentInfo
 from grader.serve.letters import text_about
 from grader.serve.roles import Asker
+from grader.serve.threads import pause_after
 
 log = logging.getLogger("grader.serve")
 
@@ -118,7 +119,7 @@ class Mailing:
 
     def _pause(self) -> float:
         self._failed += 1
-        return _PAUSES_SECONDS[min(self._failed, len(_PAUSES_SECONDS)) - 1]
+        return pause_after(self._failed, _PAUSES_SECONDS)
 
     def _rest(self, seconds: float, *, is_paused: bool) -> None:
         """Wait for `seconds`, or until something is new; news do not shorten a pause after a failure."""
@@ -249,8 +250,7 @@ class Mailing:
             return
         outbox.put_back(book, events, error.said)
         tries = self._later.get(student, (0, 0.0))[0] + 1
-        pause = _LATER_SECONDS[min(tries, len(_LATER_SECONDS)) - 1]
-        self._later[student] = tries, time.monotonic() + pause
+        self._later[student] = tries, time.monotonic() + pause_after(tries, _LATER_SECONDS)
 
 
 # --- the class page ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from grader.exports.push.passback import Round, compared, known, passed_back
 from grader.gradebook import Gradebook, platforms
 from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
 from grader.gradebook.pushed import Pushed
+from grader.serve.threads import pause_after
 
 log = logging.getLogger("grader.serve")
 
@@ -187,7 +188,7 @@ class PassBack:
         with self._changed:
             failed = self._failed.get(key, 0)
             if failed and key in self._due_at:
-                pause = _PAUSES_SECONDS[min(failed, len(_PAUSES_SECONDS)) - 1]
+                pause = pause_after(failed, _PAUSES_SECONDS)
                 self._due_at[key] = min(self._due_at[key], time.monotonic() + pause)
 
 

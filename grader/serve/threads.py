@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from types import MappingProxyType
@@ -21,6 +21,11 @@ T = TypeVar("T")
 # The topic of staff; topics of attempts are their ids, from 1.
 CLASS = 0
 _MOST_EVENTS = 32
+
+
+def pause_after(failures: int, pauses: Sequence[float]) -> float:
+    """Return a thread's pause after this number of failures in a row, at least one; the last pause is kept."""
+    return pauses[min(failures, len(pauses)) - 1]
 
 
 class BookThread(Generic[B]):
