@@ -397,7 +397,7 @@ class Api:
         asker = await self._server.identity.staff(request, Right.MARK)
         sent = decoded(await body_of(request, 64 << 10), CorrectionRequest)
         change = msgspec.structs.asdict(sent)
-        mates = await self._server.desk.answer(lambda desk: desk.adjust(asker, **change))
+        mates = await self._server.desk.answer(lambda desk: desk.staff.adjust(asker, **change))
         self._server.hub.tell(CLASS, CHANGED)
         return await self._points(asker, sent.student, sent.exercise, mates)
 

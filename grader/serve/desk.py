@@ -1,5 +1,7 @@
 """The desk: accepts submissions, gives them to judges, and keeps verdicts. It is the gradebook's only writer.
 
+Its `staff` is the desk for changes by staff (`staff_desk.py`).
+
 Theory of operation. A client gets its answer after the data is on the disk: one transaction keeps a submission,
 its files and jobs, and SQLite syncs it. A verdict and the end of its job are one transaction, too, so a kill
 at any moment leaves each job waiting, running or done. Running jobs wait again when the server starts.
@@ -9,16 +11,15 @@ The desk is not thread-safe: only one thread calls it (`threads.py`).
 from __future__ import annotations
 
 import contextlib
-import datetime
 import logging
 import math
 import secrets
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,28 +30,14 @@ from grader.gradebook import (
     Attempt,
     Gradebook,
     drafts,
-    extending,
     invitations,
-    marking,
     platforms,
     queue,
     sessions,
     tokens,
 )
-from grader.gradebook.adjusting import (
-    class_state_of,
-    corrections_about,
-    corrections_of,
-    exercise_named,
-    new_correction,
-    released_mates,
-    state_of,
-    with_mates,
-)
-from grader.gradebook.anonymous import student_of
-from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import CorrectionsError
-from grader.gradebook.facts import ClockChange, Draft
+from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
     Asking,
     Kept,
@@ -64,9 +51,9 @@ from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
-from grader.gradebook.requests import answer, ask
+from grader.gradebook.requests import ask
 from grader.gradebook.review import passed_over, stub_after_work
-from grader.gradebook.standing import needed, with_late_days
+from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
 from grader.gradebook.verdict_key import VerdictKey, source_digest
@@ -76,12 +63,12 @@ from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import StudentInfo
 from grader.serve import hand_in
 from grader.serve.gate import Gate
-from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal
-from grader.serve.roles import Asker
+from grader.serve.http import Refusal
+from grader.serve.staff_desk import StaffDesk
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
 from grader.submissions.download import TEAM
-from grader.text import clean, counted, utc
+from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
 
@@ -126,6 +113,7 @@ class Desk:
         self._questions, self._students = questions, students
         self._gate, self._teams = Gate(course), Teams(course, students)
         self._verdicts = Verdicts(book, course, options)
+        self.staff = StaffDesk(book, questions.exercises)
         self._policy = Policy()
         self._unwritten: set[str] = set()
         self._ended: list[int] = []
@@ -385,212 +373,17 @@ class Desk:
             now = time.time()
             return drafts.save_draft(self._book, student, exercise, source, now, keep=keep)
 
-    # --- regrade requests and corrections -------------------------------------------------------
+    # --- regrade requests -----------------------------------------------------------------------
 
     def ask(self, student: str, exercise: str, message: str) -> None:
         """Keep a regrade request; raises Refusal if it is unfit, or another is open."""
         earlier = self._book.tables.requests_of(student)
         if any(request.exercise == exercise and request.is_open for request in earlier):
             raise Refusal(429, f"Your last request about {exercise} has no answer yet.")
-        with _refusing():
+        try:
             ask(self._book, student, exercise, message, SERVER)
-
-    def answer(self, number: int, text: str, asker: Asker) -> None:
-        """Answer a regrade request; raises Refusal if there is none, or the answer is empty."""
-        request = next((r for r in self._book.requests() if r.number == number), None)
-        self._reached(asker, "" if request is None else request.student, NO_REQUEST)
-        assert request is not None
-        with _refusing():
-            answer(self._book, request, text, asker.name)
-
-    def adjust(
-        self, asker: Asker, student: str, exercise: str, seen: str, **change: Any
-    ) -> list[str]:
-        """Change the points of a student, with the parameters of `new_correction`.
-
-        A release counts for others of the team with this file, too, if the asker has access to them; they are
-        returned. The change is on the disk when this returns. Raises Refusal if a person or a judge changed
-        something since the state that was `seen`, or if the change is not possible.
-        """
-        self._reached(asker, student, NO_STUDENT)
-        with _refusing():
-            blank = exercise_named(self._book, exercise)
-            self._refuse_changed(student, exercise, seen)
-            made = new_correction(self._book, student, blank, author=asker.name, **change)
-            mates = (
-                released_mates(self._book, student, exercise, asker.sees) if made.release else []
-            )
-            self._book.correct(*with_mates(self._book, made, mates))
-        return mates
-
-    def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
-        """Remove a correction, by its number from 0 among those of the state that was `seen`.
-
-        Raises Refusal as `adjust` does, and if the student has no correction with this number.
-        """
-        self._reached(asker, student, NO_STUDENT)
-        self._refuse_changed(student, exercise, seen)
-        made = corrections_about(self._book, student, exercise)[number : number + 1]
-        # A correction for the class changes others' points, too.
-        if not made or made[0][1].student != student:
-            raise Refusal(422, "There is no such change of points.")
-        with _refusing():
-            self._book.correct(replacing=(made[0][0],))
-
-    def adjust_class(self, asker: Asker, exercise: str, seen: str, **change: Any) -> Correction:
-        """Change the points of the whole class, as `adjust` does for a student; return the correction."""
-        with _refusing():
-            blank = exercise_named(self._book, exercise)
-            self._refuse_changed_class(exercise, seen)
-            made = new_correction(self._book, "", blank, author=asker.name, **change)
-            self._book.correct(made)
-        return made
-
-    def take_back_of_class(self, exercise: str, seen: str, test: str) -> Correction:
-        """Remove the newest correction of the class for an exercise, with a `test` the one about it; return it.
-
-        Raises Refusal as `adjust_class` does, and if there is no such correction.
-        """
-        with _refusing():
-            exercise_named(self._book, exercise)
-            self._refuse_changed_class(exercise, seen)
-            if not (found := corrections_of(self._book, "", exercise, test)):
-                about = f" about {clean(test, 200)}" if test else ""
-                raise SubmissionError(
-                    f"No correction of the whole class for {exercise}{about} is there to take back."
-                )
-            place, made = found[-1]
-            self._book.correct(replacing=(place,))
-        return made
-
-    def _refuse_changed_class(self, exercise: str, seen: str) -> None:
-        if class_state_of(self._book, exercise) != seen:
-            raise Refusal(
-                409, "Nothing was changed: somebody else corrected the class since you looked."
-            )
-
-    def extend(
-        self,
-        asker: Asker,
-        student: str,
-        name: str,
-        seen: str,
-        *,
-        until: datetime.datetime,
-        reason: str,
-    ) -> None:
-        """Give a student more time for an exercise, for those of an assignment, or with an empty name for all.
-
-        It is on the disk when this returns. Raises Refusal if the extensions or due times are others than those
-        that were `seen`, and if the extension is not possible.
-        """
-        info = self._reached(asker, student, NO_STUDENT)
-        with _refusing():
-            exercises = extending.exercises_named(self._book, name)
-            self._refuse_extended(info, seen)
-            made = extending.new_extension(
-                self._book, info, exercises, until=until, reason=reason, author=asker.name
-            )
-            self._book.extend(made)
-        self._queue_unjudged(info)
-
-    def take_extension_back(self, asker: Asker, student: str, seen: str, number: int) -> None:
-        """Remove an extension, by its number from 0 among the student's in the state that was `seen`.
-
-        Raises Refusal, as `extend` does, and if there is none by that number.
-        """
-        info = self._reached(asker, student, NO_STUDENT)
-        self._refuse_extended(info, seen)
-        given = extending.extensions_of(self._book, student)[number : number + 1]
-        if not given:
-            raise Refusal(422, "There is no such extension.")
-        with _refusing():
-            self._book.extend(removing=(given[0][0],))
-        self._queue_unjudged(info)
-
-    def _refuse_extended(self, student: StudentInfo, seen: str) -> None:
-        if extending.state_of(self._book, student) != seen:
-            raise Refusal(
-                409,
-                "Nothing was changed: somebody else changed an extension, or the due times changed, since you "
-                "looked.",
-            )
-
-    def _queue_unjudged(self, student: StudentInfo) -> None:
-        """Queue files that count by the due times of now, and were replaced before they were judged."""
-        book, now = self._book, time.time()
-        with book.transaction():
-            work = book.work(student)
-            rules = with_late_days(work, book.rules())
-            for exercise in self._questions.exercises:
-                for attempt in needed(work, rules, exercise.id):
-                    if work.judged_as(exercise.id, attempt.id) is None:
-                        queue.queue_job(book, attempt.id, exercise.id, JobState.WAITING, now)
-
-    def _refuse_changed(self, student: str, exercise: str, seen: str) -> None:
-        if state_of(self._book, student, exercise) != seen:
-            raise Refusal(
-                409,
-                "Nothing was changed: somebody else changed the points, or a newer verdict came in, since you "
-                "looked.",
-            )
-
-    def keep_answers(
-        self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
-    ) -> str:
-        """Keep the answers so far about a file, synced when this returns; return its new state.
-
-        The file is named by the pseudonym of its student. Raises Refusal if somebody else changed something
-        since the state that was `seen`, or if there is no such file.
-        """
-        file = self._to_mark(asker, exercise, name)
-        self._refuse_marked(file, seen)
-        if answers != marking.draft_of(self._book, file):
-            marking.keep_draft(self._book, file, answers if answers != Draft() else None)
-        return marking.state_of(self._book, file)
-
-    def mark(
-        self,
-        asker: Asker,
-        rubric: marking.Rubric,
-        exercise: str,
-        name: str,
-        seen: str,
-        answers: Draft,
-    ) -> None:
-        """Keep the mark of a file, as `grade mark` does; raises Refusal as `keep_answers` does."""
-        file = self._to_mark(asker, exercise, name)
-        self._refuse_marked(file, seen)
-        items = [item for item in rubric.item if item.key in answers.keys]
-        with _refusing():
-            marking.keep_mark(
-                *(self._book, file, items, answers.comments, asker.name), beyond=rubric.beyond
-            )
-
-    def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:
-        student = student_of(self._book, name)
-        info = self._reached(asker, "" if student is None else student.id, NO_STUDENT)
-        file = marking.shared_answer_of(self._book, info, exercise)
-        if file is None:
-            raise Refusal(404, "There is no file to mark any more: the stub counts now.")
-        for member in file.students:
-            self._reached(asker, member, NO_STUDENT)
-        return file
-
-    def _refuse_marked(self, file: marking.FileToMark, seen: str) -> None:
-        if marking.state_of(self._book, file) != seen:
-            raise Refusal(
-                409,
-                "Nothing was saved: somebody else worked on this file, or the student handed in another one, "
-                "since you opened it.",
-            )
-
-    def _reached(self, asker: Asker, student: str, sentence: str) -> StudentInfo:
-        """Return the student; raises Refusal if there is none, or if the asker may not see the student."""
-        info = self._book.student(student)
-        if info is None or not asker.sees(info):
-            raise Refusal(404, sentence)
-        return info
+        except SubmissionError as error:
+            raise Refusal(422, str(error)) from error
 
     # --- sessions and launches ------------------------------------------------------------------
 
@@ -772,15 +565,6 @@ class Desk:
             for attempt, exercise in found:
                 queue.queue_job(self._book, attempt, exercise, JobState.WAITING, now, priority=1)
         return len(found)
-
-
-@contextlib.contextmanager
-def _refusing() -> Iterator[None]:
-    """Within the block, turn mistakes in a request or an answer into a Refusal."""
-    try:
-        yield
-    except SubmissionError as error:
-        raise Refusal(422, str(error)) from error
 
 
 def _running_seconds() -> float:

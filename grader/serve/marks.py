@@ -88,11 +88,11 @@ class Marks:
             raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
         elif what == "next":
             await self._server.desk.answer(
-                lambda desk: desk.mark(asker, rubric, exercise.id, name, seen, answers)
+                lambda desk: desk.staff.mark(asker, rubric, exercise.id, name, seen, answers)
             )
         else:
             seen = await self._server.desk.answer(
-                lambda desk: desk.keep_answers(asker, exercise.id, name, seen, answers)
+                lambda desk: desk.staff.keep_answers(asker, exercise.id, name, seen, answers)
             )
         if what in _LEAVING:
             self.claims.drop(asker.name, exercise.id, name)

@@ -317,7 +317,7 @@ class Pages:
             number, text = form.get("number", ""), form.get("answer", "")
             if not (number.isascii() and number.isdecimal() and len(number) < 10):
                 raise Refusal(404, NO_REQUEST)
-            await self._server.desk.answer(lambda desk: desk.answer(int(number), text, asker))
+            await self._server.desk.answer(lambda desk: desk.staff.answer(int(number), text, asker))
             return RedirectResponse("/class/requests", 303)
         rows = await self._server.views.answer(lambda views: _request_rows(views, asker))
         return self._page("requests.html", rows=rows, may_answer=asker.may(Right.MARK))

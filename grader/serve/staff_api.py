@@ -59,12 +59,14 @@ class StaffApi:
         if sent.undo:
             test = sent.drop or sent.give
             made = await self._server.desk.answer(
-                lambda desk: desk.take_back_of_class(sent.exercise, sent.seen, test)
+                lambda desk: desk.staff.take_back_of_class(sent.exercise, sent.seen, test)
             )
         else:
             change = msgspec.structs.asdict(sent)
             del change["undo"]
-            made = await self._server.desk.answer(lambda desk: desk.adjust_class(asker, **change))
+            made = await self._server.desk.answer(
+                lambda desk: desk.staff.adjust_class(asker, **change)
+            )
         self._server.hub.tell(CLASS, CHANGED)
         return await self._class_points(sent.exercise, correction_words(made))
 
@@ -92,13 +94,13 @@ class StaffApi:
             raise Refusal(422, "Send `until`, or the number to `take_back`.")
         if until is not None:
             await self._server.desk.answer(
-                lambda desk: desk.extend(
+                lambda desk: desk.staff.extend(
                     asker, student, sent.name, seen, until=until, reason=sent.reason
                 )
             )
         else:
             await self._server.desk.answer(
-                lambda desk: desk.take_extension_back(asker, student, seen, number or 0)
+                lambda desk: desk.staff.take_extension_back(asker, student, seen, number or 0)
             )
         self._server.judging.wake()
         self._server.hub.tell(CLASS, CHANGED)
@@ -126,7 +128,9 @@ class StaffApi:
         """Answer a regrade request; sent when the answer is on the disk."""
         asker = await self._server.identity.staff(request, Right.MARK)
         sent = decoded(await body_of(request, _MOST_BYTES), AnswerRequest)
-        await self._server.desk.answer(lambda desk: desk.answer(sent.number, sent.answer, asker))
+        await self._server.desk.answer(
+            lambda desk: desk.staff.answer(sent.number, sent.answer, asker)
+        )
         return answered(await self._requests(asker, sent.number))
 
     async def _requests(self, asker: Asker, number: int) -> list[StaffRequest]:

@@ -104,7 +104,7 @@ class StaffPages:
         if what == "undo":
             number = _number_of(form)
             await self._server.desk.answer(
-                lambda desk: desk.take_back(asker, student, exercise, seen, number)
+                lambda desk: desk.staff.take_back(asker, student, exercise, seen, number)
             )
             return
         changes: dict[str, Any] = {"release": True} if what == "release" else {}
@@ -114,7 +114,7 @@ class StaffPages:
             raise Refusal(400, "There is no such button.")
         texts = {name: form.get(name, "") for name in ("reason", "comment")}
         await self._server.desk.answer(
-            lambda desk: desk.adjust(asker, student, exercise, seen, **changes, **texts)
+            lambda desk: desk.staff.adjust(asker, student, exercise, seen, **changes, **texts)
         )
 
     async def _extend(self, asker: Asker, student: str, form: Mapping[str, str]) -> None:
@@ -123,12 +123,14 @@ class StaffPages:
         if form["do"] == "extend":
             until = time_of(form.get("until", ""))
             await self._server.desk.answer(
-                lambda desk: desk.extend(asker, student, name, seen, until=until, reason=reason)
+                lambda desk: desk.staff.extend(
+                    asker, student, name, seen, until=until, reason=reason
+                )
             )
         else:
             number = _number_of(form)
             await self._server.desk.answer(
-                lambda desk: desk.take_extension_back(asker, student, seen, number)
+                lambda desk: desk.staff.take_extension_back(asker, student, seen, number)
             )
         # A file that counts now may have been replaced before it was judged.
         self._server.judging.wake()

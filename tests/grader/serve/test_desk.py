@@ -46,7 +46,7 @@ def test_a_file_that_counts_again_without_an_extension_is_judged(
         ada = there.students["ada"]
         for student in ("bob", "ada"):
             state = state_of(book, there.students[student])
-            there.desk.extend(STAFF, student, "", state, until=NOW, reason="ill")
+            there.desk.staff.extend(STAFF, student, "", state, until=NOW, reason="ill")
         for number, at in ((1, due - DAY), (2, due + DAY)):
             monkeypatch.setattr(there.desk, "_clock", at.timestamp)
             there.hand_in("ada", greeting=marked(number))
@@ -54,9 +54,9 @@ def test_a_file_that_counts_again_without_an_extension_is_judged(
         state = state_of(book, ada)
         for asker, number in ((Asker(Role.ASSISTANT, name="kim", sections=("B",)), 0), (STAFF, 1)):
             with pytest.raises(Refusal):
-                there.desk.take_extension_back(asker, "ada", state, number)
+                there.desk.staff.take_extension_back(asker, "ada", state, number)
         assert [each.student for each in book.extensions()] == ["bob", "ada"]
-        there.desk.take_extension_back(STAFF, "ada", state, 0)
+        there.desk.staff.take_extension_back(STAFF, "ada", state, 0)
         assert [each.student for each in book.extensions()] == ["bob"]
         there.judge()
         assert there.status("ada") == "passed"

@@ -368,7 +368,7 @@ def test_killed_at_any_statement_a_confirmed_extension_is_there(
         for number, reason in enumerate(reasons):
             until = datetime.datetime(2066 + number, 1, 1)
             state = state_of(book, StudentInfo(id="ada"))
-            desk.extend(prof, "ada", "greeting", state, until=until, reason=reason)
+            desk.staff.extend(prof, "ada", "greeting", state, until=until, reason=reason)
             say("+")
 
     confirmed_before = set()

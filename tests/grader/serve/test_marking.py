@@ -326,12 +326,12 @@ def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_pa
             assert file is not None
             state = marking.state_of(book, file)
             if place < 2:
-                desk.keep_answers(prof, "greeting", name, state, answers)
+                desk.staff.keep_answers(prof, "greeting", name, state, answers)
             else:
-                desk.mark(prof, rubric, "greeting", name, state, answers)
+                desk.staff.mark(prof, rubric, "greeting", name, state, answers)
             say("+")
         with pytest.raises(Refusal):
-            desk.mark(prof, rubric, "greeting", name, "an older state", answers)
+            desk.staff.mark(prof, rubric, "greeting", name, "an older state", answers)
 
     confirmed_before = set()
     for said in said_before_deaths(course, results, act, with_a_verdict):

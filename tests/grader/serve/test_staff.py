@@ -245,10 +245,10 @@ def test_without_room_nothing_is_changed_and_the_page_says_so(memory_path: Path)
             patch("grader.files.os.replace", side_effect=OSError(errno.ENOSPC, "no space left")),
             pytest.raises(GraderError) as raised,
         ):
-            desk.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
+            desk.staff.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
         assert _refusal(raised.value).status_code == 507
         assert book.corrections() == ()
-        desk.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
+        desk.staff.adjust(prof, "ada", "greeting", state, add=-1.0, reason="x")
         assert len(book.corrections()) == 1
 
 
@@ -416,7 +416,7 @@ def test_killed_at_any_statement_a_confirmed_change_of_points_is_there(memory_pa
     def act(desk: Desk, book: Gradebook, say: Callable[[str], object]) -> None:
         for reason in reasons:
             state = state_of(book, "ada", "greeting")
-            desk.adjust(prof, "ada", "greeting", state, add=0.1, reason=reason)
+            desk.staff.adjust(prof, "ada", "greeting", state, add=0.1, reason=reason)
             say("+")
 
     confirmed_before = set()

@@ -291,7 +291,7 @@ def test_an_exam_that_has_ended_for_a_member_takes_nothing_for_this_member(tmp_p
         there = Class(book, load_course(folder), TEAMS)
         seen = state_of(book, there.students["ada"])
         until = NOW + hour
-        there.desk.extend(STAFF, "ada", "greeting", seen, until=until, reason="extra time")
+        there.desk.staff.extend(STAFF, "ada", "greeting", seen, until=until, reason="extra time")
         there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
         there.judge()
         assert [there.attempts("ada", name) for name in ("greeting", "word_count")] == [1, 1]
@@ -321,8 +321,8 @@ def test_a_file_of_a_team_is_marked_once_for_all_members(class_of: ClassOf) -> N
         assert mark_view(there.book, some, "greeting", file.name) is None
         sent = rubric, "greeting", file.name, view.seen, Draft(keys)
         with pytest.raises(Refusal, match="no such student"):
-            there.desk.mark(some, *sent)
-        there.desk.mark(STAFF, *sent)
+            there.desk.staff.mark(some, *sent)
+        there.desk.staff.mark(STAFF, *sent)
         assert [made.student for made in there.book.corrections()] == ["ada", "bob"]
         assert not any(
             each.waiting for each in files_to_mark(there.book, STAFF, "greeting", anonymous=False)
@@ -351,7 +351,7 @@ def test_a_release_is_one_for_the_members_with_the_file_whom_staff_reaches(
 
         def release(asker: Asker, who: str, name: str = "greeting", **more: str) -> list[str]:
             seen = adjusting.state_of(book, who, name)
-            return desk.adjust(asker, who, name, seen, release=True, reason="fine", **more)
+            return desk.staff.adjust(asker, who, name, seen, release=True, reason="fine", **more)
 
         everyone = ["ada", "bob", "cem", "dan", "eve"]
         assert (held("greeting"), held("word_count")) == (everyone, ["ada", "bob"])
