@@ -34,8 +34,8 @@ from grader.course.manifest import Course, load_course
 from grader.course.mutants import wrong_answers
 from grader.gradebook import Gradebook, queue, tokens
 from grader.gradebook.backup import backups_in
+from grader.gradebook.database import FILE
 from grader.gradebook.queue import JobState
-from grader.gradebook.tables import FILE
 from grader.gradebook.tokens import Role
 from grader.gradebook.verdict_key import VerdictKey
 from grader.grading import environment_of, nothing_handed_in

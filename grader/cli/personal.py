@@ -14,10 +14,10 @@ from grader.cli.results import find_student
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
 from grader.gradebook.backup import BEFORE_RESTORE, Backup, backups_in
+from grader.gradebook.database import FILE
 from grader.gradebook.personal import beside, erase_everybody, everybody
 from grader.gradebook.personal import erase as erase_student
 from grader.gradebook.retention import backups_of, retention_of
-from grader.gradebook.tables import FILE
 from grader.text import clean, counted, listed
 
 

@@ -2,10 +2,10 @@
 
 `batch` grades a class, on this machine or on a `cluster`, and finds verdicts again by their `verdict_key`.
 `intake` keeps submissions and decides which files need a verdict. `book` is the gradebook, opened to read or to
-write; the file has its `facts` and `tables`, and `migration` brings it up to date. `work` has all attempts of a
-student. `policy` chooses the attempt that counts and its points (`policy_file` reads it, `times` are in it).
-`corrections` are a person's changes (`adjusting` makes them, `extending` gives more time, `corrections_file`
-reads and writes the file). `standing` applies both.
+write; `database` opens its file with the `facts` and `tables`, and `migration` brings it up to date. `work` has
+all attempts of a student. `policy` chooses the attempt that counts and its points (`policy_file` reads it,
+`times` are in it). `corrections` are a person's changes (`adjusting` makes them, `extending` gives more time,
+`corrections_file` reads and writes the file). `standing` applies both.
 
 `review` lists things that a person should look at. `marking` has points by a rubric, and `requests` has regrade
 requests. `mistakes` groups failures without a sentence, and `similarity` finds alike files. `anonymous` reads a

@@ -30,7 +30,7 @@ from grader.files import replacing, sync_folder, write_whole
 from grader.gradebook import invitations
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections_file import CORRECTIONS_FILE, CorrectionsError, writing
-from grader.gradebook.tables import (
+from grader.gradebook.database import (
     FILE,
     LOG_FILES,
     end_log,

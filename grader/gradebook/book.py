@@ -30,11 +30,12 @@ from grader.gradebook.corrections_file import (
     read_file,
     writing,
 )
+from grader.gradebook.database import FILE, no_gradebook, only_writer, opened, opened_again
 from grader.gradebook.facts import AssignmentPart, Facts
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
-from grader.gradebook.tables import FILE, Tables, no_gradebook, only_writer, opened, opened_again
+from grader.gradebook.tables import Tables
 from grader.gradebook.times import submitted
 from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of

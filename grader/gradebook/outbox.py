@@ -27,10 +27,10 @@ import msgspec
 from grader.gradebook import queue
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction, rejudged
+from grader.gradebook.database import FILE, only_writer, opened, opened_to_add
 from grader.gradebook.policy import Extension
 from grader.gradebook.queue import JobState
 from grader.gradebook.standing import choices, entry_of
-from grader.gradebook.tables import FILE, only_writer, opened, opened_to_add
 from grader.results import Entry
 from grader.text import utc
 

@@ -5,7 +5,8 @@ A table with neither is refused, so that no data stays behind unseen. Erased row
 (`secure_delete`), the file is rewritten without free pages, and the write-ahead log is emptied. Copies
 elsewhere remain: `beside` lists files in the same folder that may have some.
 
-Other modules with SQL are `tables`, `queue`, `drafts`, `platforms`, `pushed`, `outbox` and `migration`.
+Other modules with SQL are `tables`, `database`, `queue`, `drafts`, `platforms`, `pushed`, `outbox` and
+`migration`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from grader.gradebook.corrections_file import (
     read_file,
     writing,
 )
+from grader.gradebook.database import FILE
 from grader.gradebook.policy import Extension, Rules
-from grader.gradebook.tables import FILE
 from grader.submissions import safe_name
 
 # Conditions by column; the first column that a table has decides.

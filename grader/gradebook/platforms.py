@@ -21,7 +21,7 @@ import msgspec
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.tables import FILE, opened
+from grader.gradebook.database import FILE, opened
 from grader.gradebook.work import DamagedValueError
 from grader.text import clean
 

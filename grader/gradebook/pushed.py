@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from grader.gradebook.tables import FILE, Tables, only_writer, opened, opened_to_add
+from grader.gradebook.database import FILE, only_writer, opened, opened_to_add
+from grader.gradebook.tables import Tables
 from grader.gradebook.work import DamagedValueError
 
 _TABLE = """

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grader.gradebook.book import Gradebook
-from grader.gradebook.tables import FILE, opened
+from grader.gradebook.database import FILE, opened
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tokens (

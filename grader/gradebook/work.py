@@ -18,7 +18,7 @@ SERVER = "grade serve"
 
 
 class DamagedValueError(ValueError):
-    """A value in a gradebook cannot be read; `tables.opened` adds the name of the file."""
+    """A value in a gradebook cannot be read; `database.opened` adds the name of the file."""
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from grader.errors import GraderError, UsageError, not_written
 from grader.gradebook.backup import Backup, backups_in, delete_older, make_backup, remove_unfinished
-from grader.gradebook.tables import FILE, opened_again
+from grader.gradebook.database import FILE, opened_again
 from grader.gradebook.times import read_span
 from grader.serve.threads import pause_after
 

@@ -11,8 +11,8 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
+from grader.gradebook.database import FILE, explained
 from grader.gradebook.intake import Questions
-from grader.gradebook.tables import FILE, explained
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
 from grader.results import StudentInfo

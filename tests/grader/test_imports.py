@@ -160,7 +160,7 @@ def test_few_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits_
     # are no more.
     assert executing == {
         *("tables", "queue", "drafts", "sessions", "platforms", "invitations", "pushed", "outbox"),
-        *("personal", "migration", "tokens"),
+        *("database", "personal", "migration", "tokens"),
     }
 
 

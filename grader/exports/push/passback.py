@@ -16,9 +16,9 @@ from grader.errors import GraderError
 from grader.exports.push.comparison import Options, Plan, is_untouched, planned, send
 from grader.exports.push.lti import Lti, work_of
 from grader.gradebook import Gradebook, platforms
+from grader.gradebook.database import FILE, explained
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
-from grader.gradebook.tables import FILE, explained
 from grader.gradebook.tool_key import made_key
 from grader.results import Entry
 from grader.text import number, utc

@@ -12,12 +12,12 @@ import msgspec
 
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook.book import Gradebook
+from grader.gradebook.database import FILE
 from grader.gradebook.similarity.comparison import Comparison, SourceFile
 from grader.gradebook.similarity.evidence import LEAST_FILES, LEAST_SIMILARITY, learned_bulk
 from grader.gradebook.similarity.findings import CorpusMatch, CorpusSurvey, source_digest
 from grader.gradebook.similarity.fingerprints import Reader
 from grader.gradebook.similarity.survey import SAMPLED_PAIRS, THRESHOLD, answers
-from grader.gradebook.tables import FILE
 from grader.results import Entry
 from grader.submissions.submission import MAX_FILE_BYTES
 

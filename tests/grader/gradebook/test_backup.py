@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from grader.cli import main
 from grader.errors import GraderError, SubmissionError, UsageError
-from grader.gradebook import Gradebook, backup, invitations, tables
+from grader.gradebook import Gradebook, backup, database, invitations, tables
 from grader.gradebook.backup import (
     BEFORE_RESTORE,
     backups_in,
@@ -30,7 +30,8 @@ from grader.gradebook.backup import (
 )
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import CORRECTIONS_FILE
-from grader.gradebook.tables import FILE, FORMAT_VERSION, Tables
+from grader.gradebook.database import FILE, FORMAT_VERSION
+from grader.gradebook.tables import Tables
 from grader.results import StudentInfo
 
 from .conftest import School, no_room
@@ -69,7 +70,7 @@ def ids(folder: Path) -> list[str]:
 
 def add_student(results: Path, student: str) -> None:
     """Add one beside a writer, as `grade tokens` would."""
-    with tables.opened_to_add(results / FILE) as opened, opened.transaction():
+    with database.opened_to_add(results / FILE) as opened, opened.transaction():
         opened.put_student(StudentInfo(id=student))
 
 

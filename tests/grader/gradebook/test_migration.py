@@ -20,12 +20,12 @@ import msgspec
 import pytest
 
 from grader.errors import GraderError
-from grader.gradebook import Gradebook, tables
+from grader.gradebook import Gradebook, database
 from grader.gradebook import migration as migrating
 from grader.gradebook.corrections import Correction, Kind
+from grader.gradebook.database import FORMAT_VERSION, only_writer
 from grader.gradebook.facts import AssignmentPart, ClockChange, Draft
 from grader.gradebook.policy import CountedAttempt, Due, Extension, Late, NamedPolicy, Rules
-from grader.gradebook.tables import FORMAT_VERSION, only_writer
 from grader.gradebook.times import Span
 from grader.results import Outcome, Status
 
@@ -35,7 +35,7 @@ EARLIER = Path(__file__).with_name("batch") / "gradebook_of_an_earlier_grader.sq
 # teams with a named policy, a mark that was begun, a queue.
 WRITTEN = {
     number: Path(__file__).with_name(f"gradebook_of_format_{number}.sqlite.xz")
-    for number in tables.OLDER
+    for number in database.OLDER
 }
 FORMAT_3 = WRITTEN[3]
 POINTS = {

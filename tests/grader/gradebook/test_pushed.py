@@ -9,8 +9,8 @@ import pytest
 
 from grader.errors import GraderError
 from grader.gradebook import pushed
+from grader.gradebook.database import FILE
 from grader.gradebook.pushed import Pushed
-from grader.gradebook.tables import FILE
 
 TARGET = "https://canvas.example.edu/courses/1/assignments/2"
 SENT = Pushed(student="ada", points=7.5, comment="d1gest", time="2026-10-01T10:00:00Z")

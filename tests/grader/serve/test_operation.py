@@ -30,7 +30,7 @@ from grader.cli import main
 from grader.course.manifest import load_course
 from grader.errors import GraderError
 from grader.gradebook import Gradebook
-from grader.gradebook.tables import FILE
+from grader.gradebook.database import FILE
 from grader.serve.app import _refusal
 from tests.grader.serve.conftest import (
     PATIENCE_SECONDS,

@@ -16,7 +16,7 @@ from grader.exports import FORMATS, term
 from grader.exports.files import StudentFormat
 from grader.exports.formats.feedback import markdown_feedback
 from grader.exports.report import site
-from grader.gradebook import tables
+from grader.gradebook import database
 from grader.results import StudentInfo
 from grader.submissions import Roster, find_class, ours
 from tests.grader.builders import entry
@@ -143,7 +143,7 @@ def test_files_that_the_command_was_given_are_not_told(
 
 
 def test_the_marks_are_those_that_are_written() -> None:
-    assert ours.GRADEBOOK == (tables.FILE,)
+    assert ours.GRADEBOOK == (database.FILE,)
     assert site._FIRST_LINE.encode() == ours.REPORT_BEGINS
     assert {*ours.REPORT} == {*site._PARTS}
     assert {*ours.TERM} == {term.GRADES, term.EXPLAINED, term.PAGE}
