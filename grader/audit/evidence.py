@@ -189,8 +189,21 @@ def _folders() -> Iterator[Path]:
         package.parent,
     )
     yield Path(tempfile.gettempdir())
+    for home in _homes():
+        yield from (home, home / ".cache", home / ".config" / "matplotlib")
+
+
+def _homes() -> set[Path]:
+    """Return the user's home by the environment, and by the system, whatever HOME says: code may ask either."""
+    homes = set()
     with contextlib.suppress(RuntimeError):
-        yield from (Path.home(), Path.home() / ".cache", Path.home() / ".config" / "matplotlib")
+        homes.add(Path.home())
+    # Windows has no such module, and a container's user may have no entry.
+    with contextlib.suppress(ImportError, KeyError):
+        import pwd
+
+        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return homes
 
 
 def _listed(folder: Path) -> list[Path]:
