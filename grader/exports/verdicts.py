@@ -111,7 +111,7 @@ def lines(exercise: ExerciseResult) -> list[Line]:
     """Return the tests with the judge's points, then the change of the points, which may be negative.
 
     The shares are hundredths of points and add up to the score: a format that sums them agrees with the total.
-    So those of practice are 0 of 0.
+    So the shares of practice are 0 of 0.
     """
     added = Share(change(exercise), 0)
     return _lines(exercise, shares(exercise), added)
