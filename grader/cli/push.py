@@ -202,6 +202,6 @@ def _not_due(plan: Plan, options: Options) -> Iterator[str]:
     first, last = (
         local(time, options.policy.zone) for time in (min(plan.not_due), max(plan.not_due))
     )
-    until = first if first == last else f"{first}, or longer: the last one until {last}"
+    until = first if first == last else f"{first} or later, the last one until {last}"
     who = counted(len(plan.not_due), "student")
-    yield f"Left out: {who} who handed in nothing yet and may until {until}. --zeros sends 0 points for them."
+    yield f"Left out: {who} who handed in nothing and can do so until {until}. --zeros sends 0 points for them."
