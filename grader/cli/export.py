@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -27,7 +28,9 @@ from grader.exports.files import (
     read_result,
     written,
 )
+from grader.exports.verdicts import not_due, time_left
 from grader.gradebook import Gradebook
+from grader.gradebook.policy import Policy
 from grader.results import Entry
 from grader.submissions import safe_name
 from grader.submissions.roster import is_in_group, section_names
@@ -194,10 +197,10 @@ def export(
         raise click.UsageError("--assignment is for a gradebook: one result is as it was judged.")
     if sections and not source.is_dir():
         raise click.UsageError("--section is for a gradebook: one result has no section.")
-    title = ""
+    title, policy = "", None
     if source.is_dir():
         with open_book(source, assignment) as book:
-            title = book.work_title
+            title, policy = book.work_title, None if anonymous else book.policy
             _refuse_unknown(sections, book)
     options = Options(
         template=template,
@@ -216,12 +219,14 @@ def export(
         if source.is_dir()
         else None
     )
-    entries = _Held(class_source or (read_result(source),))
+    entries = _Noted(class_source or (read_result(source),), policy)
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
             raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
         with _opened(output) as out:
             notes = chosen.write(entries, out, options)
+        if policy is not None and entries.not_due:
+            notes.append(f"{not_due(entries.not_due.values(), policy)}: 0 points for now.")
         _tell(notes)
     elif class_source is not None:
         if output == shared.STDOUT:
@@ -252,17 +257,26 @@ def _refuse_unknown(sections: Iterable[str], book: Gradebook) -> None:
             raise click.UsageError(f"No student is in section {name!r}. {there}")
 
 
-class _Held:
-    """Iterate over entries; `held` collects the students whose points are provisional."""
+class _Noted:
+    """Iterate over entries, and collect what a person should know about them.
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = entries
+    `held` are the students whose points are provisional. `not_due` has the due time, by the policy, of each
+    student who handed in nothing yet.
+    """
+
+    def __init__(self, entries: Iterable[Entry], policy: Policy | None) -> None:
+        self._entries, self._policy = entries, policy
         self.held: dict[str, None] = {}
+        self.not_due: dict[str, datetime.datetime] = {}
 
     def __iter__(self) -> Iterator[Entry]:
+        now = datetime.datetime.now(datetime.UTC)
         for entry in self._entries:
             if any(exercise.provisional for exercise in entry.result.exercises):
                 self.held[entry.student.id] = None
+            until = None if self._policy is None else time_left(entry, self._policy, now)
+            if until is not None:
+                self.not_due[entry.student.id] = until
             yield entry
 
 

@@ -195,13 +195,7 @@ def _pushed(
 
 def _not_due(plan: Plan, options: Options) -> Iterator[str]:
     """Yield a sentence on students who handed in nothing and still have time, if there are any."""
-    from grader.gradebook.times import local
+    from grader.exports.verdicts import not_due
 
-    if not plan.not_due or options.policy is None:
-        return
-    first, last = (
-        local(time, options.policy.zone) for time in (min(plan.not_due), max(plan.not_due))
-    )
-    until = first if first == last else f"{first} or later, the last one until {last}"
-    who = counted(len(plan.not_due), "student")
-    yield f"Left out: {who} who handed in nothing and can do so until {until}. --zeros sends 0 points for them."
+    if plan.not_due and options.policy is not None:
+        yield f"Left out: {not_due(plan.not_due, options.policy)}. --zeros sends 0 points for them."

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+from collections.abc import Collection, Iterator
 
 import msgspec
 
+from grader.gradebook.policy import Policy
+from grader.gradebook.times import local
 from grader.judge.scoring import Share, change, judged_points, scaled, shares, shares_that_count
 from grader.results import (
     Entry,
@@ -63,6 +66,28 @@ def total(entry: Entry, out_of: float | None = None) -> float | None:
         return None
     result = entry.result
     return result.score if out_of is None else scaled(result.score, result.max_score, out_of)
+
+
+def is_untouched(entry: Entry) -> bool:
+    """Whether a student handed in nothing that counts, and nobody gave points for it."""
+    exercises = [each for each in entry.result.exercises if not each.practice]
+    return all(e.status is Status.NOT_ATTEMPTED and not e.score for e in exercises)
+
+
+def time_left(entry: Entry, policy: Policy, now: datetime.datetime) -> datetime.datetime | None:
+    """Return until when a student who handed in nothing may still do so; None if the points are final."""
+    if not is_untouched(entry):
+        return None
+    names = (each.name for each in entry.result.exercises if not each.practice)
+    until = policy.until(entry.student, names)
+    return until if until is not None and until > now else None
+
+
+def not_due(times: Collection[datetime.datetime], policy: Policy) -> str:
+    """Say how many students handed in nothing but still have time, and until which of these `times`."""
+    first, last = (local(time, policy.zone) for time in (min(times), max(times)))
+    until = first if first == last else f"{first} or later, the last one until {last}"
+    return f"{counted(len(times), 'student')} who handed in nothing and can do so until {until}"
 
 
 def left_open(count: int) -> list[str]:

@@ -24,10 +24,10 @@ from grader.exports.formats.feedback import beginnings
 from grader.exports.matching import Grades, Key, TemplateRow
 from grader.exports.push.client import PushError, Refused, Unclear
 from grader.exports.texts import one_line
-from grader.exports.verdicts import total, why_open
+from grader.exports.verdicts import time_left, total, why_open
 from grader.gradebook.policy import Policy
 from grader.gradebook.pushed import Memory, Pushed
-from grader.results import Disclosure, Entry, Status
+from grader.results import Disclosure, Entry
 from grader.student.server import PAUSES_SECONDS
 from grader.text import number, utc
 
@@ -173,7 +173,7 @@ def planned(
             worths.append(entry.result.max_score)
             if entry.absent and not options.absent:
                 continue
-            until = _time_left(entry, options, now)
+            until = None if options.policy is None else time_left(entry, options.policy, now)
             if until is not None and entry.student.id not in sent:
                 not_due.append(until)
                 continue
@@ -212,21 +212,6 @@ def planned(
         elif (after := _pushed(own, known)) != known:
             plan.settled[there.user] = after
     return plan
-
-
-def is_untouched(entry: Entry) -> bool:
-    """Whether a student handed in nothing that counts, and nobody gave points for it."""
-    exercises = [each for each in entry.result.exercises if not each.practice]
-    return all(e.status is Status.NOT_ATTEMPTED and not e.score for e in exercises)
-
-
-def _time_left(entry: Entry, options: Options, now: datetime.datetime) -> datetime.datetime | None:
-    """Return until when a student who handed in nothing may do so; None if the points are final."""
-    if options.policy is None or not is_untouched(entry):
-        return None
-    names = (each.name for each in entry.result.exercises if not each.practice)
-    until = options.policy.until(entry.student, names)
-    return until if until is not None and until > now else None
 
 
 def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from grader.errors import GraderError
-from grader.exports.push.comparison import Options, Plan, is_untouched, planned, send
+from grader.exports.push.comparison import Options, Plan, planned, send
 from grader.exports.push.lti import Lti, work_of
+from grader.exports.verdicts import is_untouched
 from grader.gradebook import Gradebook, platforms
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from click.testing import Result
 
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
-from grader.results import StudentInfo
+from grader.gradebook.policy import Due, Rules
+from grader.results import Status, StudentInfo
+from tests.grader import builders
 from tests.grader.builders import checked, entry, exercise, unjudged
 from tests.grader.command import invoke
 from tests.grader.gradebook.conftest import HERE, SUITE, School, key_of
@@ -90,3 +93,25 @@ def test_pseudonyms_take_the_place_of_ids(place: Path) -> None:
     done = export(place, "results", *CSV, "--anonymous")
     assert done.exit_code == 0 and "anon-" in done.stdout
     assert "ann" not in done.stdout and "cem" not in done.stdout + done.stderr
+
+
+def test_a_zero_of_a_student_who_still_has_time_is_told(
+    tmp_path: Path, write_course: Callable[..., Course]
+) -> None:
+    school = School(write_course(tmp_path / "course", SUITE), tmp_path / "results")
+    nothing = exercise(name="task", worth=10, score=0.0, status=Status.NOT_ATTEMPTED)
+    due = datetime.datetime(2999, 1, 1, tzinfo=datetime.UTC)
+
+    def told(at: datetime.datetime) -> str:
+        with Gradebook.open_to_write(school.results) as book:
+            rules = Rules(timezone="UTC", due=(Due(at=at),))
+            book.begin(school.course, builders.result(nothing), rules)
+            book.keep_student(StudentInfo(id="ann"))
+            book.finish(())
+        done = export(tmp_path, "results", *CSV)
+        assert done.exit_code == 0 and "ann" in done.stdout
+        return done.stderr
+
+    said = "1 student who handed in nothing and can do so until 2999-01-01 00:00 UTC"
+    assert told(due) == f"{said}: 0 points for now.\n"
+    assert told(due.replace(year=2020)) == ""
