@@ -92,7 +92,7 @@ def adopt_orphans() -> None:
 
 
 def descendants(root: int | None = None) -> set[int]:
-    """Return the processes below `root` (by default this one), without those that have ended."""
+    """Return the processes below `root` (by default this one), without ended ones."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):

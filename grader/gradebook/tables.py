@@ -199,18 +199,18 @@ class Tables:
     def back_up(self, target: Path, pause: Callable[[], None] = lambda: None) -> None:
         """Copy the gradebook to a new file while others write to it (SQLite's online backup).
 
-        `pause` is called after every 4 MiB; an exception of it ends the copy. Only its owner can read the copy.
+        `pause` is called after every 4 MiB; its exceptions end the copy. Only its owner can read the copy.
         Raises FileExistsError, or another OSError.
         """
         os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-        # Without a moment of its own, the copy would begin anew with each write of another connection.
+        # Outside of a transaction, the copy would begin anew after each write of another connection.
         is_reading = self.connection.in_transaction
         with (
             contextlib.nullcontext() if is_reading else self.reading(),
             contextlib.closing(sqlite3.connect(target)) as copy,
         ):
             self.connection.backup(copy, pages=_BACKUP_PAGES, progress=lambda *_: pause())
-            # One file, which can be read where nothing may be written.
+            # Make it a single file, which can also be read in a folder without permission to write.
             copy.execute("PRAGMA journal_mode = DELETE")
 
     # --- facts ----------------------------------------------------------------------------------
@@ -274,7 +274,8 @@ class Tables:
     def last_submission(self) -> str:
         """Return the time of the last submission, empty before the first one.
 
-        Of attempts without a time, the first verdict on the one found last counts: a regrade is no submission.
+        An attempt without a time has the time of its first verdict, since a regrade is not a submission; only
+        the one found last is considered.
         """
         (dated,) = self.connection.execute("SELECT max(submitted_at) FROM attempts").fetchone()
         row = self.connection.execute(
@@ -413,7 +414,7 @@ class Tables:
     def add_request(
         self, student: str, exercise: str, message: str, asked_at: str, origin: str
     ) -> bool:
-        """Keep a request; returns whether it is new: the same message of a student is one request."""
+        """Keep a request, unless the student has sent the same message before; return whether it is new."""
         cursor = self.connection.execute(
             "INSERT OR IGNORE INTO requests (student, exercise, message, asked_at, origin)"
             " VALUES (?, ?, ?, ?, ?)",
@@ -422,7 +423,7 @@ class Tables:
         return cursor.rowcount > 0
 
     def add_answer(self, request: int, answer: Answer) -> None:
-        """Keep an answer to a request; earlier ones stay before it."""
+        """Add an answer to a request, after earlier answers."""
         self.connection.execute(
             "INSERT INTO answers SELECT :request, count(*) + 1, :text, :author, :answered_at"
             " FROM answers WHERE request = :request",
@@ -614,7 +615,7 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
         contextlib.closing(_connected(file, create=create)) as connection,
     ):
         connection.execute("PRAGMA busy_timeout = 10000")
-        # In this order, since another process may make the tables and set their version in between.
+        # Look in this order, since another process may make the tables and set their version in between.
         is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if is_new and not create:
@@ -630,12 +631,12 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
             _bring_up_to_date(connection, file, is_locked=create)
         elif version != FORMAT_VERSION:
             raise GraderError(
-                f"{file} has format {version}, which is that of no gradebook: move it away, or name "
+                f"{file} has format {version}, which no gradebook has: move it away, or name "
                 "another folder; `grade batch` makes a new gradebook."
             )
         if create:
             _prepare(connection, is_new=is_new)
-        # Takes 0.1 s for a thousand students. SQLite may show a damaged table with fewer rows.
+        # SQLite may read a damaged table with fewer rows. This takes 0.1 s for a thousand students.
         _check(connection, file)
         if not create:
             connection.execute("PRAGMA query_only = ON")
@@ -730,7 +731,7 @@ def _compare_code(connection: sqlite3.Connection) -> None:
         try:
             digest = code_digest(zlib.decompress(deflated))
         except (zlib.error, TypeError):
-            continue  # the reader is told
+            continue  # reading the file raises the error
         if digest == original:
             continue
         files = "SELECT attempt, exercise, source FROM files WHERE source = ?"

@@ -86,7 +86,7 @@ from grader.text import clean, counted, utc
 log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
-# For a retry that comes when a limit no longer holds.
+# For a retry of files that a limit refused, when the limit has passed.
 _NOT_THEN = "It was not accepted at the first try: hand it in again."
 # The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
 MOST_SUBMISSIONS = 50
@@ -178,13 +178,13 @@ class Desk:
     def accept(self, student: StudentInfo, read: HandIn, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
-        A `retry_key` seen before returns the earlier submission. Files of exams that have ended and files too
-        many are not accepted; raises Refusal if no other file is left.
+        A `retry_key` seen before returns the earlier submission. Files for exams that have ended and files over
+        a limit are not accepted; raises Refusal if no other file is left.
         """
         book = self._book
         with book.transaction():
             now = self._clock()
-            # Its extensions are in a file: a person's mistake there is no reason to refuse work.
+            # Extensions are in a file that a person writes; a mistake in it must not refuse work.
             with contextlib.suppress(CorrectionsError):
                 self._policy = book.policy
             names = [each.exercise.id for each in read.questions]
@@ -219,11 +219,11 @@ class Desk:
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
-                # With an extension of the student's own, the exam has ended for others of the team.
+                # The student may have an extension while the exam has ended for others of the team.
                 over = self._after_exam(mate, [each.exercise.id for each in shared], now)
                 if theirs := [each for each in shared if each.exercise.id not in over]:
                     self._share(attempt, msgspec.structs.replace(found, student=mate), theirs, now)
-        # Only in memory, once all of it is on the disk.
+        # Remember these only now that everything is on the disk.
         self._found |= waiting
         if len(waiting) < len(questions):
             for member in (student, *mates):
@@ -233,7 +233,7 @@ class Desk:
     def _queue(
         self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
     ) -> dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]]:
-        """Queue the files of an attempt in place of older ones; return the keys of those that wait."""
+        """Queue the files of an attempt in place of older ones; return the keys of the files that wait."""
         waiting = {}
         for question in questions:
             name, state = question.exercise.id, JobState.DONE
@@ -255,7 +255,7 @@ class Desk:
         questions: Sequence[Question],
         now: float,
     ) -> None:
-        """Keep an attempt for another member of the team, who waits for the same verdicts."""
+        """Keep an attempt for another member of the team; it waits for the same verdicts."""
         book, student = self._book, found.student
         files = {question.exercise.id: question.file for question in questions}
         attempt = book.register(found, Submission(student.id, files), whole=False)
@@ -265,7 +265,7 @@ class Desk:
         self._look_at_stubs(student, questions)
 
     def _look_at_stubs(self, student: StudentInfo, questions: Sequence[Question]) -> None:
-        """Note for staff where a stub came after work."""
+        """Note for staff each exercise for which the student handed in the stub after real work."""
         work = self._book.work(student)
         for question in questions:
             exercise = question.exercise
@@ -280,7 +280,7 @@ class Desk:
         now, running = time.time(), _running_seconds()
         before, ran_before = self._read_at
         self._read_at = now, running
-        # Before this server started, only a clock that was set back is noticed.
+        # For the time when no server ran, only a clock that was set back can be noticed.
         passed = max(running - ran_before, 0.0)
         seconds = now - before - passed
         if abs(seconds) > _CLOCK_SECONDS and (seconds < 0 or ran_before < math.inf):
@@ -319,9 +319,9 @@ class Desk:
     def _too_often(
         self, student: StudentInfo, exercises: Iterable[str], now: float
     ) -> dict[str, tuple[str, int]]:
-        """Return why files of exercises are too many, or come too soon, and the seconds until the next try.
+        """Map exercises that cannot be handed in again yet to the reason and the seconds until the next try.
 
-        For an exercise of teams, this is about each member, and the reason is the one with the longest wait.
+        For an exercise of teams, the limits hold for each member; the longest wait decides.
         """
         mates = [mate.id for mate in self._teams.mates(student.id)]
         found = dict[str, tuple[str, int]]()
@@ -408,8 +408,8 @@ class Desk:
     ) -> list[str]:
         """Change the points of a student, with the parameters of `new_correction`.
 
-        A release counts for others of the team with this file, too, if the asker has access to them; they are
-        returned. The change is on the disk when this returns. Raises Refusal if a person or a judge changed
+        A release counts for others of the team with this file, too, if the asker has access to them; returns
+        their ids. The change is on the disk when this returns. Raises Refusal if a person or a judge changed
         something since the state that was `seen`, or if the change is not possible.
         """
         self._reached(asker, student, NO_STUDENT)
@@ -424,7 +424,7 @@ class Desk:
         return mates
 
     def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
-        """Remove a correction, by its number from 0 among those of the state that was `seen`.
+        """Remove the correction with this number, counted from 0 in the state that was `seen`.
 
         Raises Refusal as `adjust` does, and if the student has no correction with this number.
         """
@@ -447,7 +447,7 @@ class Desk:
         return made
 
     def take_back_of_class(self, exercise: str, seen: str, test: str) -> Correction:
-        """Remove the newest correction of the class for an exercise, with a `test` the one about it; return it.
+        """Remove and return the newest correction of the class for an exercise, or the newest for its `test`.
 
         Raises Refusal as `adjust_class` does, and if there is no such correction.
         """
@@ -457,7 +457,7 @@ class Desk:
             if not (found := corrections_of(self._book, "", exercise, test)):
                 about = f" about {clean(test, 200)}" if test else ""
                 raise SubmissionError(
-                    f"No correction of the whole class for {exercise}{about} is there to take back."
+                    f"There is no correction of the whole class for {exercise}{about} to take back."
                 )
             place, made = found[-1]
             self._book.correct(replacing=(place,))
@@ -479,10 +479,10 @@ class Desk:
         until: datetime.datetime,
         reason: str,
     ) -> None:
-        """Give a student more time for an exercise, for those of an assignment, or with an empty name for all.
+        """Give a student more time for an exercise or an assignment, or with an empty name for all exercises.
 
-        It is on the disk when this returns. Raises Refusal if the extensions or due times are others than those
-        that were `seen`, and if the extension is not possible.
+        The extension is on the disk when this returns. Raises Refusal if extensions or due times have changed
+        since the state that was `seen`, or if the extension is not possible.
         """
         info = self._reached(asker, student, NO_STUDENT)
         with _refusing():
@@ -495,9 +495,9 @@ class Desk:
         self._queue_unjudged(info)
 
     def take_extension_back(self, asker: Asker, student: str, seen: str, number: int) -> None:
-        """Remove an extension, by its number from 0 among the student's in the state that was `seen`.
+        """Remove a student's extension with this number, counted from 0 in the state that was `seen`.
 
-        Raises Refusal, as `extend` does, and if there is none by that number.
+        Raises Refusal as `extend` does, and if there is no extension with this number.
         """
         info = self._reached(asker, student, NO_STUDENT)
         self._refuse_extended(info, seen)
@@ -517,7 +517,7 @@ class Desk:
             )
 
     def _queue_unjudged(self, student: StudentInfo) -> None:
-        """Queue files that count by the due times of now, and were replaced before they were judged."""
+        """Queue files that count by the current due times, but were replaced before they were judged."""
         book, now = self._book, time.time()
         with book.transaction():
             work = book.work(student)
@@ -538,7 +538,7 @@ class Desk:
     def keep_answers(
         self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
     ) -> str:
-        """Keep the answers so far about a file, synced when this returns; return its new state.
+        """Keep the answers given so far about a file, synced when this returns; return the file's new state.
 
         The file is named by the pseudonym of its student. Raises Refusal if somebody else changed something
         since the state that was `seen`, or if there is no such file.
@@ -595,7 +595,7 @@ class Desk:
     # --- sessions and launches ------------------------------------------------------------------
 
     def start_session(self, role: Role, name: str, origin: str, seconds: float) -> str:
-        """Start a session of a person who signed in at the `origin`; return its token."""
+        """Start a session for a person who signed in at the `origin`; return its token."""
         now = time.time()
         with self._book.transaction():
             return sessions.start_session(self._book, role, name, origin, now, now + seconds)
@@ -648,7 +648,7 @@ class Desk:
             self._ended += [each.attempt for each in ended]
 
     def ended(self) -> list[int]:
-        """Return the attempts of which `take` ended a job with a known verdict, since this was asked last."""
+        """Return the attempts with jobs that `take` ended by a known verdict since the last call."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -676,7 +676,7 @@ class Desk:
     def _end(
         self, job: Job, question: Question, judged: Judgment | JudgeFault | None = None
     ) -> list[Job]:
-        """Keep a verdict for a job and for those that wait for it, without `judged` the known one.
+        """Keep a verdict for a job and for the jobs that wait for it; without `judged`, the known verdict.
 
         Returns the jobs that ended.
         """
@@ -695,7 +695,7 @@ class Desk:
         return ended
 
     def _write_result(self, student: str) -> None:
-        """Write a student's result file; on a full disk it comes later, since the gradebook has the result."""
+        """Write a student's result file. On a full disk it is written later: the gradebook has the result."""
         self._unwritten.add(student)
         try:
             for name in sorted(self._unwritten):
