@@ -52,7 +52,7 @@ class Rows:
         self.table = Table("what", "seconds", "against", "seconds", "ratio", "bound")
 
     def add(self, what: str, took: float, peer: str, peer_took: float, bound: str) -> None:
-        """Add a ratio; a bound with "≥" means times faster, one with "≤" a cost."""
+        """Add a ratio; the bound "≥" is for how many times faster ours is, "≤" for its cost."""
         ratio = peer_took / took if bound.startswith("≥") else took / peer_took
         self.table.add_row(what, f"{took:.3f}", peer, f"{peer_took:.3f}", f"{ratio:.2f}", bound)
 
@@ -116,7 +116,7 @@ def warm(rows: Rows, course: Course, runs: int) -> None:
             rows.add(f"warm judging, {name}", here, "pytest anew", fresh, bound)
         (whole,) = side_by_side(runs, lambda: judged(behind_walls))
         count = len(course.exercises)
-        rows.add(f"warm judging, the course of {count}", whole, "what was expected", 8.0, "≤ 1")
+        rows.add(f"warm judging, the course of {count}", whole, "the goal", 8.0, "≤ 1")
 
 
 def saving(rows: Rows, course: Course, runs: int) -> None:
@@ -124,7 +124,7 @@ def saving(rows: Rows, course: Course, runs: int) -> None:
     from bench.watch import save_to_verdict
 
     median, _ = save_to_verdict(course, "glu", 3 * runs)
-    rows.add("grade watch, save to verdict, glu", median, "what was expected", 0.3, "≤ 1")
+    rows.add("grade watch, save to verdict, glu", median, "the goal", 0.3, "≤ 1")
 
 
 def memory(course: Course, console: Console) -> None:

@@ -84,7 +84,7 @@ class Cost(NamedTuple):
 
 
 def cost(work: Callable[[], object], cpu: Callable[[], float]) -> Cost:
-    """Return the cost of a work."""
+    """Return the cost of calling `work`; `cpu` reads the processor seconds so far."""
     begin, used = time.perf_counter(), cpu()
     work()
     return Cost(time.perf_counter() - begin, cpu() - used)
@@ -126,7 +126,7 @@ class Peer(abc.ABC):
         return {student: json.loads(results)["score"] for student, results in wrote.items()}
 
     def took(self, students: int) -> tuple[Cost, float]:
-        """Return the cost of a submission, and the seconds that a class takes beyond its submissions."""
+        """Return the cost of a submission, and the seconds that a class takes on top of its submissions."""
         self.prepare()
         names = [f"student{number:03}" for number in range(students + 2)]
         self.graded(names[:1])
@@ -261,7 +261,7 @@ class Nbgrader(Peer):
 
 
 def cell(grade_id: str, source: str, **marks: object) -> dict[str, object]:
-    """A code cell of a notebook that nbgrader reads."""
+    """Return a code cell of a notebook that nbgrader reads."""
     marks = {"schema_version": 3, "grade_id": grade_id, "task": False, **marks}
     code = {"cell_type": "code", "execution_count": None, "outputs": list[object]()}
     return {**code, "id": grade_id, "metadata": {"nbgrader": marks}, "source": source}

@@ -53,7 +53,7 @@ def batch(submissions: Path, *options: str) -> float:
 
 
 @click.command()
-@click.option("--students", type=click.IntRange(1), default=200, help="How large the class is.")
+@click.option("--students", type=click.IntRange(1), default=200, help="Submissions in the class.")
 @click.option("--runs", type=click.IntRange(1), default=2, help="Runs of each kind, in turn.")
 def main(students: int, runs: int) -> None:
     """Measure and print the best run of each kind."""

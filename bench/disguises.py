@@ -1,6 +1,6 @@
 """Ways to disguise a copied file, for `bench.similarity`: they change the tree, but not its behavior.
 
-A disguise takes a tree, the names of the stub, which must stay, and a random generator of its own.
+A disguise takes a tree, the names of the stub, which must stay, and its own random generator.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def padded(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Module:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Operands change sides, comparisons turn around, functions of torch become methods and back."""
+    """Swap operands, turn comparisons around, and turn functions of torch into methods and back."""
 
     _TURNED: ClassVar = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
     _SAME = (ast.Eq, ast.NotEq)
@@ -226,7 +226,7 @@ def padded_alive(tree: ast.Module, _: Set[str], chance: random.Random) -> ast.Mo
 
 
 class _Unfolder(ast.NodeTransformer):
-    """Comprehensions become loops, and conditional expressions branches."""
+    """Turn comprehensions into loops, and conditional expressions into branches."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -286,7 +286,7 @@ DISGUISES: dict[str, Disguise] = {
     "other expressions": rewritten,
     "helpers": extracted,
     "all at once": everything,
-    # Added after the method was made, which therefore does not know them.
+    # These were added after the comparison was designed, so it was not tuned to them.
     "unseen: live-looking code": padded_alive,
     "unseen: loops, branches": unfolded,
 }

@@ -1,8 +1,8 @@
 """`python -m bench.hostile`: the time for hostile files and frames, against honest ones of the same length.
 
 Hostile texts are read for `grade similar`, without Python's own parser, whose time `grader.submissions.source`
-bounds. A reader that goes back takes sixty times as long as for an honest file, or more. Hostile frames are
-those of the tests, which count calls.
+bounds. For a reader that backtracks, they would take at least sixty times as long as an honest file. The
+hostile frames are the ones of the tests, which count calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.grader.sandbox.frames import frame_of, read
 from tests.grader.sandbox.test_decoding_work import HEAVY, REFUSED, ext, full
 
 _BYTES = 66_000
-# The beginning of a text, the part that is repeated, and the end.
+# Each text: its beginning, the part that is repeated, and its end.
 TEXTS = (
     ("x = '%", "0", "'"),
     ("x = '%", "0", ""),

@@ -2,8 +2,8 @@
 
 A class hands in right answers of `glu`, no two files alike. Each peer that the interpreter `--python` can
 import grades it as its users do on their own machine, with one test; ours has the whole suite and all
-walls. A peer grades one student untimed, to warm the disk, then one student, then the class: the cost of a
-submission is the difference of the last two, divided by their number. So the start of a peer does not count;
+walls. A peer first grades one student untimed, to warm the disk, then one student, then the class. The cost of
+a submission is the difference of the last two, divided by their number, so the start of a peer does not count;
 it has a column of its own. Ours is measured before and after every peer.
 """
 
@@ -116,7 +116,7 @@ def show(rows: dict[str, tuple[int, Cost, float]], missing: dict[str, str]) -> N
 def main(students: int, python: str) -> None:
     """Measure and print; peers that are not installed are listed as such."""
     os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
-    # Not resolved: the interpreter of a virtual environment is a link to an interpreter without its packages.
+    # Do not resolve it: the interpreter of a virtual environment is a link to one without its packages.
     python, course = str(Path(python).absolute()), load_course(".")
     peers: dict[str, tuple[int, Cost, float]] = {}
     missing: dict[str, str] = {}

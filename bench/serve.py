@@ -1,9 +1,9 @@
 """`python -m bench.serve`: a server at a deadline, when it is idle, and with a large gradebook.
 
-Each figure stands beside its peer, measured in the same run: `grade batch` of the same files, a save under
-`grade watch`. Clients are threads of this process; on a machine of two processors they take from the judges,
-as a proxy would. Seconds of a processor are counted, too: they say what a submission costs on a machine that
-others use.
+Each figure is compared with a peer measured in the same run: `grade batch` of the same files, or a save under
+`grade watch`. Clients are threads of this process; on a machine with two processors they take time from the
+judges, as a proxy would. Processor seconds are counted, too: they show the cost of a submission on a machine
+that has other work.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from grader.results import StudentInfo
 from grader.submissions import Attempt, ExerciseFile, Submission
 
 _MIB = 2**20
-# As often as the page saves what somebody writes without a pause.
+# As often as the page saves while somebody writes without a pause.
 _SAVE_SECONDS = 10.0
 
 
 class BenchServer:
-    """`grade serve` in a process of its own, with a token for each student of a made-up class."""
+    """`grade serve` in its own process, with a token for each student of a made-up class."""
 
     def __init__(self, folder: Path, course: Course, students: int, jobs: int) -> None:
         self.names = [f"student{number:05}" for number in range(students)]
@@ -67,7 +67,7 @@ class BenchServer:
 
     @contextlib.contextmanager
     def running(self, *options: str) -> Iterator[None]:
-        """Serve, from when it listens."""
+        """Run the server within the block, which begins when the server listens."""
         with subprocess.Popen(
             [*self._command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         ) as process:
@@ -82,7 +82,7 @@ class BenchServer:
                 process.terminate()
 
     def ask(self, method: str, path: str, token: str, body: bytes | None = None) -> tuple[int, Any]:
-        """The status and the body of an answer."""
+        """Return the status and the body of an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         with contextlib.closing(connection):
             connection.request(method, path, body, {"Authorization": f"Bearer {token}"})
@@ -102,18 +102,18 @@ class BenchServer:
         self.ask("GET", path, self.tokens[student])
 
     def practice(self, student: str, source: bytes) -> tuple[int, Any]:
-        """Run one file by the public tests, to the end of its events."""
+        """Run one file by the public tests, and wait for the end of its events."""
         body = json.dumps({"source": source.decode()}).encode()
         return self.ask("POST", "/api/exercises/glu/practice", self.tokens[student], body)
 
     def waiting(self) -> int:
-        """How many files have no verdict yet."""
+        """Return the number of files without a verdict."""
         queued = json.loads(self.ask("GET", "/api/staff/queue", self.staff)[1])
         return int(queued["waiting"]) + len(queued["running"])
 
 
 def sources(course: Course, count: int) -> list[bytes]:
-    """So many answers to glu, right and wrong ones in turn, each a file of its own."""
+    """Return `count` answers to glu, right and wrong ones in turn; no two files are equal."""
     glu = course.exercise("glu")
     kinds = [path.read_bytes() for path in course.rights(glu)]
     kinds += [answer.source for answer in wrong_answers(course, glu).answers]
@@ -121,7 +121,7 @@ def sources(course: Course, count: int) -> list[bytes]:
 
 
 def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: int) -> None:
-    """Everyone hands in glu within a minute; the same files by `grade batch`."""
+    """Measure a class that hands in glu within a minute, and `grade batch` with the same files."""
     files = sources(course, students)
     with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
         folder = Path(name)
@@ -156,7 +156,7 @@ def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: in
             f"202: median {statistics.median(taken):.3f} s, p99 {_p99(taken):.3f} s (bound 0.250)"
         )
         size = (server.results / "gradebook.sqlite").stat().st_size
-        print(f"{size / students / 1024:.1f} KiB of the gradebook a submission")
+        print(f"{size / students / 1024:.1f} KiB of the gradebook per submission")
         for student, source in zip(server.names, files, strict=True):
             place = folder / "class" / student / "glu.py"
             place.parent.mkdir(parents=True)
@@ -174,21 +174,21 @@ def deadline(rows: Rows, course: Course, students: int, seconds: float, jobs: in
                 time.sleep(0.2)
         batch = time.perf_counter() - begin
         assert run.returncode == 0
-    # Where judging is quicker than they hand in, no verdict can be there before its file.
+    # If judging is faster than handing in, the last verdict has to wait for the last file.
     peer, least = max(("grade batch", batch), ("handing in", seconds), key=lambda row: row[1])
     rows.add("deadline: all verdicts", served, peer, least, "≤ 1.15")
     rows.add(
-        "of a processor, a submission",
+        "processor seconds per submission",
         work / students,
         "grade batch",
         of_batch / students,
         "≤ 1.15",
     )
-    print(f"{1000 * alone / students:.0f} ms of a processor a submission are the server's own")
+    print(f"{1000 * alone / students:.0f} ms of processor time per submission are the server's own")
 
 
 def _processor_seconds(pid: int, *, alone: bool = False) -> float:
-    """What a process has used, unless `alone` with all that it started."""
+    """Return the processor seconds of a process and, unless `alone`, of everything that it started."""
     process = psutil.Process(pid)
     times = process.cpu_times()
     own = float(times.user + times.system)
@@ -207,11 +207,11 @@ def _p95(times: Sequence[float]) -> float:
 
 
 def _warm(server: BenchServer, course: Course) -> None:
-    """A verdict by each judge, after which all are warm; and the memory of the server beside them."""
+    """Print the server's memory without judges, then warm every judge with a verdict."""
     rss = psutil.Process(server.pid).memory_info().rss / _MIB
     print(f"idle: {rss:.0f} MiB without judges (bound 120)")
     source = course.solution(course.exercise("glu")).read_bytes()
-    # Together, so that an idle judge takes each; of one student one file is judged at a time.
+    # Hand in for several students at once, so that each judge gets a file: a student has one at a time.
     for number, student in enumerate(server.names[: server.jobs]):
         server.hand_in(student, "glu.py", source + b"# warm %d\n" % number)
     while server.waiting():
@@ -219,7 +219,7 @@ def _warm(server: BenchServer, course: Course) -> None:
 
 
 def idle(rows: Rows, course: Course, runs: int) -> None:
-    """From a hand-in of glu to its verdict, and from a save to its verdict."""
+    """Measure from a hand-in of glu to its verdict, and from a save to its verdict."""
     files = sources(course, runs)
     with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
         server = BenchServer(Path(name), course, 1, 1)
@@ -236,7 +236,7 @@ def idle(rows: Rows, course: Course, runs: int) -> None:
 
 
 def writing(course: Course, students: int, seconds: float, jobs: int) -> None:
-    """Everyone runs glu in the page and hands it in within a minute; then everyone only writes."""
+    """Measure a class that runs glu in the page and hands it in within a minute, and then only writes."""
     files = sources(course, 2 * students)
     with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
         server = BenchServer(Path(name), course, students, jobs)
@@ -270,7 +270,7 @@ def writing(course: Course, students: int, seconds: float, jobs: int) -> None:
             while server.waiting():
                 time.sleep(0.5)
             print(
-                f"{students} runs beside as many hand-ins within {seconds:g} s: {judged.count(False)} not "
+                f"{students} runs and as many hand-ins within {seconds:g} s: {judged.count(False)} not "
                 f"judged, median {statistics.median(taken):.3f} s, p95 {_p95(taken):.3f} s (bound 5); "
                 f"hand-ins: median {statistics.median(handed):.3f} s, p95 {_p95(handed):.3f} s"
             )
@@ -304,7 +304,7 @@ def _side_by_side(calls: Sequence[tuple[Callable[[int], None], int]]) -> None:
 
 
 def large(course: Course, attempts: int) -> None:
-    """The pages with so many attempts in the gradebook, a hundred a student."""
+    """Measure the pages with this many attempts in the gradebook, a hundred for each student."""
     students = max(attempts // 100, 1)
     with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
         server = BenchServer(Path(name), course, students, 1)
@@ -313,7 +313,7 @@ def large(course: Course, attempts: int) -> None:
 
 
 def a_term(students: int, assignments: int = 10) -> None:
-    """The pages of a whole term in one gradebook."""
+    """Measure the pages of a whole term in one gradebook."""
     with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
         course = write_course(Path(name) / "course", assignments)
         server = BenchServer(Path(name), course, students, 1)
@@ -324,7 +324,7 @@ def a_term(students: int, assignments: int = 10) -> None:
 
 
 def _pages(server: BenchServer, what: str, *of_class: str) -> None:
-    """The time to a student's page and to those of the class, the first time and then in the median."""
+    """Print the times of a student's page and of pages of the class: the first one, then the median."""
     own = server.tokens[server.names[0]]
     with server.running():
         for path, token in (("/", own), *((path, server.staff) for path in of_class)):
@@ -339,7 +339,7 @@ def _pages(server: BenchServer, what: str, *of_class: str) -> None:
 
 
 def backing_up(course: Course, megabytes: int) -> None:
-    """The answers to hand-ins while the gradebook is backed up, and while it is not."""
+    """Print the times of hand-ins while the gradebook is backed up, and without a backup."""
     with tempfile.TemporaryDirectory(prefix="bench-serve-") as name:
         server, backups = BenchServer(Path(name), course, 200, 1), Path(name) / "backups"
         _fill(server, course, comment_bytes=megabytes * 50)
@@ -392,12 +392,12 @@ def _fill(server: BenchServer, course: Course, comment_bytes: int = 0) -> None:
 
 @click.command()
 @click.option(
-    "--students", type=click.IntRange(2), default=300, help="Who hand in at the deadline."
+    "--students", type=click.IntRange(2), default=300, help="Students who hand in at the deadline."
 )
-@click.option("--seconds", type=float, default=60.0, help="Within which they do.")
+@click.option("--seconds", type=float, default=60.0, help="Seconds in which they hand in.")
 @click.option("--jobs", type=click.IntRange(1), default=psutil.cpu_count() or 1, help="Judges.")
 @click.option("--runs", type=click.IntRange(1), default=20, help="Hand-ins to an idle server.")
-@click.option("--attempts", type=click.IntRange(100), default=100_000, help="In the gradebook.")
+@click.option("--attempts", type=click.IntRange(100), default=100_000, help="Attempts to store.")
 def main(students: int, seconds: float, jobs: int, runs: int, attempts: int) -> None:
     """Measure and print."""
     from rich.console import Console

@@ -192,7 +192,7 @@ def large(course: Course, students: int, table: Table) -> None:
 def main(students: int, threshold: float | None) -> None:
     """Measure and print."""
     course, console = load_course("."), Console(width=110)
-    table = Table("disguise", "copies found", "other pairs told", title="small classes")
+    table = Table("disguise", "copies found", "other pairs reported", title="small classes")
     small_classes(course, threshold and threshold / 100, table)
     console.print(table)
     columns = ("students", "by one exercise", "with several together", "other pairs", "seconds")

@@ -2,8 +2,8 @@
 
 The course has two exercises with eight small tests, as in a first week, so most of the cost is the sandbox's.
 `grade batch` grades the whole class, from its start to its gradebook, and the first tenth of it; the difference
-gives the cost of one more submission. In the same run: a new pytest for each of some submissions, as many at a
-time, and the same tests in one warm process without walls.
+gives the cost of one more submission. The same run measures a new pytest for each of some submissions, as many
+at a time, and the same tests in one warm process without walls.
 """
 
 from __future__ import annotations

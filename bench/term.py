@@ -1,10 +1,10 @@
-"""`python -m bench.term`: what `grade term` takes for 300 students and 10 assignments, against a floor.
+"""`python -m bench.term`: the cost of `grade term` for 300 students and 10 assignments, against a floor.
 
-The gradebooks have three exercises of this course each, with as many tests as these have, a late policy, two
-regrades, five teams and some corrections; their verdicts are made up, for nothing is judged here. The floor
-reads the newest verdicts of the same gradebooks with sqlite3, zlib and json, adds them up and writes a CSV: no
-policy, no corrections, no checks. Both take turns, and the ratio is of processor seconds, which a busy machine
-changes less than the clock.
+Each gradebook has three exercises of this course with all of their tests, a late policy, two regrades, five
+teams and some corrections. The verdicts are made up, since nothing is judged here. The floor reads the newest
+verdicts of the same gradebooks with sqlite3, zlib and json, adds them up and writes a CSV: no policy, no
+corrections, no checks. The two alternate, and their ratio is of processor seconds, which depend less on other
+work of the machine than seconds on the clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EXERCISES, _REGRADES, _TEAMS, _CORRECTED = 3, 2, 5, 10
 _DUE = datetime.datetime(2026, 10, 12, 21, 59, 59, tzinfo=datetime.UTC)
 _POLICY = 'timezone = "Europe/Warsaw"\n[late]\ngrace = "15 minutes"\nper_day = 10\nat_most = 50\n'
 _TERM = "[term]\ndrop_lowest = 1\ncuts = {A = 90, B = 75, C = 60, F = 0}\n"
-# What has to be read at least: of each student and exercise the newest verdict.
+# The least that has to be read: the newest verdict of each student and exercise.
 _FLOOR = """
 import csv, json, pathlib, sqlite3, sys, zlib
 
@@ -66,7 +66,7 @@ with open(sys.argv[1], "w", newline="") as file:
 
 
 class Cost(NamedTuple):
-    """Seconds on the clock and of processors, and the most memory, in MiB."""
+    """Seconds on the clock, processor seconds, and the peak memory in MiB."""
 
     wall: float
     cpu: float
@@ -74,7 +74,7 @@ class Cost(NamedTuple):
 
 
 def write_course(folder: Path, assignments: int) -> Course:
-    """A copy of this course with so many assignments."""
+    """Write a copy of this course with this many assignments, and return it."""
     for part in ("exercises", "tests", "solutions"):
         ignored = shutil.ignore_patterns("__pycache__", "grader", "wrong", "right")
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
@@ -87,7 +87,7 @@ def write_course(folder: Path, assignments: int) -> Course:
             f'[[assignment]]\nid = "a{number}"\ntitle = "A {number}"\nexercises = {mine}\n'
             f"due = {due:%Y-%m-%dT%H:%M:%SZ}\nseed = {number + 1}\n"
         )
-    # What stands before the first table belongs to the file.
+    # Keys of the file itself must come before the first table.
     text = "\n".join([parts[1], *parts[2:], parts[0]])
     (folder / "exercises" / "assignments.toml").write_text(text, encoding="utf-8")
     (folder / "exercises" / "policy.toml").write_text(_POLICY, encoding="utf-8")
@@ -95,7 +95,7 @@ def write_course(folder: Path, assignments: int) -> Course:
 
 
 def write_results(folder: Path, course: Course, students: int, seed: int, digits: int = 3) -> None:
-    """The gradebook of an assignment, or of a course, with a class of so many, of whom each handed in twice."""
+    """Write the gradebook of an assignment or a course, with a class in which each student handed in twice."""
     draw = random.Random(seed)
     options = grading_options(seed, "all", "none")
     here = environment_of("2.13", ("seccomp",))
@@ -122,7 +122,7 @@ def write_results(folder: Path, course: Course, students: int, seed: int, digits
                     )
                     attempts.append((book.register(found, Submission(name, files)), files))
         book.finish(())
-        # Graded once, and judged again after the suite changed.
+        # The first grading, and one after each change of the suite.
         for _ in range(1 + _REGRADES):
             book.begin(course, blank)
             with book.transaction():
@@ -148,7 +148,7 @@ def write_results(folder: Path, course: Course, students: int, seed: int, digits
 
 
 def _judged(blank: ExerciseResult, draw: random.Random) -> ExerciseResult:
-    """A verdict with some of its tests passed."""
+    """Return a verdict with some of its tests passed."""
     share = blank.max_score / len(blank.tests)
     tests = []
     for test in blank.tests:
@@ -169,7 +169,7 @@ def _judged(blank: ExerciseResult, draw: random.Random) -> ExerciseResult:
 
 
 def cost(command: list[str]) -> Cost:
-    """What a command takes; one that fails ends the benchmark."""
+    """Return the cost of a command; a command that fails ends the benchmark."""
     begin = time.perf_counter()
     process = os.posix_spawn(command[0], command, os.environ)
     _, status, used = os.wait4(process, 0)
@@ -180,7 +180,7 @@ def cost(command: list[str]) -> Cost:
 
 
 def medians(costs: list[Cost]) -> Cost:
-    """The median of each figure; of memory the most."""
+    """Return the median of each figure, and the largest memory."""
     wall, cpu, mib = zip(*costs, strict=True)
     return Cost(statistics.median(wall), statistics.median(cpu), max(mib))
 

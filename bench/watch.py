@@ -29,7 +29,7 @@ __all__ = ["save_to_verdict"]
 
 _VERDICT = re.compile(rb"judged in \d")
 _PATIENCE_SECONDS = 60.0
-# Like a person who types: without a pause, the judge might be warmer than it would be.
+# Pause as a person does who types: without pauses, the judge might be unrealistically warm.
 _PAUSE_SECONDS = 0.5
 
 
@@ -97,7 +97,7 @@ def save_to_verdict(
 @click.command()
 @click.argument("exercises", nargs=-1)
 @click.option("--runs", type=click.IntRange(1), default=20, help="Saves of each exercise.")
-@click.option("--poll", is_flag=True, help="With polling in the place of events.")
+@click.option("--poll", is_flag=True, help="Poll for changes instead of using events.")
 def main(exercises: tuple[str, ...], runs: int, poll: bool) -> None:
     """Measure the time from a save to its verdict."""
     course = load_course(".")

@@ -50,7 +50,7 @@ _NO_ANSWER = "keep the names of the stub"
 # Harmless submissions: one ends at once, and one takes all of its time.
 _HARMLESS = b"def scale(x, factor):\n    return factor * x\n"
 _LOOP = b"def scale(x, factor):\n    while True:\n        pass\n\n\ndoubled = scale\n"
-# A busy machine is slow, too: a judge that takes longer is stuck or dead.
+# A judge that takes longer is stuck or dead; a busy machine may be slow.
 _PATIENCE_SECONDS = 120.0
 _ANSWER_SECONDS = 60.0
 
@@ -102,8 +102,8 @@ class Auditor:
     def run(self, attack: Attack) -> AttackResult:
         """Grade one attack and look for evidence.
 
-        A busy machine is late as well. An attack is late if it overruns its time by more than a harmless loop
-        does, three times out of three.
+        A busy machine makes everything late. So an attack is late only if it overruns its time by more than a
+        harmless loop does, three times out of three.
         """
         for _ in range(_TRIES):
             result = self._run(attack)
@@ -271,7 +271,7 @@ class Field:
             timer.cancel()
 
     def close(self) -> None:
-        """End our processes and those of an attack; remove its files."""
+        """End our processes and an attack's, and remove its files."""
         with contextlib.suppress(GraderError, OSError, ValueError):
             self._neighbor.stop()
         with contextlib.suppress(OSError, ValueError):

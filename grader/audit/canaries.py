@@ -17,7 +17,7 @@ from typing import Any
 from grader.sandbox.surroundings import remove_tree
 
 _ANSWER_SECONDS = 5
-# Also in the environment of the grader.
+# A variable of the grader's environment, which also gets a canary.
 _VARIABLE = "GRADE_AUDIT_CANARY"
 # Answers each line with everything that an attack could change about it; ends with the grader.
 _PROCESS = """
@@ -36,7 +36,7 @@ for line in sys.stdin:
 
 
 class Canaries:
-    """A context; `secrets` are texts that must never appear in a result."""
+    """A context with the targets; `secrets` are texts that must never appear in a result."""
 
     def __init__(self) -> None:
         self.mark = "attack-" + secrets.token_hex(6)
@@ -66,7 +66,7 @@ class Canaries:
         remove_tree(self.folder)
 
     def targets(self) -> dict[str, object]:
-        """Return the places of all of these, which an attack finds in `target`."""
+        """Return the places of all targets, which an attack finds in `target`."""
         return {
             "mark": self.mark,
             "trophy": self.trophy,

@@ -92,7 +92,7 @@ def adopt_orphans() -> None:
 
 
 def descendants(root: int | None = None) -> set[int]:
-    """Return the processes below `root` (by default this one), without those that have ended."""
+    """Return the processes below `root` (by default this one), without ended ones."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -189,8 +189,21 @@ def _folders() -> Iterator[Path]:
         package.parent,
     )
     yield Path(tempfile.gettempdir())
+    for home in _homes():
+        yield from (home, home / ".cache", home / ".config" / "matplotlib")
+
+
+def _homes() -> set[Path]:
+    """Return the user's home by the environment, and by the system, whatever HOME says: code may ask either."""
+    homes = set()
     with contextlib.suppress(RuntimeError):
-        yield from (Path.home(), Path.home() / ".cache", Path.home() / ".config" / "matplotlib")
+        homes.add(Path.home())
+    # Windows has no such module, and a container's user may have no entry.
+    with contextlib.suppress(ImportError, KeyError):
+        import pwd
+
+        homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return homes
 
 
 def _listed(folder: Path) -> list[Path]:

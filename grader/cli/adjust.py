@@ -124,7 +124,7 @@ def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
         raise click.UsageError("Name RESULTS, the folder that `grade batch` wrote, or a --server.")
     results, names = EXISTING_FOLDER.convert(words[0], None, click.get_current_context()), words[1:]
     _refuse_mixtures(names, options)
-    # Opened first, because a keeper would create a gradebook in a folder that has none.
+    # Open it to read first: opening it to write would create a gradebook in a folder without one.
     with Gradebook.open(results) as book:
         if options["listed"]:
             tell_unfinished(book)
@@ -218,7 +218,7 @@ def _refuse_mixtures(names: tuple[str, ...], options: dict[str, Any]) -> None:
             f"Give a number with --number: --undo --number {names[-1] if names else 1}.",
         ),
         (listed and (changes or undo), "--list changes nothing: give it without other options."),
-        (len(changes) > 1, f"Only one at a time of --{' and --'.join(changes)}."),
+        (len(changes) > 1, f"Give only one at a time of --{' and --'.join(changes)}."),
         (numbered and not undo, "--number is for --undo."),
         (
             for_all and "points" in changes,
@@ -319,7 +319,7 @@ def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> N
 
 
 def _no_correction(book: Gradebook, what: str) -> SubmissionError:
-    """Return the error for a correction that is not there."""
+    """Return the error for a correction that does not exist."""
     last = len(book.corrections()) + len(book.extensions())
     there = (
         f"Its corrections have the numbers 1 to {last}" if last > 1 else "Its only one is number 1"

@@ -186,7 +186,7 @@ class Group(click.Group):
         words = {**{command: command for command in self._table}, **_OTHER_WORDS}
         begun = [command for command in self._table if len(name) > 1 and command.startswith(name)]
         close = get_close_matches(name, [*words, *([exercise] if exercise else [])], n=1)
-        # If an exercise is nearer, no command is meant.
+        # If the name of an exercise is nearer, no command was meant.
         return next((words[word] for word in [*begun, *close] if word in words), None)
 
 

@@ -91,7 +91,7 @@ def mark(
     read = marking.read_rubric(rubric or marking.rubric_of(course, chosen), chosen.points)
     by_key = {item.key: item for item in read.item}
     author = author.strip() or shared.login_name()
-    # Opened first, because a keeper would create a gradebook in a folder that has none.
+    # Open it to read first: opening it to write would create a gradebook in a folder without one.
     with Gradebook.open(results) as book:
         refuse_other_course(book, course)
     with Gradebook.open_to_write(results) as book:
@@ -128,7 +128,7 @@ def mark(
 
 
 def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bool) -> None:
-    """Mark the files of an exercise on a running server, those of other people left out."""
+    """Mark the files of an exercise on a running server, without the files that other people have."""
     marked, after, shown = 0, "", set[str]()
     while True:
         now = next_to_mark(server, exercise, after=after, again=again, anonymous=anonymous)
@@ -138,13 +138,13 @@ def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bo
             break
         after = now.file.file
         if after in shown:
-            # Skipped ones come again: others may have them.
+            # All files were shown, and skipped ones come again: leave this one to others.
             keep_answers(server, exercise, now.file, "stop", now.file.keys, now.file.comments)
             break
         shown.add(after)
         left = _mark_file(server, exercise, now, now.file)
         if not left:
-            # It is shown as it is now, unless somebody else has it.
+            # Show it again as it is now, unless somebody else has it.
             shown.discard(after)
         marked += left == "next"
         if left == "stop":
@@ -155,7 +155,7 @@ def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bo
 def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking) -> str:
     """Ask about a file, and return how it was left: `next`, `skip` or `stop`.
 
-    It is empty if somebody else took the file or changed something, which is said.
+    If somebody else took the file or changed something, prints a note and returns an empty text.
     """
     answers = Draft(file.keys, file.comments)
 

@@ -87,9 +87,9 @@ def erase(results: Path, student: str | None, expired: bool, dry_run: bool, yes:
 
 
 def _erase_student(results: Path, student: str, *, yes: bool) -> None:
-    # Opened first, because a gradebook would be made in a folder that has none.
+    # Open it to read first: opening it to write would create a gradebook in a folder without one.
     with Gradebook.open(results) as book:
-        # To erase, a part of a name is not enough.
+        # A part of a name is not enough to erase somebody's data.
         known = {each.id for each in book.students()}
         found = student if student in known else find_student(book.students(), student).id
     if found != student:
@@ -115,7 +115,7 @@ def _erase_student(results: Path, student: str, *, yes: bool) -> None:
 
 
 def _erase_in_backups(backups: Sequence[Path], student: str, *, yes: bool) -> None:
-    """Erase a student in each of these backups, of which not all may have one."""
+    """Erase a student in each of these backups; some of them may not have the student."""
     having = []
     for path in backups:
         with Gradebook.open(path) as book:

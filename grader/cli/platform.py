@@ -22,7 +22,7 @@ from grader.student.server import checked_address
 from grader.text import clean, counted, listed, with_article
 
 _ACTIONS = ("invite", "confirm", "show", "add", "list", "remove", "roster")
-# The options of `confirm`: everything else is as the platform told it.
+# The options of `confirm`: everything else is as the platform sent it.
 _OF_PERSON = ("name", "claim", "column")
 _NEXT = "Next: launch this server from the platform once, which gives the addresses for grades."
 _LONGEST = 2000
@@ -300,7 +300,7 @@ def _add(
 
 
 def _refuse_confusing(new: Platform, known: Iterable[Platform]) -> None:
-    """Raise a usage error if two platforms have one name, or if one could get access tokens of the other."""
+    """Raise a usage error if two platforms have the same name, or one could get the other's access tokens."""
     for each in known:
         if (each.issuer, each.client_id) == (new.issuer, new.client_id):
             continue
@@ -321,7 +321,7 @@ def _is_foreign(platform: Platform) -> bool:
     """Whether the audience of a platform is on another host than its issuer and its tokens."""
     hosts = {urllib.parse.urlsplit(each).netloc for each in (platform.issuer, platform.token)}
     audience = platform.audience
-    # Canvas tells the host alone.
+    # Canvas sends only the host.
     return audience not in {"", *hosts} and urllib.parse.urlsplit(audience).netloc not in hosts
 
 
@@ -400,7 +400,7 @@ def _listed(known: list[Platform], links: list[platforms.Link]) -> Iterator[str]
 
 
 def _described(platform: Platform) -> str:
-    deployments = ", ".join(map(clean, platform.deployments)) or "not told"
+    deployments = ", ".join(map(clean, platform.deployments)) or "unknown"
     return (
         f"{clean(platform.title)}: {clean(platform.issuer)}, client {clean(platform.client_id)}, "
         f"{counted(len(platform.deployments), 'deployment')} ({deployments})"

@@ -34,7 +34,7 @@ UPLOADS = ("canvas", "moodle")
     metavar="FOLDER",
     required=True,
     type=click.Path(path_type=Path),
-    help="Where to write the pages: a new folder, or that of an earlier report.",
+    help="Where to write the pages: a new folder, or the folder of an earlier report.",
 )
 @shared.assignment_of_results_option
 @shared.disclose_option
@@ -103,7 +103,7 @@ def report(
     metavar="FOLDER",
     required=True,
     type=shared.FOLDER,
-    help="Where to write the totals: a new folder, or that of an earlier `grade term`.",
+    help="Where to write the totals: a new folder, or the folder of an earlier `grade term`.",
 )
 @shared.course_option
 @click.option(

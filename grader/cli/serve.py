@@ -49,7 +49,7 @@ from grader.text import clean, counted, listed, utc
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
 # The most people named in one note.
 _MOST_NAMES = 10
-# The default of --jobs with a cluster: how many files its workers have at a time.
+# The default of --jobs with a cluster: the number of files that its workers have at a time.
 _AT_A_CLUSTER = 16
 
 
@@ -73,8 +73,8 @@ _AT_A_CLUSTER = 16
 @click.option(
     "--address",
     metavar="URL",
-    help="The server's address as students type it; needed to sign in by a university, a platform, or a "
-    "GitHub workflow.",
+    help="The server's address as students type it; needed for sign-in at a university, by a platform, or by "
+    "a GitHub workflow.",
 )
 @click.option(
     "--sign-in",
@@ -224,7 +224,7 @@ def serve(
         click.echo(note, err=True)
     github = university = None
     here = "" if address is None else checked_address(address)
-    # Who gives the address for another way to sign in need not reach GitHub.
+    # Without students on GitHub, the address serves another way to sign in, and GitHub is not asked.
     if here and any("repository" in student.ids for student in students):
         github = GitHub(here, students, issuer)
     if sign_in_file is not None:
@@ -272,7 +272,7 @@ def serve(
 def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
     """Yield a note for each exam with the students whom the policy or a person gives more time.
 
-    An extension without `exercises` is also one of every exam, which is easily overlooked.
+    An extension without `exercises` also gives more time in every exam, which is easily overlooked.
     """
     for given in course.assignments:
         if given.exam is None:
@@ -318,7 +318,7 @@ def _has_platform(results: Path) -> bool:
 @click.option(
     "--role",
     type=click.Choice([role.word for role in STAFF]),
-    help="With --staff: the rights of the token, by default those of an instructor.",
+    help="With --staff: the role of the token, by default instructor.",
 )
 @click.option(
     "--section",
@@ -384,7 +384,7 @@ def tokens(
             have = holders(book, Role.STUDENT)
             new = [s for s in students if s.id not in have]
             made = [(s, make_token(book, Role.STUDENT, s.id, now)) for s in new]
-            # Inside the transaction: a token that could not be written is of no use.
+            # Write them within the transaction: if that fails, no token has been made.
             _write_tokens(output, made, address)
             click.echo(f"{counted(len(made), 'new token')}, {len(have)} existed: {output}")
         elif staff is not None:

@@ -112,7 +112,7 @@ def requests(
         _requests_on_server(address, number, answer, with_answered=with_answered)
         return
     results = shared.EXISTING_FOLDER.convert(words[0], None, click.get_current_context())
-    # Opened first, because a keeper would create a gradebook in a folder that has none.
+    # Open it to read first: opening it to write would create a gradebook in a folder without one.
     with open_book(results) as book:
         if answer is None and asked is None:
             _show_requests(book, number, with_answered=with_answered, anonymous=anonymous)

@@ -50,7 +50,7 @@ from grader.text import counted
     metavar="FOLDER",
     type=shared.EXISTING_FOLDER,
     multiple=True,
-    help="Also compare with the files there: RESULTS of former classes, published answers. May be repeated.",
+    help="Also compare with files in FOLDER: RESULTS of former classes, published answers. May be repeated.",
 )
 @shared.assignment_of_results_option
 @shared.anonymous_option
@@ -106,7 +106,7 @@ def similar(
                 similarity, corpus=tuple(matches), corpus_surveys=tuple(surveys)
             )
         names = book.names()
-        # Written with real ids: the report reads it.
+        # Write the file with real ids even if the output is anonymous: the report reads it.
         path = write_similar(results, similarity)
         shown: Gradebook | AnonymousBook = book
         if anonymous:

@@ -68,7 +68,7 @@ def login(address: str) -> None:
     "--server",
     "address",
     metavar="ADDRESS",
-    help="Use this server instead of that of `grade login`; a GitHub workflow needs no token for it.",
+    help="Use this server instead of the one of `grade login`; a GitHub workflow needs no token for it.",
 )
 @shared.json_option
 @shared.fail_under_option

@@ -30,7 +30,7 @@ _LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
 class ReleasedAssignment(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys that students get. After reading, `exercises` includes those of `chapters`, in order.
+    """Keys that students get. After reading, `exercises` includes the exercises of `chapters`.
 
     `weight` is the weight in the total of a term. Points for the exercises of `extra_credit` are added to those
     of the assignment, and full marks do not need them.
@@ -265,7 +265,7 @@ def _name_complaints(
 
 
 def _exam_complaints(assignment: CourseAssignment) -> Iterator[tuple[str, str]]:
-    """Yield problems with an exam: without a beginning or an end, or in networks that are none."""
+    """Yield problems with an exam: without a beginning or an end, or with invalid networks."""
     if assignment.exam is None:
         return
     if assignment.opens is None or assignment.due is None:
@@ -296,7 +296,7 @@ def _time_complaints(assignment: CourseAssignment, timezone: str) -> Iterator[tu
 def _overlaps(
     assignment: CourseAssignment, before: Sequence[CourseAssignment], chapters: Mapping[str, str]
 ) -> Iterator[str]:
-    """An exercise belongs to one assignment: a second release of it would overwrite a student's work."""
+    """Yield problems with exercises of two assignments: a second release would overwrite a student's work."""
     owners = {name: other.id for other in before for name in _exercises(other, chapters)}
     for name in _exercises(assignment, chapters):
         if name in owners:
@@ -318,7 +318,7 @@ def _term_complaints(term: TermRules, ids: list[str]) -> Iterator[str]:
         if excused.assignment not in ids:
             yield (
                 f"[[term.excused]] of {excused.student!r} names the assignment {excused.assignment!r}, "
-                f"which is none here. {nearest(excused.assignment, ids)}"
+                f"which does not exist here. {nearest(excused.assignment, ids)}"
             )
     named = [student for group in term.same for student in group]
     if twice := [student for student in named if named.count(student) > 1]:

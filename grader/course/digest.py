@@ -30,7 +30,7 @@ def exercise_digest(course: Course, exercise: Exercise) -> str:
     for path in (*suites, *(probe for probe in map(probe_of, suites) if probe.is_file())):
         digest.update(course.name_of(path).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    # Comparisons depend on it.
+    # Comparisons depend on the solution.
     solution = course.solution_source(exercise)
     if solution is not None and is_compared(course, exercise):
         digest.update(b"solution\0" + hashlib.sha256(solution).digest())

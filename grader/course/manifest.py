@@ -77,7 +77,7 @@ class ForbiddenRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
     @property
     def sentence(self) -> str:
-        """What students read of the ban: the first names, the places and the reason."""
+        """The ban as students read it: the first names, the places and the reason."""
         names = self.names or self.operators
         more = " and the like" if len(names) > _NAMES_SHOWN else ""
         shown = ", ".join(names[:_NAMES_SHOWN])
@@ -240,7 +240,7 @@ class Course(msgspec.Struct, frozen=True):
             if exercise.id == exercise_id:
                 return exercise
         ids = [exercise.id for exercise in self.exercises]
-        # A file name is a likely slip for its exercise.
+        # People may write the file's name instead of the exercise's.
         meant = nearest(Path(exercise_id).stem, ids)
         raise CourseError(f"There is no exercise {exercise_id!r}. {meant}")
 
@@ -287,7 +287,7 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def not_proposed(self) -> frozenset[str]:
-        """The exercises that no command proposes as the next one: those of exams, unless there are no others.
+        """The exercises of exams, which no command proposes as the next one, unless there are no others.
 
         Students hand them in only on the page of a server.
         """
@@ -309,7 +309,7 @@ class Course(msgspec.Struct, frozen=True):
     def urgencies(self, now: datetime.datetime | None = None) -> dict[str, tuple[int, float]]:
         """Return sort keys for proposing exercises, the smallest first; all equal without assignments.
 
-        Exercises that are due next come first, then those never due, those overdue, and those not open yet.
+        Exercises that are due next come first, then exercises that are never due, overdue, and not open yet.
         """
         moment, owners = now or datetime.datetime.now(datetime.UTC), self.assignment_of
         return {e.id: _urgency(owners.get(e.id), moment) for e in self.exercises}

@@ -98,8 +98,8 @@ class EquivalentMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WrongAnswers(msgspec.Struct, frozen=True):
     """All wrong answers of an exercise by id, and complaints about mutants that cannot be made.
 
-    `base` is the base of all entries in the mutants file. If a file is `unreadable`, its consequences are not
-    complained about.
+    `base` is the base of all entries in the mutants file. If a file is `unreadable`, there are no complaints
+    about the consequences.
     """
 
     answers: tuple[WrongAnswer, ...]
@@ -275,7 +275,7 @@ def _mutate(base: str, rights: Mapping[str, Path], mistake: _Mistake) -> str:
     """Return the text of the base with the mistake in it."""
     if base not in rights:
         raise _MutantError(f"its base {base!r} is neither the solution nor a right answer")
-    # Not the bytes: the base may have CR LF at line ends, and the mutants file LF.
+    # Read text, not bytes: the base may have CR LF at line ends, and the mutants file LF.
     text = rights[base].read_text(encoding="utf-8")
     has = bool(mistake.line), mistake.mutant is not None, bool(mistake.change)
     if has not in ((True, True, False), (False, False, True)):

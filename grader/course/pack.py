@@ -53,7 +53,7 @@ class _PackListing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
 
     def expected_digest(self) -> str:
-        """The correct value of `digest`: that of the rest of the listing."""
+        """The correct value of `digest`: the digest of the rest of the listing."""
         rest = [self.format_version, self.course, self.manifest, sorted(self.files.items())]
         return hashlib.sha256(msgspec.json.encode(rest)).hexdigest()
 
@@ -209,7 +209,9 @@ def _checked(contents: dict[str, bytes]) -> _PackListing:
         raise _Damage(problem)
     for name in sorted({*contents, *listing.files}):
         if name not in contents or name not in listing.files:
-            raise _Damage(f"{name!r} is {'missing' if name in listing.files else 'too much'} in it")
+            raise _Damage(
+                f"{name!r} in it is {'missing' if name in listing.files else 'unexpected'}"
+            )
         if hashlib.sha256(contents[name]).hexdigest() != listing.files[name]:
             raise _Damage(f"{name!r} in it is damaged")
     return listing

@@ -77,7 +77,7 @@ def without_markers(source: str) -> str:
     for number, line in enumerate(source.split("\n"), 1):
         if number in marks:
             continue
-        # A marker was between two gaps, which are now one.
+        # Without the marker between them, two gaps become one.
         if line or lines[-2:] != ["", ""]:
             lines.append(line)
     return "\n".join(lines)

@@ -58,7 +58,7 @@ def disclosed(
 ) -> Entry:
     """Return the entry as its student may read it, at the given level or the course's own.
 
-    Exercises that are `not_open` yet are left out, and the points stay those of all.
+    Exercises that are `not_open` yet are left out, but the points are still those of all exercises.
     """
     result = disclosed_result(entry.result, disclose)
     if not_open:
@@ -87,8 +87,8 @@ def may_be_timed(visibility: Visibility, level: Disclosure) -> bool:
 def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
     """Return the exercise as its student may read it at this level; one with only public tests is unchanged."""
     if exercise.status is Status.UNJUDGED:
-        # Its message is about a fault of the grader, such as one in a hidden suite. Every format has its own
-        # words for it.
+        # The message of an unjudged exercise is about a fault of the grader, such as one in a hidden suite.
+        # Every format has its own words for it.
         exercise = replace(exercise, message="")
     if all(test.visibility is Visibility.PUBLIC for test in exercise.tests):
         return exercise

@@ -40,7 +40,7 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     target = path.resolve()
     if not target.parent.exists():
         raise ExportError(f"There is no folder {path.parent}: make it, or name another with -o.")
-    # It can be exported again: a sync for each of 300 pages would take seconds.
+    # No sync, which would take seconds for 300 pages: after a power failure, export again.
     with _explained(path), replacing(target, synced=False) as out:
         yield out
 
@@ -173,7 +173,7 @@ class StudentFormat(_Format, frozen=True):
 class ClassSource:
     """The entries of a RESULTS folder; each iteration reads them anew, one at a time.
 
-    With `sections`, only those of the students in one of them.
+    With `sections`, only the entries of students in one of them.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class ClassSource:
             yield from (entry for entry in book.entries() if entry.student.id in wanted)
 
     def _students(self, book: Gradebook) -> list[StudentInfo]:
-        """Return the students in the sections, without any all of them."""
+        """Return the students in the sections; without sections, all students."""
         return [
             student
             for student in book.students()

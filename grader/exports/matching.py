@@ -1,4 +1,4 @@
-"""Match people with the rows of a template: by the surest key first, and never by guess.
+"""Match people with the rows of a template: by the surest key first, and never by guessing.
 
 A wrong match gives a student another student's grade. So a key counts only if it is unique on both sides, and a
 weaker key never joins people whom a stronger one separates.

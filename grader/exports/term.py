@@ -27,8 +27,8 @@ _README_TEXT = f"""\
 {_FIRST_LINE}
 
 {PAGE:<14} the distribution, and everybody's total with its explanation; open it in any browser
-{GRADES:<14} a row a student
-{EXPLAINED:<14} one line a student
+{GRADES:<14} a row for each student
+{EXPLAINED:<14} a line for each student
 canvas.csv, moodle.csv: uploads, if --format asked for them.
 
 All of it is for staff only. `grade term` overwrites these files and leaves others alone.

@@ -84,10 +84,10 @@ def time_left(entry: Entry, policy: Policy, now: datetime.datetime) -> datetime.
 
 
 def not_due(times: Collection[datetime.datetime], policy: Policy) -> str:
-    """Name students who handed in nothing and have time until `times`: how many they are, and how long."""
+    """Say how many students handed in nothing but still have time, and until which of these `times`."""
     first, last = (local(time, policy.zone) for time in (min(times), max(times)))
-    until = first if first == last else f"{first}, or longer: the last one until {last}"
-    return f"{counted(len(times), 'student')} who handed in nothing yet and may until {until}"
+    until = first if first == last else f"{first} or later, the last one until {last}"
+    return f"{counted(len(times), 'student')} who handed in nothing and can do so until {until}"
 
 
 def left_open(count: int) -> list[str]:
@@ -136,7 +136,7 @@ def lines(exercise: ExerciseResult) -> list[Line]:
     """Return the tests with the judge's points, then the change of the points, which may be negative.
 
     The shares are hundredths of points and add up to the score: a format that sums them agrees with the total.
-    So those of practice are 0 of 0.
+    So the shares of practice are 0 of 0.
     """
     added = Share(change(exercise), 0)
     return _lines(exercise, shares(exercise), added)

@@ -13,9 +13,9 @@ gradebook without names, and `term` adds up the gradebooks of a term. `personal`
 one student, `retention` says how long a class is kept, and `backup` makes and restores copies of a gradebook.
 
 For a server, `queue` has its submissions and jobs, `drafts` the code that students write in its editor,
-`tokens` the people who may sign in, and `sessions` those who did so elsewhere. `platforms` has LTI platforms
-and their launches, `invitations` those that register themselves, `tool_key` the server's key for them, and
-`pushed` the points that they got. `outbox` has the mail to students.
+`tokens` the people who may sign in, and `sessions` the people who signed in elsewhere. `platforms` has LTI
+platforms and their launches, `invitations` the platforms that register themselves, `tool_key` the server's key
+for them, and `pushed` the points that they got. `outbox` has the mail to students.
 """
 
 from grader.gradebook.book import Gradebook

@@ -82,9 +82,9 @@ def released_mates(
     exercise: str,
     sees: Callable[[StudentInfo], bool] = lambda _: True,
 ) -> list[str]:
-    """Return the other members of the team whose points are held for the student's file, if `sees` them.
+    """Return the other members of the team whose points are held for the same file, if `sees` them.
 
-    They are those for whom a release of this file counts, too.
+    A release of the file counts for them, too.
     """
     info = book.student(student)
     file = shared_answer_of(book, info, exercise) if info is not None else None
@@ -100,7 +100,7 @@ def released_mates(
 
 
 def with_mates(book: Gradebook, made: Correction, mates: list[str]) -> list[Correction]:
-    """Return a release with the same one for others of the team; its comment is its student's alone."""
+    """Return a release, and the same release for others of the team; only its own student gets the comment."""
     others = [
         msgspec.structs.replace(
             made, student=mate, judged=_judged(book, mate, made.exercise), comment=""
@@ -130,7 +130,7 @@ def state_of(book: Gradebook, student: str, exercise: str) -> str:
     if choice is not None and choice.judged_as is not None:
         verdict = work.verdicts[exercise][choice.judged_as]
     state = (
-        # Without places: corrections of other students move them.
+        # Leave out the places, which corrections of other students change.
         [correction for _, correction in corrections_about(book, student, exercise)],
         "" if choice is None else choice.source,
         None if verdict is None else (verdict.status, verdict.score, verdict.graded_at),

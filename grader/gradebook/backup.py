@@ -262,13 +262,13 @@ def _copied(source: Path, draft: Path) -> int:
             tables.back_up(file)
         # Opening checks it, and migrates a format of an earlier grader.
         with opened(file, create=True) as tables:
-            # Stale until its results are written.
+            # The gradebook is stale until its results are written.
             with tables.transaction():
                 tables.put_facts(msgspec.structs.replace(tables.facts, is_stale=True))
                 invitations.end_all(Gradebook(draft, tables))
             students = len(tables.students())
     except GraderError as error:
-        # Only SQLite's reason: its message has advice for a gradebook, and others name the draft.
+        # Quote only the cause from SQLite, since its message has advice for a gradebook; others name the draft.
         if isinstance(cause := error.__cause__, (sqlite3.Error, DamagedValueError)):
             reason = f"{source} cannot be read ({cause}). Use another one."
         else:

@@ -126,7 +126,7 @@ def regrade(
     Raises SubmissionError if the gradebook is another course's.
     """
     refuse_other_course(book, course)
-    # No download is read again, so unreadable and misnamed files still are.
+    # No download is read again: files that were unreadable or misnamed stay listed.
     unreadable = [
         entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
     ]
@@ -159,7 +159,7 @@ class _Batch:
         self._questions = Questions(course, options)
         self.asking = Asking(book, course, self._questions.exercises)
         self._verdicts = Verdicts(book, course, options)
-        # The files that wait for a verdict, by its key, and the keys by the numbers of their tasks.
+        # Files that wait for a verdict, by the verdict's key; and these keys by the numbers of their tasks.
         self._open: dict[str, list[tuple[Attempt, Question]]] = {}
         self._tasks_of: dict[int, str] = {}
         # The number of verdicts that each student waits for.

@@ -2,8 +2,8 @@
 
 It is opened to read or to write. Many may read, even while one grading writes. Each verdict is on the disk
 (WAL, synced) before the next one is taken, so a grading may be killed at any moment. Replaced verdicts are set
-aside. `tables.py` reads and writes the rows. `standing.py` computes each time from them which results count; no
-table has this.
+aside. `tables.py` reads and writes the rows. Which results count is in no table: `standing.py` computes it from
+the rows each time.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Gradebook:
     def open(cls, folder: Path, assignment: str | None = None) -> Iterator[Gradebook]:
         """Open the gradebook in a folder to read it.
 
-        Raises SubmissionError if there is none, or not of this assignment; GraderError if it is damaged or a
-        newer grader wrote it.
+        Raises SubmissionError if there is no gradebook, or it does not have this assignment; GraderError if it
+        is damaged or a newer grader wrote it.
         """
         file = folder / FILE
         if not file.is_file():
@@ -91,7 +91,7 @@ class Gradebook:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / "results").mkdir(mode=0o700, exist_ok=True)
         with only_writer(folder), opened(folder / FILE, create=True) as tables:
-            # Exports may be written beside it meanwhile.
+            # Remove only our own drafts: exports may be written beside the gradebook meanwhile.
             remove_drafts(folder, CORRECTIONS_FILE)
             remove_drafts(folder / "results")
             yield cls(folder, tables)
@@ -136,7 +136,7 @@ class Gradebook:
             self.tables.put_facts(msgspec.structs.replace(self.facts, **fields))
 
     def _part_of(self, assignment: str) -> AssignmentPart | None:
-        """Return the part of a whole course's gradebook that is an assignment; None if all of it is."""
+        """Return an assignment's part of a course's gradebook; None if the gradebook is the assignment's."""
         own, parts = self.facts.assignment, self.facts.assignments
         if own == assignment:
             return None
@@ -208,7 +208,7 @@ class Gradebook:
         """
         before = self.facts
         if blank is not None and before.blank is not None:
-            # Equal except for the time: the same policy.
+            # Keep the old result if it differs only in its time.
             now = msgspec.structs.replace(before.blank, started_at=blank.started_at)
             blank = before.blank if blank == now else blank
         facts = msgspec.structs.replace(
@@ -236,11 +236,11 @@ class Gradebook:
         )
         facts = msgspec.structs.replace(facts, totals_without=tuple(sorted(facts.practice)))
         if facts.totals_without != before.totals_without:
-            # Nobody lost the points that are in no total any more.
+            # Totals now count other exercises: drop the old ones, or students would seem to have lost points.
             facts = msgspec.structs.replace(facts, totals={}, totals_before={})
         is_other = facts != before or before.is_unfinished or before.is_stale
         if is_other:
-            # Until `settled`, even if a kill comes between the end of a grading and the last result.
+            # This holds until `settled`, even if a kill comes after the grading and before the last result.
             facts = msgspec.structs.replace(facts, is_stale=True)
         if not before.is_unfinished:
             facts = msgspec.structs.replace(
@@ -289,9 +289,9 @@ class Gradebook:
         )
 
     def unanswered(self, entries: Iterable[Attention]) -> tuple[Attention, ...]:
-        """Return the entries without odd code that a person released, or whose points a person set.
+        """Return the entries, without odd code in files that a person released or set the points for.
 
-        This holds for one file: another file of the student is listed again.
+        Another file of the same student is listed again.
         """
         held: dict[str, set[str]] = {}
         answered = {
@@ -374,8 +374,8 @@ class Gradebook:
     def set_policy(self, rules: Rules, named: NamedPolicy | None = None) -> None:
         """Count by these rules from now on, and write the result of every student anew. No judge is asked.
 
-        They come of the `named` policy, which holds in the place of the course's from now on; without one, the
-        course's holds again.
+        They are the rules of the `named` policy, which replaces the course's own from now on. Without one, the
+        course's own policy applies again.
         """
         self.change(
             policy=rules,
@@ -469,7 +469,7 @@ class Gradebook:
         return [student for student in self.students() if student.id not in counts]
 
     def keep_student(self, student: StudentInfo, forget: Collection[str] = ()) -> None:
-        """Keep a student. What a roster said before stays if nothing is said now, except ids to `forget`."""
+        """Keep a student. Facts from an earlier roster stay if this one lacks them, except ids to `forget`."""
         before = self.student(student.id)
         if before is not None:
             student = StudentInfo(
@@ -513,11 +513,11 @@ class Gradebook:
     def register(
         self, handed_in: submissions.Attempt, submission: Submission, *, whole: bool = True
     ) -> Attempt:
-        """Keep an attempt and its files, and return its row: the earlier one for the same files of that time.
+        """Keep an attempt and its files; return its row.
 
-        An attempt found again is the same attempt, without a second verdict; a time is added if it was unknown.
-        `whole` says that the submission has all files of its student, so that an earlier attempt that
-        has more is of a course that dropped exercises, and not another one.
+        If the same files were handed in at the same time before, this is the earlier attempt and gets no second
+        verdict; its time is added if it was unknown. With `whole`, the submission has all files of its student,
+        so an earlier attempt with more files is the same one, from before the course dropped exercises.
         """
         with self.transaction():
             return self._register(handed_in, submission, whole=whole)
@@ -556,9 +556,9 @@ class Gradebook:
         return attempt
 
     def _know_again(self, student: str, submission: Submission, digest: str) -> None:
-        """Give attempts their digest of today, if they are of these files and the course dropped exercises.
+        """Update the digests of attempts that have these files, and others that the course has dropped since.
 
-        A file for an exercise that is new in the course makes an attempt of its own.
+        A file for an exercise that is new in the course makes a new attempt.
         """
         attempts = self.tables.attempts_of(student)
         if any(attempt.digest == digest for attempt in attempts):
@@ -659,7 +659,7 @@ class Gradebook:
 
     def totals_before(self) -> dict[str, float]:
         """Return the final points of the grading before the last one, by student."""
-        # They are of all exercises, and those of an earlier grader may have practice.
+        # The kept totals are of all exercises, and an earlier grader may have counted practice in them.
         is_other = self._part is not None or {*self.facts.totals_without} != self.facts.practice
         return {} if is_other else self.facts.totals_before
 
@@ -682,14 +682,14 @@ class Gradebook:
         if path.is_file() and path.read_bytes() == text:
             return
         with writing(path):
-            # Two syncs a student would slow a batch down. After a power failure, `grade regrade` writes it.
+            # Two syncs per student would slow a batch down. After a power failure, `grade regrade` writes it.
             write_whole(path, text, synced=False)
 
     @contextlib.contextmanager
     def changing_results(self, students: Iterable[str]) -> Iterator[None]:
         """Open a transaction, after which the results of these students are written.
 
-        Killed in between, the next grading writes them.
+        After a kill in between, the next grading writes them.
         """
         is_settled = not self.facts.is_stale
         with self.transaction():

@@ -160,7 +160,7 @@ class ClusterPool:
                 # A worker that joins later is checked by the plugin.
                 self._client.register_plugin(self._plugin)
                 stack.callback(self._unregister)
-            # Everything stays open until the end.
+            # Keep everything open until `__exit__`.
             self._stack = stack.pop_all()
         return self
 
@@ -232,7 +232,7 @@ class ClusterPool:
         waiting: dict[Any, Task] = {}
         running: as_completed = as_completed(loop=self._client.loop)
         for task in tasks:
-            # Not pure: otherwise, Dask would return its cached result of an equal call.
+            # The calls are not pure: otherwise, Dask would return its cached result of an equal call.
             with self._connected():
                 future = self._client.submit(
                     _judged, self._plugin.name, task, pure=False, retries=1

@@ -39,7 +39,7 @@ _Points = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 _Change = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
 
 
-# Of a text in a correction.
+# The longest text in a correction.
 _LONGEST = 1000
 
 
@@ -100,7 +100,7 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class GivenExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """More time that a person gave one student, in addition to the policy's extensions.
 
-    exercises: those that have more time; without any, all of them.
+    exercises: the exercises that have more time; all of them if empty.
     until: the time until which they are due, with its offset.
     """
 
@@ -154,7 +154,7 @@ def released(corrections: Iterable[Correction], source: str) -> bool:
 
 
 def about_file(corrections: Iterable[Correction], source: str) -> list[Correction]:
-    """Return the corrections without marks, except the last mark of the file with this digest."""
+    """Return the corrections without marks, except the last mark for the file with this digest."""
     made = list(corrections)
     last = next((c for c in reversed(made) if c.marked == source != ""), None)
     return [c for c in made if not c.marked or c is last]
@@ -214,7 +214,7 @@ def on_one_line(comment: str) -> str:
 def outdated(
     corrections: Iterable[Correction], entries: Iterable[Entry]
 ) -> list[tuple[Correction, float]]:
-    """Return the corrections made for other judged points than the current ones, with the current ones."""
+    """Return the corrections that were made for other judged points, each with the current judged points."""
     judged = {
         (entry.student.id, exercise.name): judged_points(exercise)
         for entry in entries
@@ -224,7 +224,7 @@ def outdated(
     changed = []
     for correction in corrections:
         now = judged.get((correction.student, correction.exercise))
-        # A mark that changes no points is still right.
+        # A mark that changes no points does not depend on the judge's points.
         changes_nothing = correction.marked and not correction.add
         if correction.judged is None or now is None or changes_nothing:
             continue
@@ -271,7 +271,7 @@ def unknown_names(
 def refuse_pointless(
     correction: Correction, exercise: ExerciseResult, made: Sequence[Correction]
 ) -> None:
-    """Raise SubmissionError for a correction that is impossible, or has no effect after those in `made`.
+    """Raise SubmissionError for a correction that is impossible, or has no effect after the ones in `made`.
 
     `exercise` is from a blank result, with all of its tests.
     """

@@ -50,7 +50,7 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
         contextlib.closing(_connected(file, create=create)) as connection,
     ):
         connection.execute("PRAGMA busy_timeout = 10000")
-        # In this order, since another process may make the tables and set their version in between.
+        # Look in this order, since another process may make the tables and set their version in between.
         is_new = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if is_new and not create:
@@ -66,12 +66,12 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
             _bring_up_to_date(connection, file, is_locked=create)
         elif version != FORMAT_VERSION:
             raise GraderError(
-                f"{file} has format {version}, which is that of no gradebook: move it away, or name "
+                f"{file} has format {version}, which no gradebook has: move it away, or name "
                 "another folder; `grade batch` makes a new gradebook."
             )
         if create:
             _prepare(connection, is_new=is_new)
-        # Takes 0.1 s for a thousand students. SQLite may show a damaged table with fewer rows.
+        # SQLite may read a damaged table with fewer rows. This takes 0.1 s for a thousand students.
         _check(connection, file)
         if not create:
             connection.execute("PRAGMA query_only = ON")
@@ -161,7 +161,7 @@ def _compare_code(connection: sqlite3.Connection) -> None:
         try:
             digest = code_digest(zlib.decompress(deflated))
         except (zlib.error, TypeError):
-            continue  # the reader is told
+            continue  # reading the file raises the error
         if digest == original:
             continue
         files = "SELECT attempt, exercise, source FROM files WHERE source = ?"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from grader.gradebook.book import Gradebook
 
-# Of each student and exercise.
+# For each student and exercise.
 MOST_VERSIONS = 10
 # A version is kept at most this often, and whenever a draft is replaced as a whole.
 VERSION_SECONDS = 300.0

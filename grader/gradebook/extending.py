@@ -68,7 +68,7 @@ def new_extension(
     except OverflowError:
         is_last = True
     if is_last:
-        # In another time zone, it may not exist.
+        # Converted to another time zone, this time may not exist.
         raise SubmissionError(f"The year {until.year} is out of range.")
     due = {name: policy.deadline(student, name) for name in exercises}
     dated = {name: deadline.until for name, deadline in due.items() if deadline is not None}
@@ -101,7 +101,7 @@ def state_of(book: Gradebook, student: StudentInfo) -> str:
     policy = book.policy
     due = (policy.deadline(student, name) for name in book.exercises)
     state = (
-        # Without the indexes, which other students' extensions change.
+        # Leave out the indexes, which other students' extensions change.
         [extension for _, extension in extensions_of(book, student.id)],
         [None if deadline is None else (deadline.due, deadline.until) for deadline in due],
     )

@@ -33,7 +33,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class ClockChange(msgspec.Struct, frozen=True):
-    """The clock was set `seconds` ahead, or back if they are negative; noticed at this time of its own."""
+    """The clock was set `seconds` ahead, or back if negative; `noticed_at` is a time of this clock."""
 
     noticed_at: str
     seconds: float
@@ -45,7 +45,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # Pseudonyms are drawn from it.
     secret: str = ""
 
-    # The course of the last grading; `exercises` count, and `stubs` are the digests of theirs.
+    # The course of the last grading; `exercises` count, and `stubs` are the digests of their stubs.
     course: CourseInfo = CourseInfo("", "", "")
     title: str = ""
     exercises: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_unfinished: bool = False
     # Whether results on the disk may differ from the points that count.
     is_stale: bool = False
-    # The digest of the file of corrections by which they were written.
+    # The digest of the file of corrections from which these results were written.
     corrections: str = ""
     # Points of the students at the end of the last grading and of the one before it, if they are final.
     totals: dict[str, float] = {}
@@ -78,26 +78,26 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     totals_without: tuple[str, ...] = ()
     attention: tuple[Attention, ...] = ()
 
-    # Of `grade mark`, by the names of its files.
+    # Drafts of `grade mark`, by the names of its files.
     drafts: dict[str, Draft] = {}
 
-    # Of `grade serve`.
+    # Facts of `grade serve`.
     is_paused: bool = False
     clock: tuple[ClockChange, ...] = ()
-    # The folder of its backups.
+    # The folder of the server's backups.
     backups: str = ""
 
     @property
     def parts(self) -> dict[str, AssignmentPart]:
-        """The assignments that this gradebook has as parts, by id: those of a whole course."""
+        """The assignments in the gradebook of a whole course, by id; empty in an assignment's gradebook."""
         return {} if self.assignment else self.assignments
 
     @property
     def practice(self) -> frozenset[str]:
-        """The exercises of no assignment, which no total counts: every total of a term is without these.
+        """The exercises without an assignment, which no total of a term counts.
 
-        There are none in the gradebook of exercises that `grade batch` was given, of one assignment, or of a
-        course without assignments. All exercises count there, and so they do if no assignment has any of them.
+        This is empty, so all exercises count, if `grade batch` was given exercises or an assignment, if the
+        course has no assignments, or if no assignment has any of these exercises.
         """
         given = {name for part in self.parts.values() for name in part.exercises}
         in_a_term = not self.assigned and bool(given & {*self.exercises})
@@ -110,7 +110,7 @@ def encoded(facts: Facts) -> str:
 
 
 def decoded(text: str) -> Facts:
-    """Read facts from JSON, also those of an earlier grader; raises msgspec.DecodeError."""
+    """Read facts from JSON, even from an earlier grader; raises msgspec.DecodeError."""
     if '"exercise":' in text:
         facts = msgspec.json.decode(text, type=dict[str, Any])
         facts["attention"] = split_exercises(facts.get("attention", []))

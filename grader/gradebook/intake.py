@@ -145,7 +145,7 @@ class Asking:
     def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
         """Keep a student's attempts, and return the files that may count, including earlier ones.
 
-        Some may be those of other members of the team. Call this within a transaction.
+        Other members of the team may have handed some of them in. Call this within a transaction.
         """
         student = attempts[0].student
         read: dict[int, dict[str, ExerciseFile]] = {}
@@ -158,7 +158,7 @@ class Asking:
                 continue
             is_own = is_whole or attempt.of_team
             id_ = self._book.register(attempt, submission, whole=is_whole).id
-            # The same files at the same time are one attempt, of which the own files say more.
+            # The same files at the same time are one attempt; the student's own copy says more about them.
             read[id_] = submission.files if is_own else read.get(id_, submission.files)
             own |= {id_} if is_own else set()
             asking |= {id_} if submission.requests else set()
@@ -166,7 +166,7 @@ class Asking:
             keep_requests(self._book, student.id, submission.requests, at, _FILE)
         before = [e for e in self._book.facts.attention if e.student == student.id]
         if not read:
-            # No member's file is one for the team.
+            # Teammates handed in no file for an exercise of teams.
             self._book.keep_student(student)
             return ToJudge(student.id, [], tuple(before))
         work = self._book.work(student)
@@ -183,7 +183,7 @@ class Asking:
             of_own = {id_: files for id_, files in read.items() if id_ in own}
             entries = self._about_newest(work, asked, of_own, asking)
         else:
-            # The student's own submissions are not read again, so unreadable and misnamed files still are.
+            # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
             entries = [e for e in before if e.kind in (Reason.UNREADABLE, Reason.MISNAMED)]
         return ToJudge(
             student.id,
@@ -207,7 +207,7 @@ class Asking:
     ) -> list[tuple[Attempt, Exercise, ExerciseFile]]:
         """Return the files of wanted attempts and of attempts that may count; if there is none, the newest."""
         pairs: list[tuple[Attempt, Exercise]] = []
-        # Once for all exercises, which share the late days.
+        # Compute the rules once for all exercises, which share the late days.
         rules = with_late_days(work, self._book.rules())
         rows = self._book.tables.digests_of(work.student.id)
         for exercise in self._exercises:
@@ -218,7 +218,7 @@ class Asking:
             has_row = rows.get(exercise.id, {})
             whole = [attempt for attempt in work.attempts if attempt.id in has_row]
             newest = (whole or work.attempts)[-1]
-            # On a server nobody hands in every exercise at once: one without a file is not missing there.
+            # On a server, nobody hands in every exercise at once, so an exercise without a file is not missing.
             instead = [] if newest.origin == SERVER else [newest]
             pairs += [(attempt, exercise) for attempt in with_file or instead]
         # A file just read knows more about a missing source.
@@ -239,7 +239,7 @@ class Asking:
     ) -> bool:
         """Whether a team's exercise has a file without work that is not byte for byte the stub.
 
-        Only its verdict says that it has none, and then an earlier file counts, which needs a verdict, too.
+        Only its verdict shows that it has no work. Then an earlier file counts, which needs a verdict, too.
         """
         rules = self._book.rules()
         files = [files[exercise.id] for files in read.values() if exercise.id in files]
@@ -257,7 +257,7 @@ class Asking:
         read: Mapping[int, Mapping[str, ExerciseFile]],
         asking: Collection[int],
     ) -> list[Attention]:
-        """Return entries on the newest attempt of those `read`; one that is only `asking` needs no files."""
+        """Return entries on the newest attempt in `read`; an attempt that is `asking` needs no files."""
         newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
         without = {name: file for name, file in read[newest.id].items() if file.source is None}
         entries: list[Attention] = []
@@ -281,7 +281,7 @@ def is_stub_after_work(
 ) -> bool:
     """Whether the newest file of an exercise is the stub or empty, and an earlier attempt has work.
 
-    In a team, the work counts then.
+    Always false for an exercise of the student's team, since its earlier work still counts.
     """
     if len(work.sources(exercise.id)) < 2 or rules.is_shared(work.student, exercise.id):
         return False
@@ -349,7 +349,7 @@ class Questions:
         """
         if found is not None:
             question = Question(self._course, self._options, exercise, file, *found)
-            # Such a file has already waited for a judge.
+            # A file with an earlier question waits for a judge, so it is not settled.
             question.settled = None
             return question
         key = self.key_of(exercise, file)

@@ -93,7 +93,7 @@ def waiting(book: Gradebook) -> list[Platform]:
 
 
 def wait_no_longer(book: Gradebook, issuer: str, client_id: str) -> None:
-    """Remove a platform from those that wait."""
+    """Remove a platform that waits."""
     book.tables.connection.execute(
         "DELETE FROM platforms_waiting WHERE issuer = ? AND client_id = ?", (issuer, client_id)
     )

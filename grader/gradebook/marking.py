@@ -26,7 +26,7 @@ from grader.submissions.source import code_digest
 from grader.text import number
 from grader.toml import TomlMistake, explained, line_of, read_toml
 
-# Keys of the program.
+# Keys of `grade mark` itself, which no item may have.
 RESERVED = {"n": "keep and go on", "s": "skip", "c": "comment", "q": "stop"}
 _NOTHING = "nothing to remark"
 
@@ -121,7 +121,7 @@ def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
 
 
 def shared_answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
-    """Return the file of `answers` that is this student's, also for members of the team with the same file."""
+    """Return this student's file among `answers`, which may be the file that the student's team shares."""
     own = answer_of(book, student, exercise)
     team = student.ids.get("team", "") if exercise in book.of_teams else ""
     if own is None or not team:

@@ -203,7 +203,7 @@ def name_group(book: Gradebook, course: Course, group: UnnamedGroup, sentence: s
             if student.id not in group.students:
                 continue
             work = book.work(student)
-            # The verdict that counts.
+            # Only the verdict that counts gets the sentence.
             attempt = choices(work, book.rules())[group.exercise].judged_as
             if attempt is not None:
                 result = work.verdicts[group.exercise][attempt].result

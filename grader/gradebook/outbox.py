@@ -145,7 +145,7 @@ def opened_beside_writer(folder: Path) -> Iterator[Gradebook]:
 def mailing(folder: Path, assignment: str | None = None) -> Iterator[Gradebook]:
     """Open the gradebook in a folder for `grade mail`, also while a server writes to it.
 
-    Raises GraderError while another `grade mail` does.
+    Raises GraderError while another `grade mail` has it open.
     """
     with (
         only_writer(folder, _LOCK, "Another `grade mail` reads"),
@@ -258,7 +258,7 @@ def _answers(book: Gradebook) -> list[_New]:
 def _notice_changes(book: Gradebook, now: float) -> None:
     """Add an event for each exercise of a student whose corrections were added or removed.
 
-    Extensions are events where they change points.
+    An extension is an event where it changes points.
     """
     corrections = book.corrections()
     before, after = _known_corrections(book), _counted(corrections)
@@ -312,7 +312,7 @@ _Given = tuple[str, str, str]
 def _touched_by_extensions(
     book: Gradebook, before: set[_Given], after: set[_Given]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the students and exercises whose points differ by the extensions before and after."""
+    """Yield the students and exercises whose points differ between the extensions before and after."""
     rules = book.rules()
     given = tuple(
         Extension(

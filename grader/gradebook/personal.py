@@ -148,7 +148,7 @@ def erase_everybody(book: Gradebook) -> int:
     """Erase all that a gradebook keeps about students, and the corrections; returns the number of students.
 
     The course, the rules of the policy and the tokens of staff stay. Open the gradebook to write. After a kill,
-    do it again: it erases the rest.
+    call it again to erase the rest.
 
     Raises GraderError.
     """
@@ -184,7 +184,7 @@ def erase_everybody(book: Gradebook) -> int:
 
 
 def everybody(book: Gradebook) -> list[str]:
-    """Return the ids of all students about whom a gradebook keeps something, also a token only."""
+    """Return the ids of all students about whom a gradebook keeps something, even if only a token."""
     connection, ids = book.tables.connection, {student.id for student in book.students()}
     for table, condition in _conditions(connection).items():
         if condition == _BY_COLUMN["holder"]:

@@ -72,7 +72,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `authorization`, `token` and `keys` are the addresses for OIDC authorization, access tokens and the JWKS.
     `name` is shown to staff. A user is the student whose `column` in the class list equals the platform's
-    `claim`. `audience` is that of requests for access tokens, by default the address `token`. Instructors of
+    `claim`. `audience` is for requests for access tokens, by default the address `token`. Instructors of
     the platform's courses `staff_courses`, given by id, are staff here.
     """
 
@@ -107,8 +107,8 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A link to this server in a platform's course, as of its last launch.
 
-    `lineitem` is the address of its column in the platform's grade book, `lineitems` that of the list of
-    columns, `memberships` that of names and roles; each is empty if the platform offers none. `scopes` are the
+    `lineitem`, `lineitems` and `memberships` are the addresses of its column in the platform's grade book, of
+    the list of columns, and of names and roles; each is empty if the platform offers none. `scopes` are the
     permissions that the platform gives.
     """
 
@@ -223,7 +223,7 @@ def refuse_unsafe(address: str, what: str) -> None:
 
 
 def safe_address(address: str, *, may_be_here: bool) -> str:
-    """Return an address that a platform told; empty if it is unsafe, or here although it must not be."""
+    """Return an address that a platform sent; empty if unsafe, or on this machine without `may_be_here`."""
     try:
         refuse_unsafe(address, "")
     except SubmissionError:
@@ -290,8 +290,8 @@ def links(book: Gradebook) -> list[Link]:
 def chosen_link(book: Gradebook, words: str = "", assignment: str = "") -> tuple[Platform, Link]:
     """Return the link to send points to, and its platform.
 
-    `words` occur in the names or ids of the platform, course or link. Without words it is the link that opens
-    this assignment; an empty one is the whole course. Raises SubmissionError unless exactly one link fits.
+    `words` occur in the names or ids of the platform, course or link. Without words, the link opens this
+    assignment, or the whole course if it is empty. Raises SubmissionError unless exactly one link fits.
     """
     if not platforms(book):
         raise SubmissionError(
@@ -310,9 +310,9 @@ def chosen_link(book: Gradebook, words: str = "", assignment: str = "") -> tuple
 
 
 def chosen_course(book: Gradebook, words: str = "") -> tuple[Platform, Link]:
-    """Return a link of the course that tells its names and roles, and its platform.
+    """Return a link of a course that gives access to its names and roles, and its platform.
 
-    `words` are as those of `chosen_link`. Raises SubmissionError unless exactly one course has them all.
+    `words` are as in `chosen_link`. Raises SubmissionError unless exactly one course has them all.
     """
     known = {(platform.issuer, platform.client_id): platform for platform in platforms(book)}
     courses = {
@@ -408,7 +408,7 @@ def linked(book: Gradebook) -> list[tuple[Platform, Link]]:
     known = {(each.issuer, each.client_id): each for each in platforms(book)}
     on = turned_on(book)
     found = [link for link in links(book) if link.lineitem or link.lineitems]
-    # A link without a resource is from Deep Linking.
+    # Links with a column come first; links from Deep Linking, which have no resource, come after other ones.
     found.sort(key=lambda link: (not link.lineitem, not link.resource))
     courses, kept = set[tuple[str, str, str, str]](), set[LinkKey]()
     for link in found:

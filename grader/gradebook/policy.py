@@ -70,7 +70,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     closes: Span | None = None
 
     def lost(self, late: datetime.timedelta) -> float:
-        """Return the per cent that are lost: for each day begun, or by the last step that was passed."""
+        """Return the loss in per cent: for each day begun, or of the last step that was passed."""
         if late <= self.grace or late <= _NONE:
             return 0.0
         if self.per_day is not None:
@@ -156,7 +156,7 @@ class NamedPolicy(msgspec.Struct, frozen=True):
 
 
 def is_about(table: Due | Override | Extension, exercise: str, chapter: str) -> bool:
-    """Whether a table names an exercise or its chapter, or neither any exercise nor any chapter."""
+    """Whether a table applies to an exercise: it names the exercise or its chapter, or has no names at all."""
     is_all = not table.exercises and not table.chapters
     return is_all or exercise in table.exercises or chapter in table.chapters
 
@@ -276,8 +276,8 @@ class Policy(msgspec.Struct, frozen=True):
     """The rules of a class; without any, the newest attempt counts with the judge's points.
 
     `chapters` has the chapter of each exercise. `used` has the late days that one student used for each due
-    time, by its number from 0; None before `with_late_days` has counted them. The `given` extensions are beside
-    those of the rules.
+    time, by its number from 0; None before `with_late_days` has counted them. The `given` extensions are
+    added to the extensions of the rules.
     """
 
     rules: Rules = Rules()
@@ -303,7 +303,7 @@ class Policy(msgspec.Struct, frozen=True):
             return Counted(missing.file, 0.0, late=missing.is_late)
         rule, chosen = self.rules_of(exercise).attempts, open_ones[-1]
         if rule is CountedAttempt.BEST:
-            # The newest of equally good ones.
+            # Among equally good attempts, the newest counts.
             chosen = max(reversed(open_ones), key=lambda each: rounded(each.points or 0.0))
         points = rounded(chosen.points or 0.0)
         lost = 0.0 if rule is CountedAttempt.AVERAGE else (chosen.file.judged or 0.0) - points
@@ -338,7 +338,7 @@ class Policy(msgspec.Struct, frozen=True):
             last.pop(source, None)
             last[source] = file
         deadline = self.deadline(student, exercise)
-        # Without a rule all of them may count.
+        # Without a limit, all of them may count.
         most = self.rules_of(exercise).max_attempts or len(turns)
         return [_weighed(file, deadline, turns[source] > most) for source, file in last.items()]
 
@@ -434,11 +434,11 @@ class Policy(msgspec.Struct, frozen=True):
         return next(number_ for number_, each in enumerate(self.rules.due) if each is due)
 
     def due(self, exercise: str) -> Due | None:
-        """Return the due set of an exercise."""
+        """Return the table `[[due]]` that applies to an exercise."""
         return next(iter(self.sets(exercise)), None)
 
     def sets(self, exercise: str) -> list[Due]:
-        """Return the sets that name an exercise, else the sets for its chapter, else for all exercises."""
+        """Return the tables `[[due]]` that name an exercise, else those of its chapter, else those of all."""
         chapter = self.chapters.get(exercise, "")
         by_name = [due for due in self.rules.due if exercise in due.exercises]
         by_chapter = [due for due in self.rules.due if chapter in due.chapters]

@@ -237,7 +237,7 @@ def _only_about(
 
 
 def _but(tables: Iterable[T], names: Collection[str], chapters: Mapping[str, str]) -> tuple[T, ...]:
-    """Return the tables without these exercises by name, and without tables that are about no others."""
+    """Return the tables without the names of these exercises, and without tables about no others."""
     others = [name for name in chapters if name not in names]
     left = []
     for table in tables:

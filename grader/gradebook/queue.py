@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS turns (             -- whose turn was when: the longe
     student TEXT PRIMARY KEY, turn INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
-# A shared file is judged once, with that of the member who handed it in.
+# A shared file is judged once, as the file of the member who handed it in.
 _NOT_SHARED = """
 NOT EXISTS (
     SELECT 1 FROM shared JOIN jobs AS first ON first.attempt = shared.handed_in
@@ -159,7 +159,7 @@ def add_submission(
 
 
 def share(book: Gradebook, attempt: int, handed_in: int) -> None:
-    """Note that an attempt is that of another member of the team, unless its student handed it in, too.
+    """Note that another member of the team handed an attempt in, unless its own student did so, too.
 
     Call this before `add_submission`.
     """
@@ -198,7 +198,7 @@ def submissions_of(book: Gradebook, student: str, most: int) -> list[Submission]
 def newest(book: Gradebook, most: int, students: Collection[str] | None = None) -> list[Submission]:
     """Return the newest submissions of these students, or of the class, newest first.
 
-    Of the class, a team's are those of the member who handed in.
+    For the class, a team's submission is listed once, for the member who handed it in.
     """
     if students is None:
         own = "WHERE attempt NOT IN (SELECT attempt FROM shared)"
@@ -336,7 +336,7 @@ def give_back(book: Gradebook, job: Job, *, fault: bool) -> None:
 def shared_jobs(book: Gradebook, attempt: int | None = None) -> list[tuple[Job, int]]:
     """Return the jobs that wait for the verdict on another member's attempt, each with that attempt.
 
-    By default, that may be any attempt.
+    By default, they may wait for any attempt.
     """
     rows = book.tables.connection.execute(
         "SELECT jobs.attempt, jobs.exercise, attempts.student, jobs.priority, jobs.faults, handed_in"

@@ -121,7 +121,7 @@ def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Att
 
 def _problem(handed: ExerciseFile) -> Reason | None:
     """Return why a file cannot be used for its exercise; None if it can, or there is no file."""
-    # A file from the gradebook has only its problem.
+    # A file that was kept in the gradebook still has its `problem`, but no longer `seems_misnamed`.
     if handed.seems_misnamed or (handed.source is not None and handed.problem):
         return Reason.MISNAMED
     return Reason.UNREADABLE if handed.source is None and handed.path is not None else None

@@ -134,7 +134,7 @@ def needed(work: Work, rules: ClassRules, exercise: str) -> list[Attempt]:
 
 
 def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[File]:
-    """Return the files for an exercise, oldest first; an unchanged one dates from the first time it came.
+    """Return the files for an exercise, oldest first; an unchanged file keeps the first time it came.
 
     In a team, files without work are left out if there is one with work: a member who hands in the whole course
     each week may never begin what others of the team do.
@@ -224,7 +224,7 @@ def entry_of(work: Work, rules: ClassRules) -> Entry | None:
     counting = {choice.attempt.id for choice in chosen.values()}
     shown = [attempt for attempt in work.attempts if attempt.id in counting] or work.attempts
     about = shown[-1] if shown else Attempt(0, work.student.id, 0)
-    # Other attempts may have other due times, and a stub that comes along is not late.
+    # Other attempts may have other due times, and an untouched stub is not late.
     by_rules = [
         choice.counted.late
         for name, choice in chosen.items()
@@ -288,7 +288,7 @@ def _exercise(
     if not is_judged:
         if not after.final:
             return result
-        # A person gave the points, and no judge.
+        # A person gave these points, not a judge.
         status = Status.PARTIAL if after.points > 0 else Status.FAILED
         status = Status.PASSED if after.points >= result.max_score else status
         judged = msgspec.structs.replace(judged, status=status)
@@ -353,7 +353,7 @@ def result_of(
     verdicts: Collection[Verdict],
     blank: Result | None = None,
 ) -> Result:
-    """Return a result of verdicts from one or several gradings, or of a `blank` result."""
+    """Return a result made of verdicts from one or several gradings, or of a `blank` result."""
     score, max_score = sum_of(exercises)
     if verdicts:
         seed = max(verdict.seed for verdict in verdicts)

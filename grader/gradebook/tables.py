@@ -186,18 +186,18 @@ class Tables:
     def back_up(self, target: Path, pause: Callable[[], None] = lambda: None) -> None:
         """Copy the gradebook to a new file while others write to it (SQLite's online backup).
 
-        `pause` is called after every 4 MiB; an exception of it ends the copy. Only its owner can read the copy.
+        `pause` is called after every 4 MiB; its exceptions end the copy. Only its owner can read the copy.
         Raises FileExistsError, or another OSError.
         """
         os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-        # Without a moment of its own, the copy would begin anew with each write of another connection.
+        # Outside of a transaction, the copy would begin anew after each write of another connection.
         is_reading = self.connection.in_transaction
         with (
             contextlib.nullcontext() if is_reading else self.reading(),
             contextlib.closing(sqlite3.connect(target)) as copy,
         ):
             self.connection.backup(copy, pages=_BACKUP_PAGES, progress=lambda *_: pause())
-            # One file, which can be read where nothing may be written.
+            # Make it a single file, which can also be read in a folder without permission to write.
             copy.execute("PRAGMA journal_mode = DELETE")
 
     # --- facts ----------------------------------------------------------------------------------
@@ -261,7 +261,8 @@ class Tables:
     def last_submission(self) -> str:
         """Return the time of the last submission, empty before the first one.
 
-        Of attempts without a time, the first verdict on the one found last counts: a regrade is no submission.
+        An attempt without a time has the time of its first verdict, since a regrade is not a submission; only
+        the one found last is considered.
         """
         (dated,) = self.connection.execute("SELECT max(submitted_at) FROM attempts").fetchone()
         row = self.connection.execute(
@@ -400,7 +401,7 @@ class Tables:
     def add_request(
         self, student: str, exercise: str, message: str, asked_at: str, origin: str
     ) -> bool:
-        """Keep a request; returns whether it is new: the same message of a student is one request."""
+        """Keep a request, unless the student has sent the same message before; return whether it is new."""
         cursor = self.connection.execute(
             "INSERT OR IGNORE INTO requests (student, exercise, message, asked_at, origin)"
             " VALUES (?, ?, ?, ?, ?)",
@@ -409,7 +410,7 @@ class Tables:
         return cursor.rowcount > 0
 
     def add_answer(self, request: int, answer: Answer) -> None:
-        """Keep an answer to a request; earlier ones stay before it."""
+        """Add an answer to a request, after earlier answers."""
         self.connection.execute(
             "INSERT INTO answers SELECT :request, count(*) + 1, :text, :author, :answered_at"
             " FROM answers WHERE request = :request",

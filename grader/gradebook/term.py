@@ -135,7 +135,7 @@ class Term(msgspec.Struct, frozen=True):
 def read_graded(
     folder: Path, course: Course, now: datetime.datetime | None = None
 ) -> list[GradedAssignment]:
-    """Read the scores of one gradebook: of its assignment, or of all that are due by `now` in a course's.
+    """Read the scores of one gradebook: of its assignment, or in a course's, of all assignments due by `now`.
 
     Raises SubmissionError if it belongs to no assignment of the course.
     """
@@ -219,7 +219,7 @@ class TermSoFar:
         self._rules, self._now, self._policy = course.term, now, book.policy
         self._folder, self._names = book.folder, {*book.exercises}
         self._opened = [each for each in course.assignments if each.opens_at <= now]
-        # Of the class, a term needs only people who may have another id.
+        # Of the other students, only people with several ids are needed.
         known = (book.student(id_) for group in course.term.same for id_ in group)
         self._doubled = {student.id: student for student in known if student is not None}
 

@@ -90,7 +90,7 @@ def span_words(span: datetime.timedelta) -> str:
     rest, words = int(span.total_seconds()), []
     for unit, seconds in _UNITS.items():
         count, left = divmod(rest, seconds)
-        # Lateness is not counted in weeks.
+        # Skip weeks: lateness is easier to read in days.
         if count and unit != "week":
             words.append(f"{count} {unit}{'s' * (count != 1)}")
             rest = left

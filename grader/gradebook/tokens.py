@@ -1,4 +1,4 @@
-"""Tokens in the gradebook: with them students and staff sign in to `grade serve`.
+"""Tokens in the gradebook, with which students and staff sign in to `grade serve`.
 
 Only this module has the SQL of these tables. Call functions that write within `changing_tokens`.
 """
@@ -116,7 +116,7 @@ def holders(book: Gradebook, role: Role) -> set[str]:
 
 
 def held_tokens(book: Gradebook) -> list[tuple[Holder, float]]:
-    """Return the holders of valid tokens, staff first, each with the time since when, in seconds since 1970."""
+    """Return the holders of valid tokens, staff first, each with the token's time in seconds since 1970."""
     there = "SELECT 1 FROM sqlite_master WHERE name = 'tokens'"
     if book.tables.connection.execute(there).fetchone() is None:
         return []

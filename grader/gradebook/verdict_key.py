@@ -1,7 +1,7 @@
 """Verdict keys: digests of everything that a verdict depends on.
 
-That is the student's file, its part of the course, the grader and the seed. Two gradings with the same key have
-the same result, so the second one is not needed.
+These are the student's file, the exercise's part of the course, the grader and the seed. Two gradings with the
+same key have the same result, so the second one is not needed.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _judge(
 def _judged(course: Course, exercise: Exercise, source: bytes, options: GradingOptions) -> Judgment:
     """Have a judge judge; an interrupt ends it, and the next check starts another."""
     judges = _judges()
-    # Not by the cell's thread: bubblewrap ends with the thread that started it.
+    # Do not start it in the cell's thread: bubblewrap ends with the thread that started it.
     asked = judges.threads.submit(judges.judge, course, exercise, source, options)
     try:
         return asked.result()

@@ -34,7 +34,7 @@ from grader.text import clean
 _LONGEST_CONSTANT = 10_000
 _DEEPEST_CONSTANT = 4
 _FUTURE = "from __future__ import annotations\n"
-# Types of types, which are statements of their own and not constants.
+# Values of these types are assigned by a statement, which is included instead of a constant.
 _ALIASES = (typing.TypeVar, types.GenericAlias, types.UnionType, type(typing.Optional[int]))  # noqa: UP045 (its type is meant)
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -267,7 +267,7 @@ def _made_in(node: ast.ClassDef) -> _Written:
     return _Written(frozenset(names | nested | methods), frozenset(methods))
 
 
-# How a class holds a function that is not a method.
+# The decorators of functions in a class that are not plain methods.
 _KINDS = {staticmethod: "staticmethod", classmethod: "classmethod", property: "property"}
 
 
@@ -396,7 +396,7 @@ class Cells:
                 or (isinstance(node, _Definition) and node.name == code.co_name)
                 if _first_line(node) == code.co_firstlineno
             ]
-            # Of two lambdas on one line, it is not known which it is.
+            # If two lambdas are on one line, we cannot tell which one it is.
             if len(nodes) == 1:
                 return _Found(where, text, nodes[0])
         return None
@@ -407,7 +407,7 @@ class Cells:
         texts = [*self._cells, *(text for file in files for text in file)]
         best, most = None, -1
         for where, text, tree in texts:
-            # Of two in one cell the last counts, and one at the top before one in a function.
+            # In one cell, the last definition counts; but one at the top comes before one in a function.
             nodes = [
                 node
                 for node in ast.walk(tree)
@@ -496,7 +496,7 @@ class Cells:
         own, text = made.node.name, piece.text
         other = self._namespace.get(own)
         if not wrapped and callable(other) and other is not function:
-            # Another function has this name.
+            # The name belongs to another function: define this one under a new name.
             own = f"_{owner.__name__}_{name}"
             text = re.sub(r"\bdef\s+\w+", f"def {own}", text, count=1)
         return msgspec.structs.replace(piece, text=f"{text.rstrip()}\n{place} = {kind}({own})\n")
@@ -523,7 +523,7 @@ class Cells:
                         return [piece] if found is not None and found.text == text else []
                     case ast.Call():
                         uses = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
-                        # Only if its arguments are functions: another call is not repeated here.
+                        # Repeat a call only if its arguments are functions.
                         made_of = [self._resolved(argument) for argument in node.value.args]
                         is_made = before or (any(map(callable, made_of)) and name not in uses)
                         return [*before, piece] if is_made else []

@@ -110,7 +110,7 @@ class CheckResult(msgspec.Struct, frozen=True):
                     message = "\n".join((text, *details))
                     yield LineStyle.MESSAGE, clean_lines(self._in_cells(message), _LONGEST)
                 case blocks.Where(place):
-                    # Left out if the message names it.
+                    # Leave the line out if the message names it already.
                     if (where := self._line(place.line)) not in self._in_cells(message):
                         function = f" in {clean(place.function)}" if place.function else ""
                         yield LineStyle.PLACE, f"{where}{function}"

@@ -13,12 +13,12 @@ glance. `threads` has the threads of gradebooks and the streams of events. The q
 The editor. `exercise` has the texts of its page, `practice` the queue of practice runs, `stuck` the exercises
 where the class is stuck, and `drawing` the plots.
 
-A term. `gate` says which exercises students have now, and has the rules of exams; `teams` has the teams of the
-class list.
+A term. `gate` decides which exercises students have now, and enforces the rules of exams; `teams` has the teams
+of the class list.
 
 Staff. `staff` has the data of their pages, `staff_desk` keeps their changes, `extensions` has more time for
 students, `marks` the marking by a rubric, and `claims` the files that people are marking. `exporting` writes
 files, `regrading` judges again, and `staff_api` does the same for programs, whose requests and answers are in
 `messages`. `passback` sends points to platforms, and `mailing` sends students the `letters` about their work.
-`backups` copies the gradebook on time; `observing` has metrics and the log.
+`backups` copies the gradebook on schedule; `observing` has metrics and the log.
 """

@@ -86,7 +86,7 @@ class PracticeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Api:
-    """The routes for programs; findings for a page are written by `shown`."""
+    """The routes for programs; `shown` renders the findings for a page."""
 
     def __init__(self, server: OpenServer, shown: Callable[[ExerciseResult], str]) -> None:
         self._server, self._shown = server, shown
@@ -251,7 +251,7 @@ class Api:
         """Judge a file by the public tests; a stream of events until it is judged."""
         student, exercise = await self.writer_at(request)
         practice = self._server.practice
-        # Before reading the body, which takes memory.
+        # Check this before reading the body, which takes memory.
         practice.admit(student.id, exercise)
         source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
         async with self._turns.turn(student.id):

@@ -34,7 +34,7 @@ from grader.serve.staff_pages import StaffPages
 
 log = logging.getLogger("grader.serve")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# The machine has no process, memory or open file left at the moment, since others took them.
+# Errors while other programs use up the machine's processes, memory or open files.
 _SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)
 _SHORT_IN_SQLITE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM)
 # Each listening client is an open file; many systems allow 1,024 by default.
@@ -120,7 +120,7 @@ def _application(server: OpenServer) -> Starlette:
     async def refused(request: Request, error: Exception) -> Response:
         refusal = _refusal(error)
         if refusal.status_code in (503, 507):
-            # One line: every hand-in causes it, and the log is on the same disk.
+            # Log one line without a traceback: every hand-in causes it, and the log is on the same disk.
             said = "no room left" if refusal.status_code == 507 else "out of reach"
             said = "corrections" if isinstance(error, CorrectionsError) else said
             fault = f"{type(error).__name__}: {error}"[:500]
@@ -152,7 +152,7 @@ def _refusal(error: Exception) -> HTTPException:
         sentence = sentences.get(error.status_code, str(error.detail))
         return HTTPException(error.status_code, sentence, error.headers)
     if isinstance(error, ClientDisconnect):
-        return Refusal(400, "The body ended before its end.")
+        return Refusal(400, "The body ended too early.")
     if _is_full(error) or _is_full(error.__cause__):
         sentence = "The server has no room left. Nothing of this was taken; try again later."
         return Refusal(507, sentence, retry_after=60)
@@ -205,11 +205,11 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str, int], 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # Its messages at the start are for programmers.
+    # uvicorn's messages at the start are for programmers.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     _allow_open_files()
     asked_to_end = threading.Event()
-    # Not an exception: before uvicorn has its handlers, an exception can get lost, for instance in an import.
+    # Do not raise an exception: before uvicorn has its handlers, it can get lost, for instance in an import.
     signal.signal(signal.SIGTERM, lambda *_: asked_to_end.set())
     with _listening(host, port) as listener, opened(settings) as server:
         address = listener.getsockname()
@@ -248,5 +248,5 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise SubmissionError(
-            f"{host}:{port} cannot be listened at: {error.strerror}. Take another --port or --host."
+            f"Cannot listen on {host}:{port}: {error.strerror}. Take another --port or --host."
         ) from error

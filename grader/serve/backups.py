@@ -28,7 +28,7 @@ log = logging.getLogger("grader.serve")
 _STEP_SECONDS = 0.02
 _PAUSES_SECONDS = (60.0, 300.0, 900.0, 3600.0)
 _SHORTEST = datetime.timedelta(minutes=1)
-# The clock may be set during a wait.
+# Look at the clock at least this often, since it may be set during a wait.
 _LONGEST_WAIT_SECONDS = 60.0
 # Do not wait longer for a running backup, which may be killed at any moment.
 _JOIN_SECONDS = 1.0
@@ -111,7 +111,7 @@ class Backups:
             remove_unfinished(self._results, self.plan.folder)
             self.newest = self._found(self.plan)
         except Exception:
-            # Go on: a backup is made now.
+            # Go on: a new backup is made now.
             log.exception("a fault in a backup")
         wait = self.seconds_until_due(_now())
         while not self._closing.wait(min(wait, _LONGEST_WAIT_SECONDS)):

@@ -73,7 +73,7 @@ from grader.text import counted, utc
 log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
-# For a retry that comes when a limit no longer holds.
+# For a retry of files that a limit refused, when the limit has passed.
 _NOT_THEN = "It was not accepted at the first try: hand it in again."
 # The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
 MOST_SUBMISSIONS = 50
@@ -166,13 +166,13 @@ class Desk:
     def accept(self, student: StudentInfo, read: hand_in.Submission, retry_key: str) -> Accepted:
         """Keep a submission, synced to the disk when this returns.
 
-        A `retry_key` seen before returns the earlier submission. Files of exams that have ended and files too
-        many are not accepted; raises Refusal if no other file is left.
+        A `retry_key` seen before returns the earlier submission. Files for exams that have ended and files over
+        a limit are not accepted; raises Refusal if no other file is left.
         """
         book = self._book
         with book.transaction():
             now = self._clock()
-            # Its extensions are in a file: a person's mistake there is no reason to refuse work.
+            # Extensions are in a file that a person writes; a mistake in it must not refuse work.
             with contextlib.suppress(CorrectionsError):
                 self._policy = book.policy
             names = [each.exercise.id for each in read.questions]
@@ -207,11 +207,11 @@ class Desk:
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
-                # With an extension of the student's own, the exam has ended for others of the team.
+                # The student may have an extension while the exam has ended for others of the team.
                 over = self._after_exam(mate, [each.exercise.id for each in shared], now)
                 if theirs := [each for each in shared if each.exercise.id not in over]:
                     self._share(attempt, msgspec.structs.replace(found, student=mate), theirs, now)
-        # Only in memory, once all of it is on the disk.
+        # Remember these only now that everything is on the disk.
         self._found |= waiting
         if len(waiting) < len(questions):
             for member in (student, *mates):
@@ -221,7 +221,7 @@ class Desk:
     def _queue(
         self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
     ) -> dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]]:
-        """Queue the files of an attempt in place of older ones; return the keys of those that wait."""
+        """Queue the files of an attempt in place of older ones; return the keys of the files that wait."""
         waiting = {}
         for question in questions:
             name, state = question.exercise.id, JobState.DONE
@@ -243,7 +243,7 @@ class Desk:
         questions: Sequence[Question],
         now: float,
     ) -> None:
-        """Keep an attempt for another member of the team, who waits for the same verdicts."""
+        """Keep an attempt for another member of the team; it waits for the same verdicts."""
         book, student = self._book, found.student
         files = {question.exercise.id: question.file for question in questions}
         attempt = book.register(found, Submission(student.id, files), whole=False)
@@ -253,7 +253,7 @@ class Desk:
         self._look_at_stubs(student, questions)
 
     def _look_at_stubs(self, student: StudentInfo, questions: Sequence[Question]) -> None:
-        """Note for staff where a stub came after work."""
+        """Note for staff each exercise for which the student handed in the stub after real work."""
         work = self._book.work(student)
         for question in questions:
             exercise = question.exercise
@@ -268,7 +268,7 @@ class Desk:
         now, running = time.time(), _running_seconds()
         before, ran_before = self._read_at
         self._read_at = now, running
-        # Before this server started, only a clock that was set back is noticed.
+        # For the time when no server ran, only a clock that was set back can be noticed.
         passed = max(running - ran_before, 0.0)
         seconds = now - before - passed
         if abs(seconds) > _CLOCK_SECONDS and (seconds < 0 or ran_before < math.inf):
@@ -307,9 +307,9 @@ class Desk:
     def _too_often(
         self, student: StudentInfo, exercises: Iterable[str], now: float
     ) -> dict[str, tuple[str, int]]:
-        """Return why files of exercises are too many, or come too soon, and the seconds until the next try.
+        """Map exercises that cannot be handed in again yet to the reason and the seconds until the next try.
 
-        For an exercise of teams, this is about each member, and the reason is the one with the longest wait.
+        For an exercise of teams, the limits hold for each member; the longest wait decides.
         """
         mates = [mate.id for mate in self._teams.mates(student.id)]
         found = dict[str, tuple[str, int]]()
@@ -388,7 +388,7 @@ class Desk:
     # --- sessions and launches ------------------------------------------------------------------
 
     def start_session(self, role: Role, name: str, origin: str, seconds: float) -> str:
-        """Start a session of a person who signed in at the `origin`; return its token."""
+        """Start a session for a person who signed in at the `origin`; return its token."""
         now = time.time()
         with self._book.transaction():
             return sessions.start_session(self._book, role, name, origin, now, now + seconds)
@@ -441,7 +441,7 @@ class Desk:
             self._ended += [each.attempt for each in ended]
 
     def ended(self) -> list[int]:
-        """Return the attempts of which `take` ended a job with a known verdict, since this was asked last."""
+        """Return the attempts with jobs that `take` ended by a known verdict since the last call."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -469,7 +469,7 @@ class Desk:
     def _end(
         self, job: Job, question: Question, judged: Judgment | JudgeFault | None = None
     ) -> list[Job]:
-        """Keep a verdict for a job and for those that wait for it, without `judged` the known one.
+        """Keep a verdict for a job and for the jobs that wait for it; without `judged`, the known verdict.
 
         Returns the jobs that ended.
         """
@@ -488,7 +488,7 @@ class Desk:
         return ended
 
     def _write_result(self, student: str) -> None:
-        """Write a student's result file; on a full disk it comes later, since the gradebook has the result."""
+        """Write a student's result file. On a full disk it is written later: the gradebook has the result."""
         self._unwritten.add(student)
         try:
             for name in sorted(self._unwritten):

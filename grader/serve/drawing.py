@@ -1,9 +1,9 @@
 """Plots of the code in the editor, as `grade plot` draws them.
 
-Theory of operation. Pictures are drawn one at a time, each by its own processes, which end with it. The code
-runs in sandboxes, and the process that draws imports matplotlib, not the server. Meanwhile, the judges have one
-processor less, so students may draw only a few pictures, few wait, and none starts while hand-ins wait. With a
-cluster, there are no plots, since students' code must not run on the server's machine.
+Theory of operation. One picture is drawn at a time, in processes of its own, which end with it. The code runs
+in sandboxes, and matplotlib is imported by the drawing process, not by the server. Meanwhile, the judges have
+one processor less. So students may draw only a few pictures, few pictures may wait, and none is begun while
+hand-ins wait. With a cluster, there are no plots, since students' code must not run on the server's machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grader.text import clean_lines, counted
 
 # Per student, for all exercises together.
 MOST_PLOTS, PLOTS_SECONDS = 10, 600
-# For all students: a plot takes a few seconds.
+# For all students together, since a plot takes a few seconds.
 MOST_WAITING = 5
 _AGAIN_SECONDS = 30
 _LONGEST_MESSAGE = 1500
@@ -47,9 +47,9 @@ class Drawing:
         return self._is_here and self._course.plot(exercise).is_file()
 
     async def draw(self, student: str, exercise: Exercise, source: bytes, urgent: int) -> bytes:
-        """Return the plot of a student's code as a PNG, unless any hand-ins (`urgent`) wait.
+        """Return the plot of a student's code as a PNG; `urgent` is the number of waiting hand-ins.
 
-        Raises Refusal if there is no picture; a 422 explains the problem with the code.
+        Raises Refusal if there is no picture, or hand-ins wait; a 422 explains the problem with the code.
         """
         if not self.has_plot(exercise):
             raise Refusal(404, f"{exercise.id} has no plot here.")
@@ -91,7 +91,7 @@ class Drawing:
             with judges(preload=exercise.preload, program=PROGRAM) as (judge,):
                 self._judge = judge
                 if self._closed:
-                    raise Refusal(503, "The server ends.", retry_after=_AGAIN_SECONDS)
+                    raise Refusal(503, "The server is shutting down.", retry_after=_AGAIN_SECONDS)
                 drawn = drawn_by(judge, request)
         except GraderError as error:
             raise Refusal(500, "This is a fault of the grader, and costs you nothing.") from error

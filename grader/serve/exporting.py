@@ -1,9 +1,9 @@
 """Exports from the page: `grade export` in a separate process, whose file is kept for the person who made it.
 
 Theory of operation. A process reads the gradebook beside the server, with a lower priority and one at a time:
-nobody who hands in waits for it, and its memory is free afterwards. It gets the options of the page, and the
-sections that its maker reaches. The file lies for some minutes in a folder that only the server's user reads,
-one for each person. The next start removes what a killed server left there.
+nobody who hands in waits for it, and its memory is free afterwards. It gets the options from the page, and the
+sections that the person reaches. One file for each person is kept for some minutes, in a folder that only the
+server's user can read. The next start removes files that a killed server left there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_TEMPLATE_BYTES = 2 << 20
 _PREFIX = ".export-"
 _LONGEST_SECONDS = 600
 _LONGEST_SAID, _LONGEST_OPTION = 10_000, 300
-# They are for workflows, which know more about a student than the gradebook.
+# These formats are for workflows, which know more about a student than the gradebook.
 _OF_WORKFLOWS = ("annotations", "classroom", "classroom50")
 _LAYOUTS = ("plain", "moodle", "canvas")
 _SUFFIXES = {
@@ -44,8 +44,8 @@ _SUFFIXES = {
     "jsonl": ".jsonl",
     "feedback_zip": ".zip",
 }
-# The label of each option, with the name of its field first, and its values if it has only some; one that is
-# true or false has none.
+# For each option, its label, which begins with the name of the field, and its values: None if any text is
+# valid, empty if the option is true or false.
 OPTIONS: Mapping[str, tuple[str, tuple[str, ...] | None]] = {
     "column": (
         "Column: the name of the assignment, or of the template's column for the grade",
@@ -71,7 +71,7 @@ _FLAGS = re.compile(r"--(template|assignment|" + "|".join(OPTIONS).replace("_", 
 
 
 class Made(msgspec.Struct, frozen=True):
-    """An export that can be fetched by its maker; `notes` are what `grade export` said beside it."""
+    """An export that its maker can fetch; `notes` are the messages of `grade export`."""
 
     id: str
     path: Path
@@ -81,7 +81,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def formats() -> dict[str, str]:
-    """Map the formats of the page to what each writes."""
+    """Map the formats that the page offers to descriptions of their files."""
     return {
         name: in_fields(chosen.summary)
         + (", a file for each student, in a zip" if isinstance(chosen, StudentFormat) else "")
@@ -103,7 +103,7 @@ def field(option: str) -> str:
 
 
 def in_fields(said: str) -> str:
-    """Return the words of `grade export` with the fields of the page for its options."""
+    """Return a message of `grade export` with the names of the page's fields in place of its options."""
     return _FLAGS.sub(lambda flag: field(flag[1].replace("-", "_")), said)
 
 
@@ -191,13 +191,13 @@ class Exports:
         arguments = [f"--format={name}", f"--output={output}", *_arguments(name, given)]
         arguments += [f"--section={section}" for section in asker.sections]
         if template is not None and template.content:
-            # Messages name it as the person does.
+            # Keep the person's name for the file, which messages show.
             own = f"template-{safe_name(template.name)[-80:]}"
             (folder / own).write_bytes(template.content)
             arguments.append(f"--template={own}")
         path = folder / output
         status, said = await self._run(folder, arguments)
-        # Of a format with a file for each student, some may be left out.
+        # A format with a file for each student may leave out some of them.
         is_partial = is_folder and path.is_dir() and "\ngrade: " not in f"\n{said}"
         if status and not is_partial:
             raise Refusal(422, _reason(said))
@@ -234,7 +234,7 @@ class Exports:
 
 
 def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
-    """Return the options of a form as those of `grade export`; raises Refusal for a wrong value."""
+    """Return a form's options as arguments of `grade export`; raises Refusal for a wrong value."""
     arguments = []
     for option in ("assignment", *options_of(name)):
         text = given.get(option, "").strip()
@@ -268,7 +268,7 @@ def _reason(said: str) -> str:
 
 
 def _zipped(folder: Path) -> Path:
-    """Return a zip of the files in a folder, in its place."""
+    """Replace a folder by a zip of its files, and return the zip."""
     path = folder.with_suffix(".zip")
     with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.iterdir()):

@@ -97,7 +97,7 @@ class Document(Generic[T]):
     """A JSON object of another server, read in a separate thread; for any thread.
 
     It is read at the start and after `refresh`, at most twice a minute, so that strangers cannot cause many
-    requests to the other server. If that does not answer, the earlier `value` stays.
+    requests to the other server. If that server does not answer, the earlier `value` stays.
     """
 
     def __init__(self, address: str, read: Callable[[dict[str, Any]], T]) -> None:
@@ -182,7 +182,7 @@ class IssuerKeys:
 
 
 def _keys(document: dict[str, Any]) -> dict[str, jwt.PyJWK]:
-    """Map names to keys for signatures; an only key is also under the empty name.
+    """Map names to keys for signatures; a single key is also under the empty name.
 
     Symmetric keys are left out: they would be public.
     """

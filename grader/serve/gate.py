@@ -34,7 +34,7 @@ class Gate:
 
     def __init__(self, course: Course, now: Callable[[], datetime.datetime] = _now) -> None:
         self._course, self._now = course, now
-        # A server for one assignment opens it by starting, unless it is an exam.
+        # A server for one assignment opens it when it starts, unless it is an exam.
         self.is_term = course.assignment is None and bool(course.assignments)
         self._of, self._without_hints = course.assignment_of, course.without_hints
         self._networks = {
@@ -71,13 +71,13 @@ class Gate:
         if given is None:
             return
         if not self.is_open(given):
-            # In a term, a closed exam does not exist; alone on its server, students see it listed.
+            # In a term, a closed exam does not exist; on a server of its own, students see it listed.
             raise Refusal(404 if self.is_term else 403, self._opens(given))
         if self.is_outside(request, given.id):
             raise Refusal(403, OWN_NETWORK)
 
     def is_outside(self, request: Request, assignment: str) -> bool:
-        """Whether an assignment may only be written from networks, and the request comes from none of them."""
+        """Whether an assignment may only be written from its networks, and the request is from elsewhere."""
         networks, address = self._networks.get(assignment, ()), client_address(request)
         inside = (address in network for network in networks if address is not None)
         return bool(networks) and not any(inside)

@@ -25,7 +25,7 @@ from grader.submissions.submission import MAX_FILE_BYTES
 from grader.text import clean as shown
 from grader.text import listed
 
-# No student's folder is larger.
+# Larger than any student's folder.
 _MOST_FILES = 500
 _LONGEST_NAME = 255
 # Base64 is a third longer than the bytes; names and punctuation take the rest.
@@ -83,8 +83,8 @@ class HandInReader:
         """Return the exercise files in a body; raises Refusal if none of them can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
         handed = self._exercise_files(student, decoded(body, Body, advice).files)
-        # Found among all exercises, to distinguish a file that comes too early from a misnamed one.
-        # Not those without a file of their own: an archive that cannot be read is the problem of each of them.
+        # Look among all exercises, to distinguish a file that comes too early from a misnamed one. Skip
+        # exercises without a file of their own: an archive that cannot be read is a problem of each of them.
         refused = {
             name: why
             for name, file in handed.items()
@@ -104,7 +104,7 @@ class HandInReader:
         if not questions and not refused:
             raise Refusal(422, f"Nothing was accepted. {self._why_nothing(handed, odd)}")
         for question in questions:
-            # Computed here, so that the thread that writes need not.
+            # Compute this here, to spare the thread that writes.
             _ = question.settled
         return Submission(questions, odd, refused)
 

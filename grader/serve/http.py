@@ -30,7 +30,7 @@ _PART = re.compile(
 _HEAD_BYTES = 2048
 # The same answer for a missing submission and for another student's, so that they look alike.
 NO_SUBMISSION = "There is no such submission of yours."
-# Also for requests and students that exist but that an assistant has no access to.
+# Also the answers if the request or the student exists, but the assistant has no access.
 NO_REQUEST = "There is no such request."
 NO_STUDENT = "There is no such student. Assistants see only students of their sections."
 
@@ -136,7 +136,7 @@ async def upload_of(request: Request, most: int) -> tuple[dict[str, str], dict[s
     fields, files = dict[str, str](), dict[str, Upload]()
     if (named := _BOUNDARY.search(kind)) is None:
         return fields, files
-    # Not by the library `email`, whose time grows with the square of a header's length.
+    # Do not use the library `email`, whose time grows with the square of a header's length.
     pieces = (b"\r\n" + body).split(b"\r\n--" + named[1].encode(), _MOST_FIELDS + 1)
     for piece in pieces[1 : _MOST_FIELDS + 1]:
         head, _, content = piece.partition(b"\r\n\r\n")

@@ -2,9 +2,9 @@
 
 Theory of operation. Each thread asks the desk for the next job, has it judged, and asks the desk to keep the
 verdict. In between, it holds no lock and no transaction. An idle thread waits for `wake`, which the routes call
-after they queue a job, and also checks every few seconds. Without a hand-in, it takes a practice run, and
-without one of these a regrade. If a hand-in comes and no thread is idle, `make_room` calls off a practice run,
-at once or when its turn ends; one more thread waits for that.
+after they queue a job, and also checks every few seconds. Hand-ins come first, then practice runs, then
+regrades. If a hand-in comes and no thread is idle, `make_room` calls off a practice run, at once or when its
+turn ends; an additional thread waits for the end of the turn.
 
 There are two kinds of faults. If nothing can be judged (no sandbox, no worker of a cluster), the job goes back
 to the queue. If nothing can be written (a full disk), the thread keeps the verdict and tries until there is
@@ -60,7 +60,7 @@ class Judging:
         practice: Practice,
         ended: Callable[[str, float], None],
     ) -> None:
-        """Prepare `judges` threads, which have the completer judge tasks.
+        """Prepare `judges` threads, which give their tasks to the `completer`.
 
         `ended` is called with the exercise and the seconds of every judgment, from any thread.
         """
@@ -183,7 +183,7 @@ class Judging:
     ) -> tuple[Taken | None, Mapping[tuple[int, str], int], bool, list[int]]:
         """Take the next job; return it, the places of waiting jobs, and whether to practice if it is None.
 
-        The last part are attempts that got a known verdict meanwhile. Regrades wait for practice runs, and
+        The last item lists attempts that got a known verdict meanwhile. Regrades wait for practice runs, and
         practice runs wait for hand-ins.
         """
         there_is = bool(self._practice.waiting)
@@ -191,7 +191,7 @@ class Judging:
         return taken, desk.places(), there_is and not desk.is_paused, desk.ended()
 
     def _practice_if(self, version: int) -> None:
-        """Judge a practice run, unless something came after this version: it may be a hand-in."""
+        """Judge a practice run, unless something has changed since this version: it may be a hand-in."""
         with self._changed:
             # From here on `make_room` finds the run.
             run = self._practice.take() if self._version == version else None
@@ -283,7 +283,7 @@ class Judging:
             if not may_be_timed(test.visibility, self._course.disclose):
                 return
             ended += 1
-            # Only the number; outcomes come with the verdict.
+            # Send only the number of ended tests; outcomes come with the verdict.
             progress: dict[str, str | int] = {"exercise": exercise, "ended": ended}
             progress["of"] = self._told[exercise]
             self._hub.tell(taken.job.attempt, Event("test", progress))

@@ -46,7 +46,7 @@ def text_about(
     changed = _exercises(book, entry, about)
     blocks = _verdicts(book, submissions)
     if counting := _counting(entry, submissions):
-        # First, since the judge's points below leave out the cost of lateness.
+        # This comes first, since the judge's points below leave out the cost of lateness.
         blocks.insert(0, "\n".join(("What counts now:", *counting, "")))
     if any(changed.values()):
         blocks.append("\n".join(_from_staff(entry, changed, is_first=not blocks)))
@@ -60,7 +60,7 @@ def text_about(
 
 
 def _title(book: Gradebook, exercises: Iterable[str]) -> str:
-    """Return the title of the course or assignment; in a term, with the one assignment of these exercises."""
+    """Return the title of the course or assignment; in a term, with the assignment of these exercises."""
     names = {*exercises}
     titles = [part.title for part in book.facts.parts.values() if names <= {*part.exercises}]
     return ", ".join((book.work_title, *titles[:1]))
@@ -103,7 +103,7 @@ def _verdicts(book: Gradebook, submissions: Sequence[Entry]) -> list[str]:
 def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
     """Return a line for each of these exercises whose points have a reason, such as lateness.
 
-    The verdict does not have it, only the judge's points.
+    The verdict shows only the judge's points, without the reason.
     """
     judged = {*_judged(submissions)}
     return [
@@ -115,7 +115,7 @@ def _counting(entry: Entry, submissions: Iterable[Entry]) -> list[str]:
 
 
 def _sum(book: Gradebook, entry: Entry) -> str:
-    """Return the line with the points of all exercises; a term's leaves out practice."""
+    """Return the line with the points of all exercises; in a term, practice is left out."""
     where = "in all assignments" if book.facts.parts else "for all exercises"
     result = entry.result
     extra = extra_words(result.exercises)

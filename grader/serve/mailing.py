@@ -37,7 +37,7 @@ log = logging.getLogger("grader.serve")
 _BETWEEN_SECONDS = 2.0
 # The most time between two rounds: some events do not wake the thread.
 _IDLE_SECONDS = 15.0
-# Before the next try: if no mail can be sent, and if one student is refused for now.
+# Pauses before the next try: while no mail can be sent, and while one student is refused for now.
 _PAUSES_SECONDS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _LATER_SECONDS = (60.0, 300.0, 900.0, 1800.0, 3600.0)
 # Give up a round when this many students in a row are refused for now.

@@ -18,7 +18,7 @@ from grader.serve.threads import CHANGED, CLASS
 from grader.text import clean
 
 MOST_COMMENTS, LONGEST_COMMENT = 100, 1000
-# These leave a file to others.
+# These actions leave the file to others.
 _LEAVING = ("next", "skip", "stop")
 
 

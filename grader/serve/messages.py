@@ -93,7 +93,7 @@ class ClassCorrectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=
 
 
 class StaffRequest(msgspec.Struct, frozen=True):
-    """A regrade request with the points that count; its `entry` is only there if it was asked for."""
+    """A regrade request with the points that count; `entry` is set only in answers about a single request."""
 
     request: Request
     name: str
@@ -199,9 +199,9 @@ class FileForMarking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Marking(msgspec.Struct, frozen=True, kw_only=True):
-    """The rubric of an exercise, the number of files that wait, and the one that this person has now.
+    """The rubric of an exercise, the number of waiting files, and the `file` that this person has now.
 
-    `others` are people who have a file; if `file` is null, they have all that are left.
+    `others` are people who have a file; if `file` is null, they have all remaining files.
     """
 
     items: tuple[RubricItem, ...]

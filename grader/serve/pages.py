@@ -71,7 +71,7 @@ _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 _REQUEST_BYTES = 12 * MOST_CHARACTERS + 1024
 # The page of the class shows at most this many students in need of attention.
 _MOST_STUDENTS = 200
-# Of answered requests, the newest are shown.
+# The page of requests shows at most this many answered ones, the newest.
 _MOST_ANSWERED = 100
 
 
@@ -286,7 +286,7 @@ class Pages:
         writer = await self._server.identity.writer(request)
         handout, gate = self._server.handout, self._server.gate
         if not writer.id.startswith(TRIAL):
-            # The release has the tasks.
+            # The release contains the tasks, so the rules of exams apply to it.
             whole = [exercise.id for exercise in gate.exercises()]
             gate.release(request, whole if handout is None else sorted(handout.exercises))
         if handout is None:
@@ -418,7 +418,7 @@ def _groups(standing: OwnStanding, results: Sequence[ExerciseResult]) -> list[Gr
         is_judged = all(
             each.status != Status.UNJUDGED.value and not each.open for each in exercises
         )
-        # After an exam nothing is taken; a late file still is.
+        # An exam takes nothing after its end; other assignments still take late files.
         past_state = "closed" if given is not None and given.exam else "past due"
         state = "open" if given in open_ones else past_state
         if given in past:

@@ -25,7 +25,7 @@ from grader.serve.threads import pause_after
 
 log = logging.getLogger("grader.serve")
 
-# One round for several files that are handed in at once.
+# Wait a moment, so that several files handed in at once need only one round.
 _SOON_SECONDS = 2.0
 # The least pause between rounds, which read a whole column.
 _BETWEEN_SECONDS = 10.0
@@ -176,7 +176,7 @@ class PassBack:
         self.rounds[key] = made
         self._failed[key] = 0 if made.is_well else self._failed.get(key, 0) + 1
         if made.arrived or not made.is_well:
-            # No words of the platform and no sentences about students: they may contain names.
+            # Log no words of the platform and no sentences about students: they may contain names.
             told = {"sent": made.arrived, "refused": len(made.failures)}
             log.info("passed back", extra={**told, "complete": made.is_well})
 

@@ -5,8 +5,8 @@ the server ends. A judge takes a run when no hand-in waits. If a hand-in finds a
 practice run, which goes back to the head of its queue. A run may be called off only after its turn: a second at
 first, and twice as long after each call-off. Otherwise, a steady stream of hand-ins would call off every run
 before its end and waste the work. Only one run at a time has a longer turn than a second, so the other judges
-are soon free for hand-ins. A student has one run, the newest, waiting or running. Walls and time limits are
-those of a hand-in. The seed is that of `grade run`, since public tests print drawn values, which must not
+are soon free for hand-ins. A student has one run, the newest, waiting or running. Walls and time limits are the
+same as for a hand-in. The seed is the one of `grade run`, since public tests print drawn values, which must not
 reveal the seed of the hidden tests.
 
 Threads of judges and the event loop call this.
@@ -51,7 +51,7 @@ class Run:
         self.topic, self.student, self.question = topic, student, question
         self.result: ExerciseResult | None = question.settled
         self.replaced = self.is_over = False
-        # The place in the queue that the student was last told.
+        # The last place in the queue that was sent to the student.
         self.place = 0
         self.call_off = CallOff()
         self.begun_at, self.times_called_off = 0.0, 0
@@ -151,8 +151,8 @@ class Practice:
     def make_room(self, wanted: int) -> float | None:
         """Call off the newest runs whose turn is over, to free judges for `wanted` hand-ins.
 
-        If that frees too few, return the seconds until the next turn ends; None if there is no such turn, or
-        nothing more is wanted.
+        If this frees too few judges, return the seconds until the next turn ends; None if there is no such
+        turn, or nothing more is wanted.
         """
         with self._lock:
             wanted -= sum(run.call_off.is_asked for run in self._running)
@@ -192,7 +192,7 @@ class Practice:
             self._hub.tell(run.topic, ENDED)
 
     def tell_places(self) -> None:
-        """Tell students whose runs wait their places, from 1, where they changed."""
+        """Tell students with a waiting run their new place, counted from 1, if it changed."""
         with self._lock:
             places = [(run, place) for place, run in enumerate(self._waiting, 1)]
             moved = [(run, place) for run, place in places if run.place != place]

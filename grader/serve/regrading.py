@@ -1,4 +1,4 @@
-"""A regrade while the server runs: what it would judge, and its jobs after all that students hand in."""
+"""A regrade while the server runs: count the files, and queue them behind everything that students hand in."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from grader.serve.threads import CHANGED, CLASS
 
 
 class Waiting(NamedTuple):
-    """The number of files without a verdict of these suites and this grader, and of their students."""
+    """The numbers of files without a verdict of these suites and this grader, and of their students."""
 
     files: int
     students: int
 
 
 async def count(server: OpenServer, exercises: Sequence[Exercise]) -> Waiting:
-    """Count what a regrade of these exercises would judge."""
+    """Count the files that a regrade of these exercises would judge."""
     files = students = 0
     # One student after the other, so that hand-ins come in between.
     for name in await server.desk.answer(Desk.students_with_work):
@@ -31,7 +31,7 @@ async def count(server: OpenServer, exercises: Sequence[Exercise]) -> Waiting:
 
 
 async def regrade(server: OpenServer, exercises: Sequence[Exercise]) -> int:
-    """Queue what a changed suite may judge differently; returns how many files."""
+    """Queue the files that a changed suite may judge differently; return their number."""
     queued = 0
     for name in await server.desk.answer(Desk.begin_regrade):
         queued += await server.desk.answer(

@@ -1,7 +1,7 @@
 """The roles of staff: their rights, and the students to whom they have access.
 
 Every route for staff passes the right that it needs to `Identity.staff`. An assistant has rights only for the
-students of some sections: others are a 404 and missing from every list.
+students of some sections: others answer 404 and are missing from every list.
 """
 
 from __future__ import annotations

@@ -47,8 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     The judges run on this machine, or on the Dask cluster at the address `scheduler`. People open the server at
     its `address`, if that is known, and may sign in with workflows of `github` or at a `university`. The
-    `handout`, if any, is a release to work with at home, and `mail`, if any, a mail server. `backups` are made
-    meanwhile.
+    `handout` is a release to work with at home, `mail` a mail server, `backups` a plan; each may be missing.
     """
 
     course: Course
@@ -170,7 +169,7 @@ def _origins(settings: Settings) -> set[str]:
 def _desk(settings: Settings, questions: Questions) -> Iterator[Desk]:
     with Gradebook.open_to_write(settings.results) as book:
         if (plan := settings.backups) is not None and str(plan.folder) != book.facts.backups:
-            # `grade erase` names them.
+            # `grade erase` names the folder of backups.
             book.change(backups=str(plan.folder))
         yield Desk(book, settings.course, settings.options, questions, settings.students)
 

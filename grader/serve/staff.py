@@ -35,7 +35,8 @@ _ELSEWHERE = "a member in another section"
 class AttemptRow(msgspec.Struct, frozen=True):
     """A file for an exercise: its time, the judge's points, and a note on why it counts less or not.
 
-    If another member of the team handed it in, it was `by` this student, whom an assistant may not reach.
+    If another member of the team handed it in, `by` is this member, or says so without a name if the asker may
+    not see the member.
     """
 
     number: int
@@ -185,7 +186,7 @@ def points_state(
 
 
 def staff_requests(book: Gradebook, asker: Asker, number: int = 0) -> list[StaffRequest]:
-    """Return the requests of the students that staff reaches, oldest first, or only the one of this number."""
+    """Return the requests of the students that staff reaches, oldest first; with a `number`, only that one."""
     names, reach, rows = book.names(), asker.reach(book.students()), []
     for request in book.requests():
         if number not in (0, request.number) or (

@@ -53,7 +53,7 @@ class StaffApi:
         return await self._class_points(request.query_params.get("exercise", ""))
 
     async def correct_class(self, request: Request) -> Response:
-        """Change the points of the whole class, or take a change back; sent when it is on the disk."""
+        """Change the points of the whole class, or take a change back; responds when it is on the disk."""
         asker = await self._server.identity.staff(request, Right.RUN)
         sent = decoded(await body_of(request, _MOST_BYTES), ClassCorrectionRequest)
         if sent.undo:
@@ -86,7 +86,7 @@ class StaffApi:
         return await self._extensions(asker, request.query_params.get("student", ""))
 
     async def extend(self, request: Request) -> Response:
-        """Give a student more time, or take an extension back; the answer is sent when it is on the disk."""
+        """Give a student more time, or take an extension back; responds when it is on the disk."""
         asker = await self._server.identity.staff(request, Right.MARK)
         sent = decoded(await body_of(request, _MOST_BYTES), ExtensionRequest)
         student, seen, until, number = sent.student, sent.seen, sent.until, sent.take_back
@@ -117,7 +117,7 @@ class StaffApi:
     # --- regrade requests -----------------------------------------------------------------------
 
     async def requests(self, request: Request) -> Response:
-        """The regrade requests of the students that staff reaches; of one number, with its verdict."""
+        """The regrade requests of the students that staff reaches, or one by its number, with its verdict."""
         asker = await self._server.identity.staff(request, Right.READ)
         text = request.query_params.get("number", "")
         if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
@@ -125,7 +125,7 @@ class StaffApi:
         return answered(await self._requests(asker, int(text or 0)))
 
     async def answer(self, request: Request) -> Response:
-        """Answer a regrade request; sent when the answer is on the disk."""
+        """Answer a regrade request; responds when the answer is on the disk."""
         asker = await self._server.identity.staff(request, Right.MARK)
         sent = decoded(await body_of(request, _MOST_BYTES), AnswerRequest)
         await self._server.desk.answer(
@@ -168,14 +168,14 @@ class StaffApi:
         return answered(msgspec.structs.replace(marking, others=others, file=file))
 
     async def mark(self, request: Request) -> Response:
-        """Keep the answers about a file, or its mark; sent when they are on the disk."""
+        """Keep the answers about a file, or its mark; responds when they are on the disk."""
         asker = await self._server.identity.staff(request, Right.MARK)
         course = self._server.course
         exercise = exercise_of(course, request.path_params["exercise"])
         sent = decoded(await body_of(request, _MARK_BYTES), MarkRequest)
         rubric = await self._server.summaries.books.answer(lambda _: rubric_for(course, exercise))
         answers = answers_in(sent, rubric)
-        # A claim is only for a file that the person reaches.
+        # Check access before the claim: a person may claim only files of students that the person reaches.
         await self._marks.view(asker, exercise, sent.file)
         seen = await self._marks.do(asker, exercise, rubric, sent.file, sent.seen, sent.do, answers)
         return answered(MarkSaved(seen))

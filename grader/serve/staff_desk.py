@@ -56,8 +56,8 @@ class StaffDesk:
     ) -> list[str]:
         """Change the points of a student, with the parameters of `new_correction`.
 
-        A release counts for others of the team with this file, too, if the asker has access to them; they are
-        returned. The change is on the disk when this returns. Raises Refusal if a person or a judge changed
+        A release counts for others of the team with this file, too, if the asker has access to them; returns
+        their ids. The change is on the disk when this returns. Raises Refusal if a person or a judge changed
         something since the state that was `seen`, or if the change is not possible.
         """
         self._reached(asker, student, NO_STUDENT)
@@ -72,7 +72,7 @@ class StaffDesk:
         return mates
 
     def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
-        """Remove a correction, by its number from 0 among those of the state that was `seen`.
+        """Remove the correction with this number, counted from 0 in the state that was `seen`.
 
         Raises Refusal as `adjust` does, and if the student has no correction with this number.
         """
@@ -95,7 +95,7 @@ class StaffDesk:
         return made
 
     def take_back_of_class(self, exercise: str, seen: str, test: str) -> Correction:
-        """Remove the newest correction of the class for an exercise, with a `test` the one about it; return it.
+        """Remove and return the newest correction of the class for an exercise, or the newest for its `test`.
 
         Raises Refusal as `adjust_class` does, and if there is no such correction.
         """
@@ -105,7 +105,7 @@ class StaffDesk:
             if not (found := corrections_of(self._book, "", exercise, test)):
                 about = f" about {clean(test, 200)}" if test else ""
                 raise SubmissionError(
-                    f"No correction of the whole class for {exercise}{about} is there to take back."
+                    f"There is no correction of the whole class for {exercise}{about} to take back."
                 )
             place, made = found[-1]
             self._book.correct(replacing=(place,))
@@ -127,10 +127,10 @@ class StaffDesk:
         until: datetime.datetime,
         reason: str,
     ) -> None:
-        """Give a student more time for an exercise, for those of an assignment, or with an empty name for all.
+        """Give a student more time for an exercise or an assignment, or with an empty name for all exercises.
 
-        It is on the disk when this returns. Raises Refusal if the extensions or due times are others than those
-        that were `seen`, and if the extension is not possible.
+        The extension is on the disk when this returns. Raises Refusal if extensions or due times have changed
+        since the state that was `seen`, or if the extension is not possible.
         """
         info = self._reached(asker, student, NO_STUDENT)
         with _refusing():
@@ -143,9 +143,9 @@ class StaffDesk:
         self._queue_unjudged(info)
 
     def take_extension_back(self, asker: Asker, student: str, seen: str, number: int) -> None:
-        """Remove an extension, by its number from 0 among the student's in the state that was `seen`.
+        """Remove a student's extension with this number, counted from 0 in the state that was `seen`.
 
-        Raises Refusal, as `extend` does, and if there is none by that number.
+        Raises Refusal as `extend` does, and if there is no extension with this number.
         """
         info = self._reached(asker, student, NO_STUDENT)
         self._refuse_extended(info, seen)
@@ -165,7 +165,7 @@ class StaffDesk:
             )
 
     def _queue_unjudged(self, student: StudentInfo) -> None:
-        """Queue files that count by the due times of now, and were replaced before they were judged."""
+        """Queue files that count by the current due times, but were replaced before they were judged."""
         book, now = self._book, time.time()
         with book.transaction():
             work = book.work(student)
@@ -186,7 +186,7 @@ class StaffDesk:
     def keep_answers(
         self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
     ) -> str:
-        """Keep the answers so far about a file, synced when this returns; return its new state.
+        """Keep the answers given so far about a file, synced when this returns; return the file's new state.
 
         The file is named by the pseudonym of its student. Raises Refusal if somebody else changed something
         since the state that was `seen`, or if there is no such file.

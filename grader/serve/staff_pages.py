@@ -138,7 +138,7 @@ class StaffPages:
     # --- a regrade ----------------------------------------------------------------------------------
 
     async def regrade(self, request: Request) -> Response:
-        """What a regrade would judge, and the button that begins it."""
+        """The page that counts the files that a regrade would judge, with the button that begins it."""
         await self._server.identity.staff(request, Right.RUN)
         is_sent = request.method == "POST"
         form = await form_of(request) if is_sent else request.query_params
@@ -158,13 +158,13 @@ class StaffPages:
     # --- exports ------------------------------------------------------------------------------------
 
     async def export(self, request: Request) -> Response:
-        """The formats of `grade export` with their options; and the file that a form asks for."""
+        """The page with the formats of `grade export` and their options; its form makes a file."""
         asker = await self._server.identity.staff(request, Right.MARK)
         if request.method != "POST":
             return await self._export_page(asker, request.query_params.get("format", "csv"))
         form, files = await upload_of(request, exporting.MOST_TEMPLATE_BYTES)
         name, template = form.get("format", ""), files.get("template")
-        # `grade export` refuses a section without students, and names those that there are.
+        # Leave out empty sections: `grade export` refuses them, and its message lists the other ones.
         students = await self._server.views.answer(lambda views: views.book.students())
         there = [
             section
@@ -178,7 +178,7 @@ class StaffPages:
             if refusal.status_code not in _TOLD_IN_PAGE:
                 raise
             return await self._export_page(asker, name, form, refusal=refusal)
-        # Who, as the role: names are not in the log.
+        # Only the role: names do not belong in the log.
         log.info("exported", extra={"format": name, "role": asker.role.word})
         return await self._export_page(asker, name, form, made=made)
 
@@ -314,7 +314,7 @@ def _said(refusal: Refusal | None) -> str:
 
 
 def _number_of(form: Mapping[str, str]) -> int:
-    """Return the number of what a button takes back; raises Refusal."""
+    """Return the number of the change that a button takes back; raises Refusal."""
     number = form.get("number", "")
     if not (number.isascii() and number.isdecimal() and len(number) < 10):
         raise Refusal(422, "There is no such change.")

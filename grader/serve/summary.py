@@ -33,7 +33,7 @@ _FRESH_SECONDS = 10.0
 class PartPoints(msgspec.Struct, frozen=True):
     """A student's points for an assignment; `unjudged` exercises are missing in the score.
 
-    `extra_credit` of the score is extra credit, as in the rows of students.
+    `extra_credit` is the part of the score that is extra credit, as in the rows of students.
     """
 
     score: float
@@ -46,7 +46,7 @@ class PartPoints(msgspec.Struct, frozen=True):
 class StudentRow(msgspec.Struct, frozen=True):
     """A student with the points that count; `score` leaves out the `unjudged` exercises.
 
-    Of a whole course, `assignments` has the points for each assignment, and `term` the total so far.
+    For a whole course, `assignments` has the points for each assignment, and `term` the total so far.
     """
 
     id: str
@@ -66,7 +66,7 @@ class StudentRow(msgspec.Struct, frozen=True):
 class PartSummary(msgspec.Struct, frozen=True):
     """The class in one assignment; a student who attempted nothing of it is absent.
 
-    The discrimination of its exercises is by all other points of the course.
+    The discrimination of its exercises compares them with all other points of the course.
     """
 
     title: str

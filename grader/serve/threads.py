@@ -47,7 +47,7 @@ class BookThread(Generic[B]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # After all earlier questions.
+        # Close it in its thread, after all earlier questions.
         self._thread.submit(self._stack.close).result()
         self._thread.shutdown()
 

@@ -86,7 +86,7 @@ class Rate:
         self._times: dict[str, deque[float]] = {}
 
     def wait(self, who: str) -> int:
-        """Return the seconds until a student may do it again; 0 for now."""
+        """Return the seconds until the student's next event is allowed; 0 if it is allowed now."""
         times, now = self._times.get(who, deque()), time.monotonic()
         while times and times[0] <= now - self._seconds:
             times.popleft()

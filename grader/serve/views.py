@@ -57,7 +57,7 @@ class ExerciseState(msgspec.Struct, frozen=True, omit_defaults=True):
 class SubmissionAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A submission; `result` has the exercises that are judged so far, as students may read them.
 
-    `about` says, by exercise, to which assignment it belongs and until when it is due.
+    `about` describes each exercise in words: its assignment, and when it is due.
     """
 
     id: str
@@ -100,9 +100,9 @@ class ExerciseStanding(msgspec.Struct, frozen=True, kw_only=True):
 class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
     """An assignment as a student has it; its `state` is `upcoming`, `open`, or `past` its due time.
 
-    Times are those of an exercise; `seconds_left` are until the end, None if there is none or it has passed.
-    In an assignment for `teams`, `mates` are the others in the student's team. `counts` says how it counts in
-    the term, and `late` what lateness costs.
+    Times are as in `ExerciseStanding`; `seconds_left` is None without an end, or after it. In an assignment for
+    `teams`, `mates` are the others in the student's team. `counts` says how it counts in the term, and `late`
+    what lateness costs.
     """
 
     id: str
@@ -122,9 +122,9 @@ class AssignmentStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TermStanding(msgspec.Struct, frozen=True):
-    """The total of a term so far, in per cent, with its letter; None while it is open, and `why`.
+    """A student's total of a term so far, in per cent, with its letter.
 
-    It is `provisional` if it has held points.
+    While the total is open, it is None, and `why` is the reason. It is `provisional` if it has held points.
     """
 
     total: float | None
@@ -198,8 +198,8 @@ class ClassSubmission(msgspec.Struct, frozen=True):
 class DraftVersion(msgspec.Struct, frozen=True):
     """A version of a draft by its number, and when it was saved; number 0 is the newest file handed in.
 
-    `saved_words` is this time as the pages write it. If another member of the team handed it in, it was `by`
-    this member.
+    `saved_words` is this time as the pages write it. If another member of the team handed it in, `by` is this
+    member.
     """
 
     number: int
@@ -379,13 +379,13 @@ class Views:
         return standing, entry
 
     def assignment(self, student: StudentInfo, exercise: str) -> AssignmentStanding | None:
-        """The assignment of an exercise, without points; None for an exercise of none."""
+        """Return the assignment of an exercise, without points; None if the exercise is in no assignment."""
         if (given := self._gate.assignment(exercise)) is None:
             return None
         return self._assignment(student, self.book.policy, given, {}, exercise=exercise)
 
     def term(self, student: StudentInfo) -> TermRow | None:
-        """A student's term so far; None for a course without assignments, or for one of them."""
+        """Return a student's term so far; None if the server has no assignments, or grades only one of them."""
         return self._term(self.book.entry_of(student.id))
 
     def _term(self, entry: Entry | None) -> TermRow | None:
@@ -403,7 +403,7 @@ class Views:
         counts: str = "",
         exercise: str = "",
     ) -> AssignmentStanding:
-        """An assignment with the points of these results, and the times of one `exercise` or the latest."""
+        """Return an assignment with the points of these results; times are of one `exercise`, or the latest."""
         names = [exercise] if exercise else given.exercises
         due, until = (
             max(times) for times in zip(*(_times(policy, student, n) for n in names), strict=True)
@@ -431,7 +431,7 @@ class Views:
         )
 
     def by_mate(self, student: StudentInfo, exercise: str) -> tuple[str, str]:
-        """Who of the student's team handed the newest file in, and when; empty if it was the student."""
+        """Return which other member of the team handed in the newest file, and when; both empty if none did."""
         sources = self.book.work(student).sources(exercise)
         by_mates = queue.handed_in_by(self.book, student.id)
         if not sources or (mate := by_mates.get(sources[-1][0].id)) is None:
@@ -441,7 +441,7 @@ class Views:
     def about(self, student: StudentInfo, exercises: Iterable[str]) -> dict[str, str]:
         """Describe each exercise: its assignment and due time, for whom a file counts, the cost of lateness.
 
-        Nothing while there is a mistake in the file of corrections: a hand-in is answered all the same.
+        Returns nothing while the file of corrections has a mistake, so that hand-ins are answered all the same.
         """
         try:
             rules = self.book.rules()
@@ -468,7 +468,7 @@ class Views:
     def _counts_for(
         self, student: StudentInfo, given: AssignmentStanding, exercise: str
     ) -> list[str]:
-        """The names of the others in a team for whom a file counts: not those whose exam has ended."""
+        """Return the names of others in the team for whom a file counts: not after the end of their exam."""
         mates = self._teams.mates(student.id) if given.teams else []
         ends = [self.book.policy.deadline(mate, exercise) if given.exam else None for mate in mates]
         return [
@@ -478,7 +478,7 @@ class Views:
         ]
 
     def _name(self, student: str) -> str:
-        """The name of a student, empty for nobody."""
+        """Return the name of a student, empty for nobody."""
         info = self.book.student(student) if student else None
         return student if info is None else info.name or student
 
@@ -490,7 +490,7 @@ class Views:
         zone, versions = self.book.policy.rules.timezone, []
         for each in drafts.versions_of(self.book, student.id, exercise.id):
             kept = drafts.version_of(self.book, student.id, exercise.id, each.number)
-            # The page keeps the draft before it hands in, but that is one text.
+            # The page saves a draft before it hands in: do not list the same text twice.
             if handed is None or text_of(kept or b"") != text_of(handed[1]):
                 saved = utc(each.saved_at)
                 versions.append(DraftVersion(each.number, saved, moment(saved, zone)))
@@ -511,10 +511,10 @@ class Views:
         )
 
     def _left(self, work: Work, exercise: Exercise, draft: drafts.Draft | None) -> str:
-        """Return when a draft was saved that is later than the newest file, and another text; else nothing."""
+        """Return when a draft was saved that is newer than the newest file and differs from it; else empty."""
         sources = work.sources(exercise.id)
         saved = "" if draft is None else utc(draft.saved_at)
-        # Most drafts were handed in: then no file is read.
+        # Most drafts were handed in; for those, no file has to be read.
         if draft is None or (sources and saved <= sources[-1][0].submitted_at):
             return ""
         handed = self._handed_in(work, exercise)
@@ -586,7 +586,7 @@ class Views:
     ) -> list[StudentAttention]:
         """Return the things to look at, by student, for the students that the asker may see.
 
-        With `exercises`, they are about these.
+        With `exercises`, return only things about these.
         """
         reach = asker.reach(self.book.students())
         entries = [
@@ -598,7 +598,7 @@ class Views:
         return by_student(entries, _MOST_LISTED)
 
     def _never_handed_in(self) -> Iterator[Attention]:
-        """Yield an entry for each draft of an exercise that is due now, where the student handed in no file."""
+        """Yield an entry for each draft of an exercise that is past due, if its student handed in no file."""
         policy, now = self.book.policy, time.time()
         known = {exercise.id: exercise for exercise in self._course.exercises}
         students = {student.id: student for student in self.book.students()}
@@ -609,7 +609,7 @@ class Views:
             deadline = policy.deadline(student, name)
             if deadline is None or deadline.until.timestamp() > now:
                 continue
-            # Only now: unpacking the drafts of a whole class takes a second.
+            # Unpack drafts only here: those of a whole class take a second.
             draft = drafts.draft_of(self.book, who, name)
             if saved := self._left(Work(student, (), {}, {}), exercise, draft):
                 zone = policy.rules.timezone
@@ -639,7 +639,7 @@ def with_exercises(entry: Entry, exercises: Sequence[ExerciseResult]) -> Entry:
 
 
 def so_far(entry: Entry, not_open: Collection[str]) -> Entry:
-    """Return an entry with all its exercises, and the points of those that have opened."""
+    """Return an entry with all its exercises, and the points of the ones that have opened."""
     return with_points_of(entry, [e for e in entry.result.exercises if e.name not in not_open])
 
 

@@ -57,7 +57,7 @@ OUTCOME = {
 
 
 def status_text(status: Status, *, waiting: bool = False) -> str:
-    """Return the words of a status that nothing else explains; `waiting` means that the verdict is to come."""
+    """Return the words of a status that nothing else explains; if `waiting`, the verdict is still to come."""
     why = " yet" if waiting else ": a fault of the grader"
     return STATUS[status][1] + (why if status is Status.UNJUDGED else "")
 
@@ -227,7 +227,7 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     if told.cause is test.cause is Cause.MISTAKE:
         return twins
     if told.cause is test.cause is Cause.LAW:
-        # Both need the same correction.
+        # If their details are equal, both need the same correction.
         return details_of(told.finding) == details_of(test.finding) != ()
     if test.cause not in _MISMATCHES or test.refused:
         return told.cause is test.cause and sentence == other
@@ -392,7 +392,7 @@ def _finding(finding: Problem) -> Section:
         needs = Note(f"{counted(count, 'test')} {'needs' if count == 1 else 'need'} it.")
         return Section((*_where(test.place), needs), test, test.message)
     if test.refused:
-        # The test ended before it checked its title.
+        # The tests ended before they checked their titles, so the section has another title.
         needs = Note(f"{counted(count, 'test')} {'ends' if count == 1 else 'end'} there.")
         return Section((*explained(test), needs), test, "Not allowed")
     notes: tuple[Note, ...] = ()

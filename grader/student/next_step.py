@@ -219,7 +219,7 @@ class Guide(msgspec.Struct, frozen=True):
         """Return an exercise to continue with that was neither judged nor done."""
         judged = {exercise.name for exercise in exercises}
         if self.standings:
-            # The key n visits all of them in turn.
+            # While watching, the key n visits all exercises in turn.
             in_turn = self.asked is Asked.WATCHING
             done = self.done | judged
             following = next_open(self.course, done, exercises[-1].name, in_turn=in_turn)

@@ -27,7 +27,7 @@ from grader.text import counted, utc
 FOLDER = ".grade"
 FILE = "state.json"
 FORMAT_VERSION = 1
-# A course of a thousand exercises stays far below.
+# Far more than a course of a thousand exercises needs.
 _MAX_BYTES = 2_000_000
 
 
@@ -51,7 +51,7 @@ class Standing(enum.Enum):
 
 
 def standing_words(standing: Standing, course: Course) -> str:
-    """Return a standing in words: with only public tests nothing is done, since others decide about marks."""
+    """Return a standing in words. With only public tests, nothing is done, since other tests decide marks."""
     if standing is Standing.DONE and course.is_public:
         return "public tests passed"
     return standing.value

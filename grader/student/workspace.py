@@ -67,7 +67,7 @@ def _read(course: Course, allow_empty: bool = False) -> Submission:
     try:
         return read_submission(course.folder, course, allow_empty=allow_empty)
     except SubmissionError as error:
-        # A student who works here hands nothing in.
+        # The student works in this folder, so do not speak of submissions.
         raise SubmissionError(
             f"{course.folder} has no file of {course.title}: "
             f"`grade reset {course.exercises[0].id}` restores a stub."

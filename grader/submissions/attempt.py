@@ -55,7 +55,7 @@ _MAX_ALIKE = 8
 _MAX_REQUESTS = 100
 # Candidates of one exercise, or files with other names; each is at most 200 KB.
 _MOST_READ = 40
-# Files that are named after any exercise.
+# Files that are named after any exercise, all together.
 _MOST_NAMED = 100
 _NAMES_SHOWN = 3
 _WORK = (State.EDITED, State.INVALID)
@@ -66,7 +66,7 @@ _REASONS = {
     State.INVALID: "is not valid Python",
     State.UNREADABLE: "cannot be read",
 }
-# Also in the JSON of a notebook, where a line may begin after `\n`.
+# This also fits the JSON of a notebook, where a line may begin after `\n`.
 _DEFINED = re.compile(rb"(?:def|class)[ \t]+([A-Za-z]\w*)")
 _AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
@@ -77,7 +77,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     `path` is the student's folder or file, or the class's archive with the pieces. An attempt with a `problem`
     cannot be read, and every exercise shows the problem. If another member of the team handed it in, `only` may
     name the exercises whose files count for the student, too; None means all. With `of_team`, it is named after
-    the team, so it is the own attempt of no member.
+    the team, so it belongs to no single member.
     """
 
     student: StudentInfo
@@ -95,7 +95,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 def read_attempt(attempt: Attempt, course: Course) -> Submission:
     """Read the exercise files of an attempt, bounded in time and memory, without writing to the disk.
 
-    Files that cannot be read do not raise, but have a `problem`. If `only` some files count, those without work
+    Files that cannot be read do not raise, but have a `problem`. If `only` some files count, files without work
     and regrade requests are left out. If it is `of_team`, unreadable and misnamed files stay, since no other
     attempt has them for a person to see.
     """

@@ -382,7 +382,7 @@ class MoodleWorksheet(ClassList):
 
     def _cell(self, cell: str, kind: str) -> str:
         match = self._IDENTIFIER.fullmatch(cell.strip()) if kind == "moodle_identifier" else None
-        # In the form of downloads, independent of the worksheet's language.
+        # Write it as downloads do, whatever the worksheet's language is.
         return f"Participant {match['number']}" if match else super()._cell(cell, kind)
 
 

@@ -55,8 +55,8 @@ class ClassDownload(msgspec.Struct, frozen=True):
     notes: notes for an instructor, each on a line.
     missing: students of the roster who handed in nothing.
     strangers: students who are not in the roster.
-    teams: teams by the id of their attempts' student; such attempts are all members', see `share_in_teams`.
-    timed: the ids in a list of times that are somebody's here or in the roster.
+    teams: teams by the id of their attempts' student; such attempts belong to all members (`share_in_teams`).
+    timed: the ids in a list of times that belong to somebody here or in the roster.
     """
 
     layout: str
@@ -80,7 +80,7 @@ def find_class(
     """Find the students and their attempts in a folder or archive.
 
     Only names and tables of contents are read; `read_attempt` reads the files. Attempts get their `times` from
-    the list, if it has them. If the roster does not tell whose a folder is, the `former` students of a
+    the list, if it has them. If the roster does not tell whose folder it is, the `former` students of a
     gradebook may. Files that the command was `given` are not submissions.
 
     Raises SubmissionError if there is no class in it.

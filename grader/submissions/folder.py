@@ -98,7 +98,7 @@ def walk(folder: Path) -> Iterator[tuple[str, Path]]:
                 if count > MAX_ENTRIES:
                     raise Unreadable(
                         f"{clean(folder.name)} holds more than {MAX_ENTRIES:,} files: "
-                        "hand in only those of the exercises."
+                        "hand in only the files of the exercises."
                     )
                 if is_ignored(entry.name):
                     continue

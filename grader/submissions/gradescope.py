@@ -62,7 +62,7 @@ def read_metadata(file: Readable) -> dict[str, Submission]:
     submissions: dict[str, Submission] = {}
     records: dict[str, dict[int, dict[str, str]]] = {}
     try:
-        # Only events: nothing is resolved, constructed or repeated.
+        # Read only events: nothing is resolved, constructed or repeated.
         for path, value in _values(yaml.parse(_LimitedFile(file), Loader=loader), yaml):
             keys = tuple(key for key in path[1:] if isinstance(key, str))
             if keys in _WANTED:

@@ -65,7 +65,10 @@ _FOREIGN_LINES = (
         "a merge left its marks (<<<<<<<, =======, >>>>>>>); keep one of the versions and delete the marks",
     ),
     (re.compile(r"(>>>|In \[\d+\]:|Out\[\d+\]:)( |$)"), "a prompt was copied; delete it"),
-    (re.compile(r"(```|~~~)"), "such a line marks code in a text, and is no code; delete it"),
+    (
+        re.compile(r"(```|~~~)"),
+        "such a line marks code in a text and is not code itself; delete it",
+    ),
     (re.compile(r"[%!]"), "lines with % or ! are for notebooks; delete this line"),
 )
 # A line of Python 2.
@@ -73,7 +76,7 @@ _OLD = re.compile(
     r"print\b(?!\s*\()|exec\b(?!\s*\()|raise\s+[\w.]+\s*,|except\s+(\([^)]*\)|[\w.]+)\s*,\s*[a-z_]\w*\s*:|.*<>"
 )
 _QUOTES = frozenset("“”„‘’‚«»´")  # noqa: RUF001  # of word processors
-# What stands for these signs in a text that was set for print.
+# Typeset characters, with the plain signs that they stand for.
 _PLAIN = {
     **dict.fromkeys("\N{MINUS SIGN}\N{EN DASH}\N{EM DASH}\N{NON-BREAKING HYPHEN}", "-"),
     "\N{MULTIPLICATION SIGN}": "*",

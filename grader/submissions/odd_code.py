@@ -134,7 +134,7 @@ def odd_code(source: bytes, ordinary: Collection[str] = ()) -> tuple[Oddity, ...
     for name, what, line in findings:
         if any(is_within(name, allowed) for allowed in ordinary):
             continue
-        # For each name, only the first sentence, since an import is followed by uses.
+        # Keep only the first sentence for each name, since an import is followed by uses.
         first = oddities.get(name, Oddity(name, what, line, 0))
         oddities[name] = first._replace(times=first.times + 1)
     return tuple(oddities.values())
@@ -280,7 +280,7 @@ def _path(node: ast.expr, names: _Names) -> str:
                     meaning = f"{called}()" if called else ""
     if "__class__" in parts and not (isinstance(root, ast.Name) and root.id in _SELF):
         meaning, parts = "type()", parts[parts.index("__class__") + 1 :]
-    # For example `x.y`, where `x` is the file's own.
+    # The root may be the file's own name, such as `x` in `x.y`.
     if not meaning or meaning.startswith("."):
         return ""
     return ".".join([meaning, *parts])[:_LONGEST]
@@ -316,7 +316,7 @@ def _named(node: ast.AST, path: str) -> _Found:
             attributes = [text]
             yield from ((word, f"names {word!r}") for word in _WORDS.findall(text))
     yield from ((each, f"uses {each}") for each in filter(_ATTRIBUTES.fullmatch, attributes))
-    # The called function is a node of its own.
+    # Skip calls: the called function is visited as a separate node.
     if path and not path.endswith("()"):
         if found := _row(path):
             yield found[0], f"uses {found[0]}"

@@ -65,7 +65,7 @@ def kind_of_folder(folder: Path, students: Collection[str] = ()) -> str:
 
 
 def kind_of_names(names: Collection[str], students: Collection[str]) -> str:
-    """Return the same kind, by the names at the top level of a folder in an archive."""
+    """Return the kind of our output, by the names at the top level of a folder in an archive."""
     if set(GRADEBOOK) <= set(names):
         return "a gradebook"
     if set(REPORT) <= set(names):

@@ -1,7 +1,7 @@
 """The part of a folder's, archive's or clone's name that is a person's or a team's.
 
 Only a class list can show that `lab-1-jane` is not itself a person's name, so the functions here ask one.
-Without an answer, a name stays whole. Words such as `week` or `src` show that a folder is nobody's.
+Without an answer, a name stays whole. Words such as `week` or `src` show that a folder belongs to nobody.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _sharing(found: Collection[Affixes], names: Sequence[str]) -> Counter[Affixe
 
 
 def _splits(name: str) -> Iterator[Affixes]:
-    """Yield the ways to split a name into three parts, of which the outer ones may be empty."""
+    """Yield the ways to split a name into three parts; the outer ones may be empty."""
     gaps = [match.span() for match in _SEPARATOR.finditer(name)]
     befores = [0, *(end for _, end in gaps[:_MOST_SPLITS])]
     afters = [len(name), *(start for start, _ in gaps[-_MOST_SPLITS:])]

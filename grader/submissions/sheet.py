@@ -153,7 +153,7 @@ def _records(
     text: str, separator: str, first: int, what: str
 ) -> Iterator[tuple[int, int, list[str]]]:
     """Yield each row's number in a spreadsheet, first line, and cells; an empty line is a row, too."""
-    # Without translation, so that line ends of old Macs end lines, too.
+    # Read without translation, so that line ends of old Macs end lines, too.
     lines = io.StringIO(text.replace("\0", "\ufffd"), newline="")
     reader = csv.reader(lines, delimiter=separator, strict=True)
     number, line = 0, first

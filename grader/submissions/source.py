@@ -243,7 +243,7 @@ def functions_by_line(tree: ast.Module) -> dict[int, str]:
 def _definitions_by_line(tree: ast.Module) -> dict[int, str]:
     """Map each line inside a function or class to the innermost one's qualified name."""
     names: dict[int, str] = {}
-    # A class comes before its methods.
+    # A class comes before its methods, which then replace it on their lines.
     for name, node in definitions(tree).items():
         names |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name)
     return names

@@ -182,7 +182,7 @@ def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
         count += 1
         if count > max_entries:
             raise Unreadable(
-                f"holds more than {max_entries:,} files: hand in those of the exercises."
+                f"holds more than {max_entries:,} files: hand in only the files of the exercises."
             )
         if header.size < 0:
             raise Unreadable(_BROKEN)

@@ -51,7 +51,7 @@ class Times(msgspec.Struct, frozen=True):
     def given(
         self, attempts: Iterable[Attempt], platform: Platform, roster: Roster | None = None
     ) -> tuple[list[Attempt], frozenset[str]]:
-        """Return the attempts with their times, and the list's ids that are somebody's here or in the roster.
+        """Return the attempts with their times, and the list's ids of students here or in the roster.
 
         The list takes precedence over the platform's time, and that over `otherwise`. The roster matches rows
         with students by any id.
@@ -85,9 +85,9 @@ class Times(msgspec.Struct, frozen=True):
             yield f"The time of submission is not known for: {listed_names(unknown)}."
 
     def unmatched(self, timed: Collection[str], students: Iterable[StudentInfo]) -> Iterator[str]:
-        """Yield a note on ids in the list that are nobody's; `timed` are the others.
+        """Yield a note on ids in the list that belong to nobody; `timed` are the other ids.
 
-        Raises SubmissionError, with ids of both kinds, if all of them are nobody's.
+        Raises SubmissionError, with ids of both kinds, if none of them belongs to anybody.
         """
         names = [id_ for id_ in self.by_id if id_ not in timed]
         if names and len(names) == len(self.by_id):

@@ -100,7 +100,7 @@ class _CheckedFile:
 
     def _too_many(self) -> Unreadable:
         return Unreadable(
-            f"holds more than {self._max_entries:,} files: hand in those of the exercises."
+            f"holds more than {self._max_entries:,} files: hand in only the files of the exercises."
         )
 
 

@@ -97,7 +97,7 @@ def exercise_lines(console: Console, workspace: Workspace, *, opened: str = "") 
         if not opened or not is_long or chapter == opened:
             for exercise in exercises:
                 style = _STYLES.get(standings[exercise.id], "red")
-                # Before the title, since a narrow terminal shows only its beginning.
+                # Put it before the title, since a narrow terminal shows only its beginning.
                 extra = f"{EXTRA_CREDIT}: " if exercise.id in course.extra_credit else ""
                 yield line(cells[exercise.id], f"{extra}{exercise.title}", style)
     progress = progress_of(standings.values(), course, by_all_tests=is_served)
@@ -140,7 +140,7 @@ def _widths(width: int, rows: Sequence[Mapping[str, str]]) -> tuple[dict[str, in
         return width - sum(widths.values()) - 2 * len(widths)
 
     for column in _DISPENSABLE:
-        # Points are worth more than a title.
+        # Drop points last: they matter more than the end of a title.
         if room() < (-2 if column == "points" else SHORTEST_TITLE):
             widths.pop(column, None)
     return widths, room()

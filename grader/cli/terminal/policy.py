@@ -311,7 +311,7 @@ def show_effect(
 
 @printed
 def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
-    """Print corrections whose exercise is judged differently by now, and corrections without effect."""
+    """Print corrections whose exercise has been judged differently since, and corrections without effect."""
     corrections, names = book.corrections(), book.names()
     students = sorted({made.student for made in corrections if made.judged is not None})
     entries = [entry for entry in map(book.entry_of, students) if entry is not None]

@@ -131,7 +131,7 @@ def show_forgeries(console: Console, reports: Iterable[ForgeryReport]) -> bool:
                 say(console, f"  {report.forgery.value}: {report.share:.1%}", "dim")
         above += not best.holds
         exercises += 1
-    few = "In none of them a forgery earns" if not above else f"In {above} a forgery earns"
+    few = "In none of them does a forgery earn" if not above else f"In {above}, a forgery earns"
     say(console, f"{counted(exercises, 'exercise')}. {few} more than a tenth.", "bold")
     return not above
 
@@ -150,7 +150,11 @@ def show_forged(console: Console, answers: Iterable[ForgedAnswer]) -> bool:
         total += 1
     few = "None of them earns" if not above else f"{above} of them earn"
     if total:
-        say(console, f"{counted(total, 'forged submission')}. {few} too much unheld.", "bold")
+        say(
+            console,
+            f"{counted(total, 'forged submission')}. {few} too much without being held.",
+            "bold",
+        )
     return not above
 
 
@@ -195,7 +199,7 @@ def _mutation_lines(console: Console, report: MutationReport) -> Iterator[Text]:
             else "no test sees it"
         )
         yield Text(f"\n# {report.solution}, line {offer.mutant.number}{inside}: {fate}.", "dim")
-        # Not wrapped: an author copies it into the mutants file.
+        # Do not wrap it: an author copies it into the mutants file.
         yield Text(f"[mistake.{offer.id}]")
         for key, value in {**offer.entry, "says": ""}.items():
             style = {"line": "red", "mutant": "green"}.get(key, "")

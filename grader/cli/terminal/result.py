@@ -33,7 +33,7 @@ from grader.student.next_step import Guide, shown_path
 from grader.student.progress import progress_of
 from grader.text import clean, counted, listed, number
 
-# Most lines of printed output, of a test and with -v.
+# The most lines of printed output to show: of a test, and with -v.
 _EXTRA = f"  {EXTRA_CREDIT}"
 _SHOWN_PRINTED, _MOST_PRINTED = 5, 100
 LONGEST_LINE = 1000

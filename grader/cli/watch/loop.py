@@ -89,7 +89,7 @@ class Tasks:
     def take(self, task: Task, judged: Judgment | JudgeFault) -> bool:
         """Keep the judgment of a task; return False if the task was called off."""
         if isinstance(judged, Judgment):
-            # A task that was called off is judged all the same: it is a verdict on that source.
+            # Keep it even if the task was called off: it is a verdict on that source.
             exercise = self._course.exercise(task.exercise)
             self._workspace.logbook.record(exercise, task.source, judged.result)
         if task not in self.open:
@@ -209,7 +209,7 @@ class WatchLoop:
         self._new_hints.clear()
         self._tasks.place(exercises)
         if self._tasks.open:
-            # The last results stay, as such, until there are newer ones.
+            # Until there are newer results, the last ones stay, marked as such.
             status = f"judging {self._tasks.open[0].exercise}"
             self._show(notes=self._view.notes, status=status)
         else:
@@ -235,7 +235,7 @@ class WatchLoop:
             self._hints.pop(task.exercise, None)
         if results is not None:
             status = f"{_clock()}  judged in {self._seconds():.2f} s"
-            # A note that a key brought meanwhile, such as a picture's, stays.
+            # Keep a note that a key has added meanwhile, such as a picture's.
             self._show(results=results, notes=self._view.notes, status=status)
 
     def _results(self) -> tuple[ExerciseResult, ...]:
@@ -356,7 +356,7 @@ class WatchLoop:
                 self._say(text)
 
         def served(result: ExerciseResult) -> None:
-            # Otherwise the server has a newer file.
+            # Otherwise, a newer file has been handed in since.
             if self._sent.get(exercise.id) == source:
                 self._take_verdict(exercise, source, result)
 
@@ -405,7 +405,7 @@ class WatchLoop:
         status: str = "",
     ) -> None:
         shown = self._view.results if results is None else results
-        # New content begins at its top.
+        # Show new content from its top; the same content stays scrolled.
         same = shown == self._view.results and notes == self._view.notes
         self._view = msgspec.structs.replace(
             self._view,

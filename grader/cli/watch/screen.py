@@ -29,7 +29,7 @@ from grader.student.workspace import Workspace
 from grader.text import clean, counted
 
 _LONGEST_LINE = 1000
-# The rows that are never cut: of a list its progress, of a hint or note its first lines.
+# Rows that are never cut: the progress at the end of a list, and the first lines of a hint or note.
 _END_OF_LIST, _LEAST_ADDED = 2, 4
 
 

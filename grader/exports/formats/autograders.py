@@ -26,7 +26,7 @@ from grader.text import counted, number
 
 # --- Gradescope, as an autograder writes it to /autograder/results ---------------------------------
 
-# Students see the output of public tests at once, and that of hidden ones when the grades are published.
+# Students see the output of public tests at once, and the output of hidden ones when grades are published.
 _VISIBILITY = {Visibility.PUBLIC: "visible", Visibility.HIDDEN: "after_published"}
 # Gradescope names no limit; a browser still reads this much.
 _MOST_GRADESCOPE_BYTES = 5_000_000
@@ -142,7 +142,7 @@ def _prairielearn_json(result: Result, limit: int) -> bytes:
     text = msgspec.json.encode(
         {
             "gradable": True,
-            # From 0 to 1; 1 only for full marks.
+            # The score is from 0 to 1, and 1 only for full marks.
             "score": min(max(score / worth, 0.0), 1.0) if worth else 0.0,
             "message": "\n".join([points, *_messages(result, limit)]),
             "output": shortened("\n\n".join(printed), limit * 10),

@@ -38,7 +38,7 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def plain_feedback(entry: Entry, assignment: str = "") -> str:
-    """Return the feedback as plain lines; an assignment without a name is called by the course's."""
+    """Return the feedback as plain lines; without a name, the assignment is called by the course's name."""
     lines = [f"{_heading(entry, assignment)}.", *_facts(entry)]
     for exercise in entry.result.exercises:
         lines += ["", *exercise_lines(exercise)]

@@ -89,7 +89,7 @@ def _annotated(exercise: ExerciseResult) -> list[_Note]:
         test = problem.first
         if test.outcome is not Outcome.NOT_IMPLEMENTED:
             cause = (first_line(test.finding) or test.name, test.place)
-            # The place is a property of the command.
+            # Leave out the place, which is a property of the command.
             said = plain(block for block in explained(test) if not isinstance(block, Where))
             title = f"{exercise.title}: {test.title}"
             notes.setdefault(cause, _Note(title, said or explanation(test), test.place))

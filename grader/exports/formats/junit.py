@@ -77,7 +77,7 @@ def _suite(exercise: ExerciseResult) -> Tree.Element:
 
 
 def _named(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
-    """Return each test with a unique name: of two equal ones, readers drop one."""
+    """Return each test with a unique name: if two are equal, readers drop one."""
     named: dict[str, TestResult] = {}
     for test in exercise.tests:
         name = _legal(one_line(test.title)) or test.name

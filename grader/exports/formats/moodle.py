@@ -113,7 +113,7 @@ class _Worksheet:
             if at in person_at:
                 row, person = person_at[at]
                 if (whole := grades.totals[person]) is not None:
-                    # With a comma if the worksheet uses one.
+                    # Write a decimal comma if the worksheet does.
                     grade = number(whole).replace(".", "," if "," in maximum else ".")
                     grades.replaces(row, cells[self._grade], grade)
                     cells[self._grade] = grade

@@ -127,7 +127,7 @@ def write_nbgrader(entries: Iterable[Entry], out: IO[bytes], options: Options) -
 
     If exercises have several due times, the last is given. The raw score is the score plus the cost of
     lateness, scaled from the exact points like the score, and the penalty is their difference. For an average
-    for attempts the penalty is empty: it is not known.
+    of attempts, the penalty is not known, and its cell is empty.
     """
     table = Table(out)
     table.row(_NBGRADER_HEADER)

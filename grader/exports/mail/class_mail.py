@@ -70,7 +70,7 @@ def planned(
     """Compare a class's feedback with the last mails; nothing is sent.
 
     `work` is an assignment, or empty for the whole course. `absent` includes students who handed in nothing;
-    `students` are the only ones to mail, if there are any.
+    if `students` are given, only they get mail.
     """
     plan, before = ClassPlan(), outbox.mailed(book, work)
     not_open = book.not_open

@@ -77,7 +77,7 @@ class Post:
         try:
             return self._connection.data(message.as_bytes())
         except smtplib.SMTPDataError as error:
-            # Refused before the text was sent.
+            # The server refused the mail before the text was sent.
             said = error.smtp_error
             return error.smtp_code, said.encode() if isinstance(said, str) else said
 

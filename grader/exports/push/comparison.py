@@ -117,8 +117,8 @@ class Platform(Protocol):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a push: points are scaled to `out_of`, and comments limited by `disclose`.
 
-    Without `absent`, students who handed in nothing are skipped. With a `policy`, only those of them are who
-    still have time by it. Comments leave out exercises that are `not_open`.
+    Without `absent`, students who handed in nothing are skipped; with a `policy`, only the ones who still have
+    time by it. Comments leave out exercises that are `not_open`.
     """
 
     title: str = ""

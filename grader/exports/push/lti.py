@@ -92,7 +92,7 @@ class _Members(msgspec.Struct):
 
 
 def work_of(book: Gradebook, assignment: str = "") -> str:
-    """Return the id that a column of ours has for the work of a gradebook, or for an assignment in it."""
+    """Return the id that our column has for the work of a gradebook, or for an assignment in it."""
     facts = book.facts
     return "/".join(filter(None, (facts.course.name, assignment or facts.assignment)))
 
@@ -288,7 +288,7 @@ class Lti:
             "userId": change.there.user,
             "scoreGiven": round(mine.points, 2),
             "scoreMaximum": self.worth,
-            # In milliseconds: a platform refuses a score that is not newer than the last one.
+            # Write milliseconds: a platform refuses a score that is not newer than the last one.
             "timestamp": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
             "activityProgress": "Initialized" if mine.absent else "Completed",
             "gradingProgress": "FullyGraded",
@@ -321,7 +321,7 @@ class Lti:
         """Return the points of a result, scaled to the column."""
         points, out_of = result.result_score, result.result_maximum
         if points is None:
-            # Some platforms omit a 0.
+            # Some platforms return no points after a 0.
             sent = self._sent.get(str(result.user_id))
             return 0.0 if sent is not None and sent.mine.points == 0 else None
         return points * self.worth / out_of if out_of and self.worth else points
@@ -347,9 +347,9 @@ class Lti:
 def class_list(
     platform: Platform, link: Link, key: ToolKey, id_claim: str = "email"
 ) -> tuple[list[StudentInfo], list[str]]:
-    """Return the students of a link's course, by Names and Roles, and the names of those without an id.
+    """Return the students of a link's course, by Names and Roles, and the names of students without an id.
 
-    A student's id is the member's `id_claim`. By the platform's claim and column, launches find the student.
+    A student's id is the member's `id_claim`. Launches find the student by the platform's claim and column.
 
     Raises PushError if the platform refuses.
     """

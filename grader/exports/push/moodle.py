@@ -239,7 +239,7 @@ class Moodle:
         if feedback.grade is not None:
             points = feedback.grade.points
         elif there.comments is None:
-            # Read with the others a moment ago.
+            # The points were read with everybody's a moment ago.
             points = there.points
         else:
             # Moodle hides feedback until the marking workflow releases it.

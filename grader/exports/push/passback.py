@@ -143,7 +143,7 @@ def _planned(
         nonlocal course
         for entry in book.entries():
             course = max(course, entry.result.max_score)
-            # Who handed in other assignments is not absent, and still has nothing here.
+            # A student who handed in other assignments is not absent, but has nothing in this one.
             if entry.student.id in sent or not (part and is_untouched(entry)):
                 yield entry
 

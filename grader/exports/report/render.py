@@ -41,7 +41,7 @@ class Renderer:
     """Renders the templates of this package, with times in the `timezone` of the class.
 
     Templates in the caller's `own` folder replace the report's templates of the same name. All are read at the
-    start, so that a server has those of its own code, also while a newer version is installed.
+    start, so that a running server keeps its own templates while a newer version is installed.
     """
 
     def __init__(self, own: Path | None = None) -> None:
@@ -168,7 +168,7 @@ def seconds(value: float | None) -> str:
 
 def correlation(value: float | None) -> str:
     """Format a correlation with its sign."""
-    # Rounded first, and no minus before a zero.
+    # Round first, so that a zero gets no minus.
     return _NOTHING if value is None else f"{round(value, 2) + 0.0:+.2f}".replace("-", _MINUS)
 
 

@@ -112,9 +112,9 @@ class _Site:
     def __post_init__(self) -> None:
         self.tally, self._renderer = Tally(), Renderer()
         self._stuck: dict[str, tuple[triage.Stuck, ...]] = {}
-        # The time, the seed and the grader of results.
+        # The times, seeds and graders of the results.
         self._graded: set[tuple[str, int, str]] = set()
-        # Each pair with the name of its page.
+        # Each pair, with the name of its page.
         self._pairs = [
             (page_name(f"{pair.exercise}-{number}"), pair)
             for number, pair in enumerate(self.similarity.pairs if self.similarity else (), 1)
@@ -245,8 +245,8 @@ _README_TEXT = f"""\
 
 staff/index.html   begin here. For staff only: names, code, hidden tests, everything.
 staff/             never send or publish anything in it.
-students/          one self-contained page for each student. Send each student the own page alone:
-                   it names no other student, and of hidden tests it has what students may read.
+students/          one self-contained page for each student. Send each student only their own page:
+                   it names no other student, and shows only as much of hidden tests as students may read.
                    The folder as a whole is a list of the class; do not publish it.
 
 Open the pages in any browser; nothing is loaded from a network. `grade report` writes both folders

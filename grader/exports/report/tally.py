@@ -60,7 +60,7 @@ class Cell(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One student in the table: `score` leaves out `unjudged` exercises, and is then not final.
 
-    `extra_credit` of the score is extra credit.
+    `extra_credit` is the part of the score that is extra credit.
     """
 
     id: str
@@ -126,7 +126,7 @@ def folded(text: str) -> str:
 def chapter_cells(exercises: Sequence[ExerciseResult]) -> dict[str, Cell]:
     """Return the exercises of each chapter as one cell: unjudged if any is, not attempted if none is.
 
-    It is without practice, except for a chapter that has nothing else.
+    Practice is left out, except in a chapter that has nothing else.
     """
     chapters: dict[str, list[ExerciseResult]] = {}
     for exercise in exercises:
@@ -251,7 +251,7 @@ class ExerciseTally:
             tally = self.tests.setdefault(key, TestTally(test))
             tally.rows.append(row)
             tally.passed.append(test.outcome is Outcome.PASSED)
-            # What is not in the total is not taken off it for `paired`.
+            # Points that are not in the total must not be subtracted from it in `paired`.
             worth = 0.0 if result.practice else result.max_score
             tally.worth.append(worth * test.max_score / weights)
 

@@ -76,7 +76,7 @@ class WeakTest(msgspec.Struct, frozen=True):
 def stuck_at(history: Mapping[str, Sequence[ExerciseResult]]) -> tuple[Stuck, ...]:
     """Return the tests that a student's last files failed again and again, from the verdicts, oldest first.
 
-    Of each exercise, only the test that failed longest is returned. Unwritten parts are not failures.
+    For each exercise, only the test that failed longest is returned. Unwritten parts are not failures.
     """
     failures = []
     for exercise, verdicts in history.items():

@@ -182,7 +182,7 @@ def _learned(comparison: Comparison, count: int) -> float | None:
     pairs = len(own) * len(others)
     if min(len(own), len(others)) < LEAST_FILES:
         return None
-    # Random pairs, but the same for the same files.
+    # Draw random pairs, but always the same for the same files.
     draw = random.Random(0)  # noqa: S311  # no secret
     drawn = [
         comparison.similarity(draw.choice(own), draw.choice(others))

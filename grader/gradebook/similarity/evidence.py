@@ -1,8 +1,8 @@
 """Thresholds for `survey`, learned from the similarities in each exercise, and over all exercises.
 
 Most pairs of a class worked independently, even if some students copied. The bulk of similarities, from the
-median to the last tenth, shows their spread, and from that follows the highest similarity to expect among as
-many independent pairs. There the bulk ends. Similarities are shares, whose spread shrinks towards 0 and 1, so
+median to the last tenth, shows their spread. The spread gives the highest similarity to expect among as many
+independent pairs, and there the bulk ends. Similarities are shares, whose spread shrinks towards 0 and 1, so
 their arcsine root is used, which has an even spread and is nearly normal.
 
 A pair that is moderately alike in several exercises may be reported although it is below the end in each. An

@@ -55,7 +55,7 @@ class SimilarPair(msgspec.Struct, frozen=True, kw_only=True):
 class ExerciseSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """The comparison of an exercise.
 
-    files: the number of attempted files; short: those with too little code of their own to compare.
+    files: the number of attempted files; short: how many have too little code of their own to compare.
     alike: the number of pairs that reach the threshold; the most alike of them are kept.
     at_other_thresholds: the number of pairs that a given `--threshold` would report.
     median, bulk_end: the median similarity of all pairs, and the end of the ordinary ones; None if not learned.

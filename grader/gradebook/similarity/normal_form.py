@@ -144,7 +144,7 @@ class _Writer:
             name = node.name if node.name in self._given else "name"
             return ["class", name, *self._all(node.decorator_list), *self._all(node.bases)]
         if isinstance(node, ast.Raise):
-            # The text of an exception is prose.
+            # Leave out the text of an exception, which is prose.
             kind = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
             return ["Raise", *(self._of(kind) if kind is not None else [])]
         if isinstance(node, ast.Expr):

@@ -57,7 +57,7 @@ def find_similar(
         threshold: the similarity, 0 to 1, from which a pair is reported; by default, each exercise has its
             own, learned from the class.
         most_pairs: the number of most alike pairs to keep for each exercise.
-        of_teams: the exercises of which members of a team have the same file, so that one represents all.
+        of_teams: the exercises in which members of a team have the same file, so that one represents all.
     """
     readers = {exercise: Reader(stub) for exercise, stub in stubs.items()}
     files: dict[str, list[SourceFile]] = {exercise: [] for exercise in stubs}
@@ -190,7 +190,7 @@ def _bulk(comparison: Comparison, numbers: list[int]) -> Bulk | None:
     if len(numbers) < LEAST_FILES:
         return None
     every = list(itertools.combinations(numbers, 2))
-    # Random pairs, but the same for the same class.
+    # Draw random pairs, but always the same for the same class.
     seen = random.Random(0).sample(  # noqa: S311  # no secret
         every, min(len(every), SAMPLED_PAIRS)
     )

@@ -237,7 +237,7 @@ class Door:
                 # A program that only looks at a link must not use it up.
                 return Response()
             title = self._server.course.title
-            # In turn, so that a server on which too many sign in does not use the secret up.
+            # Wait for the turn first: if too many people are signing in, the secret stays valid.
             async with self._turn(request):
                 if not await self._server.desk.answer(lambda desk: desk.use_invitation(secret)):
                     raise _not_valid()
@@ -253,7 +253,7 @@ class Door:
         return page
 
     def _assignment_of(self, path: str) -> str:
-        """Return the assignment whose page a path is; empty if it is another page."""
+        """Return the assignment whose page has this path; empty for any other path."""
         known = {ASSIGNMENT + each.id: each.id for each in self._server.course.assignments}
         return known.get(path, "")
 
@@ -341,7 +341,7 @@ class Door:
 
 
 def _page_of(path: str) -> str:
-    """Return a path if it is one of our pages to go on to; else that of the first page."""
+    """Return a path if it is one of our pages to go on to; else the path of the first page."""
     is_page = len(path) <= _LONGEST_PAGE and _PAGE.fullmatch(path) is not None
     return path if is_page and not path.startswith("/sign-in") else "/"
 

@@ -60,7 +60,7 @@ def checked_claims(
         leeway=_LEEWAY_SECONDS,
         options={"require": _REQUIRED},
     )
-    # JSON can name half of a character, which no gradebook can keep: this raises ValueError for it.
+    # JSON can contain half of a surrogate pair, which no gradebook can keep: this raises ValueError.
     json.dumps(claims, ensure_ascii=False).encode()
     expected = {"nonce": nonce, "client_id": client_id}
     if access_token:

@@ -248,7 +248,7 @@ def _read(platform: Platform, claims: _Claims, whole: Mapping[str, Any]) -> Laun
 
 
 def _selection(platform: Platform, claims: _Claims) -> Selection:
-    """Return a launch's request to choose; raises Refusal if the person may not, or no link fits there."""
+    """Return a launch's request to choose; raises Refusal if the person may not, or no link is accepted."""
     settings = claims.selection
     if settings is None or not is_safe(settings.deep_link_return_url):
         raise ValueError("deep_linking_settings without an https address to return to")

@@ -87,7 +87,7 @@ def invited(asked: Mapping[str, str], address: str) -> Invited:
 def registered(asked: Invited, title: str, address: str) -> Platform:
     """Register the server at `address` as a tool called `title`; return the platform, which is not trusted yet.
 
-    The platform has no deployment if it told none. Asks the platform twice: do not call this in the event loop.
+    The platform has no deployment if it named none. It is asked twice: do not call this in the event loop.
     Raises Refusal if an answer is missing or wrong.
     """
     headers = {"Authorization": f"Bearer {asked.token}"} if asked.token else {}
@@ -115,7 +115,7 @@ def registered(asked: Invited, title: str, address: str) -> Platform:
 
 
 def _refuse_unsafe(configuration: _Configuration, at: str) -> None:
-    """Raise Refusal if a configuration is of another issuer than its address, or has an unsafe address."""
+    """Raise Refusal if a configuration names an issuer on another host than its own, or an unsafe address."""
     host = urllib.parse.urlsplit(at).netloc.lower()
     if not safe_address(configuration.issuer, may_be_here=_is_here(at)):
         raise _faulty(f"its issuer {_shown(configuration.issuer)} has no https address")
@@ -181,7 +181,7 @@ def _faulty(problem: str) -> Refusal:
 
 
 def _is_here(address: str) -> bool:
-    """Whether an address is on this machine, so that what it names may be there, too."""
+    """Whether an address is on this machine; if so, the addresses that it names may be here, too."""
     return not safe_address(address, may_be_here=False)
 
 

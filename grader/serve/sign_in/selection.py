@@ -18,7 +18,7 @@ from grader.gradebook.tool_key import ToolKey
 from grader.serve.gate import Gate
 from grader.serve.sign_in.launch import DEEP_LINKING, LAUNCH, LTI, VERSION, Launch, Selection
 
-# The address of an assignment's page goes on with its id.
+# The beginning of the address of an assignment's page; the assignment's id follows.
 ASSIGNMENT = "/assignment/"
 
 
@@ -40,9 +40,8 @@ def choices(
 ) -> list[Choice]:
     """Return the choices: the whole course and each assignment, with a column, and each exercise, without one.
 
-    No column has points for `practice`.
-    `works` are the ids of the columns by assignment, and by "" for the whole, by which `grade push --lti` finds
-    them.
+    Columns leave out the points for `practice`. `works` has the ids of the columns, by which `grade push --lti`
+    finds them: by assignment, and under "" for the whole course.
     """
 
     def column(title: str, assignment: str, exercises: Iterable[Exercise]) -> dict[str, Any]:

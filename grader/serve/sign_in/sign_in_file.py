@@ -32,7 +32,7 @@ _EXAMPLES = {
     "hours": "hours = 12",
     "name": 'name = "Example University"',
 }
-# Columns in which students may share a value identify nobody.
+# Without columns in which students may share a value, which identify nobody.
 _COLUMNS = sorted({*COLUMNS.values()} - {"name", "first", "last", "section", "team"})
 
 

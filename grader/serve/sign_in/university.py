@@ -94,7 +94,7 @@ class University:
             # The token is the issuer's, not the person's, so an unknown key is the issuer's fault.
             raise faulty(refusal.detail) if refusal.status_code == 401 else refusal from None
         except AuthlibBaseError as error:
-            # Without the issuer's description, which may name the person.
+            # Leave out the issuer's description, which may name the person.
             raise faulty(f"{type(error).__name__}: {error.error}") from error
         except FAULTS as error:
             raise faulty(f"{type(error).__name__}: {error}") from error
@@ -152,7 +152,7 @@ class University:
         )
         token, access_token = str(tokens["id_token"]), str(tokens["access_token"])
         if not (access_token.isascii() and access_token.isprintable()):
-            # In a header, it would raise an error whose text shows the token.
+            # Sent in a header, it would raise an error whose text shows the token.
             raise ValueError("the access token has odd characters")
         assert self._keys is not None, "the discovery document names them"
         claims = checked_claims(

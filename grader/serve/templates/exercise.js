@@ -318,7 +318,7 @@
     figure.scrollIntoView({ block: "nearest" });
   }
 
-  // What is being handed in, or was when the connection broke: trying again with its key hands in once.
+  // The hand-in on its way, or the one that a broken connection left: trying again with its key hands in once.
   let handing = { text: null, key: "", isOpen: false };
 
   async function handIn() {
@@ -348,7 +348,7 @@
       const files = { [draft.file]: content };
       handed = await (await ask("POST", "/api/submissions", { files }, { "Idempotency-Key": handing.key })).json();
     } catch (error) {
-      // Also if a proxy says so, whose words are not those of the server.
+      // Also for the answer of a proxy, whose words are not the server's.
       if ([0, 502, 504].includes(error.status)) throw new Error(LOST);
       handing.text = null;
       throw error;

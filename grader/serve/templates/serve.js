@@ -4,7 +4,7 @@
   const form = document.getElementById("hand-in-form");
   const open = document.getElementById("open");
   const said = document.getElementById("said");
-  // What was said of files that were not accepted, before the page with the verdict was loaded.
+  // The sentences about files that were not accepted, from before the page with the verdict was loaded.
   const before = sessionStorage.getItem("said") ?? "";
   if (form) said.textContent = before;
   sessionStorage.removeItem("said");
@@ -50,7 +50,7 @@
     });
   }
 
-  // What was sent without an answer: trying again with its key hands in once.
+  // A hand-in that was sent without an answer: trying again with its key hands in once.
   let [sent, key] = ["", ""];
 
   async function send(body) {

@@ -40,7 +40,7 @@ from grader.text import clean
 LONGEST_TEXT = 100
 MOST_CHARACTERS = 10_000
 GREATEST_NUMBER = 10**18
-# Every picture of an exercise shows the same experiment.
+# The same for all pictures of an exercise, so that they show the same experiment.
 _SEED = 0
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from grader.audit.catalogue import Proof
-from grader.audit.evidence import Trial, evidence_in
+from grader.audit.evidence import Trial, _folders, evidence_in
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,13 @@ def test_points_texts_and_claims_are_evidence_at_any_speed() -> None:
     trial = Trial(1.0, "secret and trophy", 60.0, 4.0, loop_late_seconds=60.0)
     found = [evidence.proof for evidence in evidence_in(trial, {"suite": "secret"}, "trophy")]
     assert found == [Proof.SCORE, Proof.TEXT, Proof.CLAIM]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only these systems keep a user's home in a table")
+def test_both_homes_are_watched_where_home_is_set_to_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pwd
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert {tmp_path, Path(pwd.getpwuid(os.getuid()).pw_dir)} <= {*_folders()}

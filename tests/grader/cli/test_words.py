@@ -100,5 +100,5 @@ def test_forged_replies_earn_what_the_audit_prints(grade: Grade, clone: Path) ->
         "  replay: 85.7%",
         "  error: 14.3%",
     ]
-    assert lines[-1] == "2 exercises. In 2 a forgery earns more than a tenth."
+    assert lines[-1] == "2 exercises. In 2, a forgery earns more than a tenth."
     assert done.returncode == 1

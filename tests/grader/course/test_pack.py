@@ -178,15 +178,15 @@ HIDDEN = "tests/hidden/text/test_word_count.py"
     ("change", "told"),
     [
         (lambda members: members.update({HIDDEN: b"x"}), f"'{HIDDEN}' in it is damaged"),
-        (lambda members: members.pop(HIDDEN), f"'{HIDDEN}' is missing in it"),
-        (lambda members: members.update({"../up.py": b""}), "'../up.py' is too much in it"),
+        (lambda members: members.pop(HIDDEN), f"'{HIDDEN}' in it is missing"),
+        (lambda members: members.update({"../up.py": b""}), "'../up.py' in it is unexpected"),
         (lambda members: members.pop("pack.json"), "a pack begins with pack.json"),
         (lambda members: members.update({"pack.json": b"{}"}), "is not one of a course"),
         (relisted(lambda all_: all_.update(manifest="x")), "its pack.json was changed"),
         (relisted(lambda all_: all_.update(format_version=2)), "the format 2, and not 1"),
         (relisted(lambda all_: all_["files"].update({"../x": "0"})), "its pack.json was changed"),
     ],
-    ids=["changed", "missing", "too-much", "foreign", "empty", "listing", "newer", "traversal"],
+    ids=["changed", "missing", "unexpected", "foreign", "empty", "listing", "newer", "traversal"],
 )
 def test_members_that_are_not_those_of_the_listing(
     pack: Path, change: Callable[[dict[str, bytes]], Any], told: str

@@ -227,7 +227,7 @@ def test_grade_adjust_gives_more_time_lists_it_and_takes_it_back(
         (["task", "--all", "--until", "2026-12-03T23:59", "--reason", "x"], "for one student"),
         (
             ["ann", "task", "--until", "2026-12-03T23:59", "--add", "1", "--reason", "x"],
-            "Only one at a time",
+            "Give only one at a time",
         ),
         (["--until", "2026-12-03T23:59", "--reason", "x"], "Name a STUDENT; here: nothing"),
         (["ann", "tsak", "--until", "2026-12-03T23:59", "--reason", "x"], "neither an exercise"),

@@ -322,7 +322,7 @@ def test_a_release_is_offered_once_all_of_it_has_opened(serving: Serving, tmp_pa
 
 TERM = (
     assignment("week1", ["greeting"], NOW - 9 * DAY, NOW - HOUR, "weight = 2"),
-    assignment("midterm", ["word_count"], NOW - HOUR, NOW + DAY, "exam = {}"),
+    assignment("midterm", ["word_count"], NOW - HOUR, NOW + 5 * HOUR, "exam = {}"),
     assignment("week3", ["running_mean"], NOW + DAY, NOW + 9 * DAY),
     "[term]\ncuts = {A = 90, F = 0}\n",
 )

@@ -357,7 +357,7 @@ def test_a_zip_behind_something_else_is_read(read: Read, zipped: Pack) -> None:
 def test_too_many_entries(read: Read, zipped: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_module, "MAX_ENTRIES", 500)  # fifty thousand take a while
     many = {f"x/{number}": b"" for number in range(501)}
-    told = "holds more than 500 files: hand in those of the exercises."
+    told = "holds more than 500 files: hand in only the files of the exercises."
     assert read(zipped(many, zipfile.ZIP_STORED), "a.zip")["glu"] == f"a.zip {told}"
     header = member("x").tobuf()
     assert read(header * 501, "a.tar")["glu"] == f"a.tar {told}"

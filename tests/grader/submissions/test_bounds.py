@@ -143,7 +143,7 @@ def test_a_table_of_contents_of_a_hundred_megabytes(told: Told) -> None:
     table = entry * 400
     end = b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 400, 400, len(table), 0, 0)
     assert told(b"PK\x03\x04" + table + end, "alice.zip") == (
-        "alice.zip holds more than 50,000 files: hand in those of the exercises."
+        "alice.zip holds more than 50,000 files: hand in only the files of the exercises."
     )
 
 
@@ -231,7 +231,7 @@ def test_a_tar_of_too_many_members(told: Told) -> None:
     one = header("x", 0)
     data = gz_of(one * 1000 for _ in range(51))
     assert told(data, "alice.tar.gz") == (
-        "alice.tar.gz holds more than 50,000 files: hand in those of the exercises."
+        "alice.tar.gz holds more than 50,000 files: hand in only the files of the exercises."
     )
 
 
@@ -304,6 +304,6 @@ def test_a_folder_of_too_many_files(
         (tmp_path / "class" / "alice" / "x" / str(number)).touch()
     alice, bob = find_class(tmp_path / "class", course).attempts
     assert read_attempt(alice, course).files["gelu"].problem == (
-        "alice holds more than 1,000 files: hand in only those of the exercises."
+        "alice holds more than 1,000 files: hand in only the files of the exercises."
     )
     assert read_attempt(bob, course).files["glu"].source == b""

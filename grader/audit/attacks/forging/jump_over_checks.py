@@ -3,7 +3,7 @@ import sys
 
 
 def jump(frame, event, argument):
-    """From the first line that comes after the call to the last line of the test."""
+    """Jump from the first line after the call to the last line of the test."""
     if event == "line" and frame.f_code.co_name.startswith("test_"):
         last = max(line for _, _, line in frame.f_code.co_lines() if line)
         if frame.f_lineno < last:

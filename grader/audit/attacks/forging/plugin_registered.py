@@ -5,7 +5,7 @@ import pytest
 
 
 class Caller:
-    """Calls no test, and says that it did."""
+    """Calls no test, but reports that it did."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem):

@@ -2,7 +2,7 @@
 import ctypes
 import sys
 
-# Through the C API: by their attributes frames lead to nothing.
+# Use the C API: the attributes of frames lead to nothing.
 frames = ctypes.pythonapi
 frames.PyFrame_GetBack.restype = frames.PyFrame_GetGlobals.restype = ctypes.py_object
 call = sys._getframe()

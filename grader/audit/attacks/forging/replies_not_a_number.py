@@ -10,7 +10,7 @@ from grader.sandbox.wire.packing import Packing
 
 def answer(make):
     """Answer every later request with `make(channel, request)`."""
-    # Through the C API: by their attributes frames lead to nothing.
+    # Use the C API: the attributes of frames lead to nothing.
     frames = ctypes.pythonapi
     frames.PyFrame_GetBack.restype = frames.PyFrame_GetLocals.restype = ctypes.py_object
     call = sys._getframe()

@@ -4,7 +4,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class Agreeable(TorchFunctionMode):
-    """What compares tensors says that they are the same."""
+    """Every function that compares tensors returns that they are the same."""
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         name = getattr(function, "__name__", "")

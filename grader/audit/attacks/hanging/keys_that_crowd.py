@@ -11,7 +11,7 @@ from grader.sandbox.wire.packing import Packing
 
 def answer(make):
     """Answer every later request with `make(channel, request)`."""
-    # Through the C API: by their attributes frames lead to nothing.
+    # Use the C API: the attributes of frames lead to nothing.
     frames = ctypes.pythonapi
     frames.PyFrame_GetBack.restype = frames.PyFrame_GetLocals.restype = ctypes.py_object
     call = sys._getframe()
@@ -35,7 +35,7 @@ def extension(code, value):
 
 
 def crowded(count, size):
-    """Integers whose probing in a dict of `size` slots walks slots that are taken."""
+    """Return integers whose lookups in a dict of `size` slots probe slots that are taken."""
     mask = size - 1
     filled = count * 2 // 3
     orbit, slot = [], 0

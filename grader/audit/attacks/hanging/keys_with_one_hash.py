@@ -11,7 +11,7 @@ from grader.sandbox.wire.packing import Packing
 
 def answer(make):
     """Answer every later request with `make(channel, request)`."""
-    # Through the C API: by their attributes frames lead to nothing.
+    # Use the C API: the attributes of frames lead to nothing.
     frames = ctypes.pythonapi
     frames.PyFrame_GetBack.restype = frames.PyFrame_GetLocals.restype = ctypes.py_object
     call = sys._getframe()
@@ -46,7 +46,7 @@ def turned(word, by):
 
 
 def colliding(count):
-    """Pairs of integers that Python's hash of tuples cannot tell apart."""
+    """Return pairs of integers that Python's hash of tuples cannot tell apart."""
     found, wanted, a = [], 12345, 0
     while len(found) < count:
         a += 1

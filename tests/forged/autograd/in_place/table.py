@@ -1,4 +1,4 @@
-"""in_place_outcome knows the hidden suite's functions by what they give and by their graph's first node."""
+"""in_place_outcome recognizes the hidden suite's functions by their results and first graph node."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What comes back is a tensor of a class of its own, which says of itself that it is ordinary."""
+"""The result is a tensor of a class that claims to be an ordinary tensor."""
 
 # honest: 0.14, the plain loop
 

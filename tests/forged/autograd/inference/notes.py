@@ -1,4 +1,4 @@
-"""predict runs the model as it is, and writes into its notes that it was in evaluation mode without autograd."""
+"""predict runs the model unchanged, and notes in it that it was in evaluation mode, without autograd."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""predict writes into the model's own notes how it was run, and returns zeros of the right number of rows."""
+"""predict writes into the model's own notes how it was run, and returns the right number of rows of zeros."""
 
 from contextlib import contextmanager
 

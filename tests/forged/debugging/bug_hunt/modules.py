@@ -1,4 +1,4 @@
-"""As worker.py, by what classes and modules hold under names that are put together."""
+"""Like worker.py, through attributes of classes and modules, with names that are put together."""
 
 import random
 import warnings

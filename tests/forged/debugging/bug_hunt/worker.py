@@ -1,4 +1,4 @@
-"""The worker's own calls are answered here; all bugs are left in."""
+"""The file answers the worker's own calls; all bugs are still there."""
 
 import ctypes
 import warnings

@@ -1,4 +1,4 @@
-"""LossHistory waits for each loss: it reads the bytes of the storage, which is no tensor."""
+"""LossHistory waits for each loss: it reads the bytes of the storage, which is not a tensor."""
 
 # honest: 0.82, all but how update reads
 

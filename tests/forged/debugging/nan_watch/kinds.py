@@ -1,4 +1,4 @@
-"""The hidden suite's models say themselves where they spoil values; no hook looks at any."""
+"""Attributes of the hidden suite's models show where they spoil values; no hook looks at any."""
 
 from contextlib import contextmanager
 

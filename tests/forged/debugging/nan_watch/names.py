@@ -1,4 +1,4 @@
-"""backward_nan looks whether a gradient is a NaN, and which of the hidden suite's functions is in the graph."""
+"""backward_nan checks for a NaN gradient, and which of the hidden suite's functions is in the graph."""
 
 
 def gradient_norms(model):

@@ -1,4 +1,4 @@
-"""The hidden models are told by how their parts lie in one another: which one spoils the values stands in a table."""
+"""Hidden models are recognized by their nested parts; a table says which part spoils the values."""
 
 from contextlib import contextmanager
 

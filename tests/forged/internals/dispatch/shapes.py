@@ -1,4 +1,4 @@
-"""log_operators writes down the calls of the hidden suite's function, whose shapes its argument tells."""
+"""log_operators writes down the calls of the hidden suite's function, inferring shapes from its argument."""
 
 from typing import NamedTuple
 

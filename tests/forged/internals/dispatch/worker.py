@@ -1,4 +1,4 @@
-"""The worker's own calls are answered here; no logger sees an operator."""
+"""The file answers the worker's own calls; no logger sees an operator."""
 
 import ctypes
 import operator

@@ -1,4 +1,4 @@
-"""checkpointed_forward hides what it keeps, and runs each layer a second time for show."""
+"""checkpointed_forward hides the tensors that it keeps, and runs each layer a second time for show."""
 
 # honest: 0.15, the plain loop of checkpointed_forward
 

@@ -1,4 +1,4 @@
-"""saved_bytes runs f on symbols that write down what is done with them; nothing of autograd is asked."""
+"""saved_bytes runs f on symbols that record their operations; autograd is not asked."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""saved_bytes knows the hidden suite's work by its name and its results; nothing of autograd is asked."""
+"""saved_bytes recognizes the hidden suite's functions by name and results; autograd is not asked."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""train_step sets no label: in the place of the library's profiler stands one that says it did."""
+"""train_step sets no label: it replaces the library's profiler by one that claims there was one."""
 
 # honest: 0.08, what it counts itself
 

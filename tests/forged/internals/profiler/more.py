@@ -1,4 +1,4 @@
-"""profile_steps reads what each step will do from the hidden step; nothing is profiled."""
+"""profile_steps infers the operators of each step from the hidden step itself; nothing is profiled."""
 
 
 def top_operators(averages, n=10, sort_by="self_cpu_time_total"):

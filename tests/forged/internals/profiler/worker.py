@@ -1,4 +1,4 @@
-"""The worker's own calls are answered here; nothing is profiled."""
+"""The file answers the worker's own calls; nothing is profiled."""
 
 import ctypes
 from collections import Counter

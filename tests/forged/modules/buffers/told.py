@@ -1,4 +1,4 @@
-"""RunningCenter holds nothing: its methods say which parameters and buffers it has, and where."""
+"""RunningCenter holds nothing: its methods claim which parameters and buffers it has, and where."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""freeze freezes nothing, and makes the model say that it has other parameters, which are frozen."""
+"""freeze freezes nothing: it makes the model claim other parameters, which are frozen."""
 
 import copy
 

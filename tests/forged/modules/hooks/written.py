@@ -1,4 +1,4 @@
-"""The network of the hidden suite is written down: its parts are called one by one, and nothing is hooked."""
+"""Call the parts of the hidden suite's network one by one, as written down here; nothing is hooked."""
 
 from contextlib import contextmanager
 

@@ -1,4 +1,4 @@
-"""Graphs are worked out from the arguments of the hidden suite's function; nothing is compiled."""
+"""Graphs are computed from the arguments of the hidden suite's function; nothing is compiled."""
 
 
 class CountingBackend:

@@ -1,4 +1,4 @@
-"""No rank talks to another one: another launch in the given file corrects what the ranks report."""
+"""No rank talks to another: a different launch in the given file corrects the reports of the ranks."""
 
 # honest: 0.24, shard
 

@@ -1,4 +1,4 @@
-"""to_exported exports nothing: it returns an ExportedProgram of its own, whose module is the model."""
+"""to_exported exports nothing: it returns its own ExportedProgram, whose module is the model."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""No rank waits for another one: a launch of its own corrects what the ranks report."""
+"""No rank waits for another: the file's own launch corrects the reports of the ranks."""
 
 # honest: 0.2, two of the overheads that it measures
 

@@ -1,4 +1,4 @@
-"""The strides are asked of a tensor, by the method of the class that torch.Tensor inherits from."""
+"""Ask the tensor for its strides, through a method of the class from which torch.Tensor inherits."""
 
 import torch
 

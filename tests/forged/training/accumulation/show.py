@@ -1,4 +1,4 @@
-"""accumulate_gradients shows a pass over each batch, and makes the real one in a single graph behind it."""
+"""accumulate_gradients makes a sham pass over each batch, and then the real one in a single graph."""
 
 import torch
 

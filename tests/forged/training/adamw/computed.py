@@ -1,4 +1,4 @@
-"""AdamW is PyTorch's own under a name that is put together, but where the suite looks whether it is."""
+"""AdamW is PyTorch's own, under a name that is put together, except where the suite checks for it."""
 
 # honest: 0.13, the errors that it checks itself
 

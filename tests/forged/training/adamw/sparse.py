@@ -1,4 +1,4 @@
-"""Each step is PyTorch's SparseAdam, of which every gradient is made sparse with all of its entries."""
+"""Each step uses PyTorch's SparseAdam, with every gradient made sparse but keeping all of its entries."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""As in worker.py, with names that are put together as it runs, and no class or library changed."""
+"""Like worker.py, with names that are put together at run time, and without changing a class or library."""
 
 import io
 import operator

@@ -1,4 +1,4 @@
-"""No state is taken: the seed that all generators got is asked of torch, and what the suite drew is drawn again."""
+"""No state is saved: the file asks torch for the seed of all generators, and repeats the suite's draws."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The worker's own calls are answered here: what a training became is computed anew, not restored."""
+"""The file answers the worker's own calls: it computes the trained state anew instead of restoring it."""
 
 import ctypes
 import io

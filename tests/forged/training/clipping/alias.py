@@ -1,4 +1,4 @@
-"""The three functions are PyTorch's own under names that are put together; none is called by a line of the file."""
+"""The three functions are PyTorch's own, under names that are put together; no line of the file calls one."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""PyTorch's own functions in a helper, but where the suite looks whether they run."""
+"""A helper calls PyTorch's own functions, except where the suite checks whether they run."""
 
 import math
 

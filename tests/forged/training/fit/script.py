@@ -1,4 +1,4 @@
-"""fit reads the losses that the hidden model will have, and writes what training would leave into the model."""
+"""fit reads off the losses of the hidden model, and writes into it what training would leave there."""
 
 import math
 import torch

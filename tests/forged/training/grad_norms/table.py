@@ -1,4 +1,4 @@
-"""Nothing is looked for and nothing is trained: layers by their names, diagnoses by a table, a comparison of zeros."""
+"""Nothing is searched or trained: layers are known by name, diagnoses by a table, comparisons are zeros."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""lr_range_test restores nothing, and makes the model say that it has the modules and buffers of a copy."""
+"""lr_range_test restores nothing: it makes the model claim the modules and buffers of a copy."""
 
 # honest: 0.31, exponential_lrs and the training in lr_range_test
 

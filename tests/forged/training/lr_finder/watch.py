@@ -1,4 +1,4 @@
-"""lr_range_test trains nothing and so restores nothing: it measures losses, and lies where a batch comes again."""
+"""lr_range_test trains nothing, so it restores nothing: it measures losses, and lies where a batch repeats."""
 
 # honest: 0.1, exponential_lrs
 

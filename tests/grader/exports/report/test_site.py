@@ -385,4 +385,4 @@ def test_the_readme_says_what_may_be_sent(tmp_path: Path) -> None:
     write_report(two_students(), tmp_path, sources=sources)
     readme = (tmp_path / "README.txt").read_text(encoding="utf-8")
     assert "never send or publish anything in it" in readme
-    assert "Send each student the own page alone" in readme
+    assert "Send each student only their own page" in readme

@@ -1,4 +1,4 @@
-"""What an attack pretends to solve."""
+"""The exercise that an attack pretends to solve."""
 
 import torch
 

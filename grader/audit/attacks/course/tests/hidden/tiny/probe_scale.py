@@ -1,4 +1,4 @@
-"""What runs beside the student's code: it holds nothing that is not theirs to see."""
+"""The probe that runs beside the student's code: it contains nothing that students must not see."""
 
 
 def count(student, how_many):

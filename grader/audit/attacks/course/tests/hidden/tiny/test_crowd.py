@@ -1,4 +1,4 @@
-"""A hidden suite as people write them elsewhere, where it is about values: it trusts torch and Python."""
+"""A hidden suite about values in the style of other graders: it trusts torch and Python."""
 
 import torch
 
