@@ -374,7 +374,7 @@ def test_grade_adjust_changes_points_of_the_class_on_a_running_server(
         (("--undo", "--number", "1"), "--number does not go with --server"),
         (("--points", "1", "--reason", "x"), "--points is for one student"),
         (("--give", "test_nothing", "--reason", "x"), "no test 'test_nothing'"),
-        (("--undo", "--drop", "test_nothing"), "is there to take back"),
+        (("--undo", "--drop", "test_nothing"), "about test_nothing to take back"),
     ):
         refused = adjust(*arguments)
         assert refused.exit_code == 2, (arguments, refused.output)
