@@ -7,8 +7,10 @@ import contextlib
 import http.client
 import json
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -147,11 +149,22 @@ def test_what_code_prints_is_text_and_no_markup(served: Served) -> None:
     assert "\x1b" not in told["page"]
 
 
-def test_a_hand_in_calls_a_run_off_which_is_judged_after_it(serving: Serving) -> None:
-    served = serving(policy='attempts = "best"\n').start()
+@pytest.fixture
+def patient(serving: Serving, tmp_path: Path) -> Served:
+    """A server with one judge, which waits for code that loops longer than any test takes."""
+    course = tmp_path / "course"
+    shutil.copytree(PLAIN, course, ignore=shutil.ignore_patterns("__pycache__"))
+    manifest = course / "exercises" / "course.toml"
+    manifest.write_text(
+        manifest.read_text(encoding="utf-8").replace("seconds = 8", "seconds = 3600")
+    )
+    return serving(course=course, policy='attempts = "best"\n').start()
+
+
+def test_a_hand_in_calls_a_run_off_which_is_judged_after_it(patient: Served) -> None:
+    served = patient
     with practicing(served, "ada", "greeting", ENDLESS) as told:
-        # One judge, which waits for this code for a minute. A run that is called off may still report the
-        # test that was cut short.
+        # A run that is called off may still report the test that was cut short.
         states = (event for event in told if event[0] != "test")
         assert next(states) == ("place", {"place": 1})
         handed = served.hand_in("bob", {"greeting.py": marked(1)}).json["id"]
@@ -235,10 +248,10 @@ def test_one_run_at_a_time_has_a_longer_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert practice.make_room(2) is None and first.call_off.is_asked
 
 
-def test_a_newer_run_takes_the_place_of_an_older_one(served: Served) -> None:
-    with practicing(served, "ada", "greeting", ENDLESS) as old:
+def test_a_newer_run_takes_the_place_of_an_older_one(patient: Served) -> None:
+    with practicing(patient, "ada", "greeting", ENDLESS) as old:
         next(old)
-        name, told = practiced(served, "ada", "greeting", SOLUTION)
+        name, told = practiced(patient, "ada", "greeting", SOLUTION)
         assert name == "judged" and told["exercise"]["status"] == "passed"
         *_, (name, told) = old
         assert name == "error" and "newer run" in told["error"]
