@@ -221,7 +221,7 @@ def _earlier(own: dict[str, Any], shown: Collection[str]) -> list[str]:
     from grader.text import number
 
     def points(exercise: dict[str, Any]) -> str:
-        if exercise["open"]:
+        if exercise["open"] or exercise["status"] == "unjudged":
             return "not judged yet"
         return f"{number(exercise['score'])} / {number(exercise['max_score'])}"
 

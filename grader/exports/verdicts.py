@@ -84,10 +84,10 @@ def time_left(entry: Entry, policy: Policy, now: datetime.datetime) -> datetime.
 
 
 def not_due(times: Collection[datetime.datetime], policy: Policy) -> str:
-    """Say how many students handed in nothing but still have time, and until which of these `times`."""
+    """Say how many students handed in no work but still have time, and until which of these `times`."""
     first, last = (local(time, policy.zone) for time in (min(times), max(times)))
     until = first if first == last else f"{first} or later, the last one until {last}"
-    return f"{counted(len(times), 'student')} who handed in nothing and can do so until {until}"
+    return f"{counted(len(times), 'student')} who handed in no work and can do so until {until}"
 
 
 def left_open(count: int) -> list[str]:

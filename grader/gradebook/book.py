@@ -219,7 +219,9 @@ class Gradebook:
             exercises=tuple(exercise.id for exercise in course.exercises),
             stubs={e.id: code_digest(course.stub(e).source) for e in course.exercises},
             extra_credit=tuple(sorted(course.extra_credit)),
-            without_hints=tuple(sorted(course.without_hints)),
+            without_hints=(
+                tuple(sorted(course.without_hints)) if course.assignments else before.without_hints
+            ),
             assignments={
                 part.id: AssignmentPart(
                     part.title,

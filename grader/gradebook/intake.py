@@ -150,17 +150,21 @@ class Asking:
         student = attempts[0].student
         read: dict[int, dict[str, ExerciseFile]] = {}
         own: set[int] = set()
+        of_team: set[int] = set()
         asking: set[int] = set()
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
             is_whole = attempt.only is None
             if not (is_whole or submission.files):
                 continue
-            is_own = is_whole or attempt.of_team
             id_ = self._book.register(attempt, submission, whole=is_whole).id
             # The same files at the same time are one attempt; the student's own copy says more about them.
-            read[id_] = submission.files if is_own else read.get(id_, submission.files)
-            own |= {id_} if is_own else set()
+            says_more = is_whole or (attempt.of_team and id_ not in own)
+            read[id_] = submission.files if says_more else read.get(id_, submission.files)
+            if is_whole:
+                own.add(id_)
+            elif attempt.of_team:
+                of_team.add(id_)
             asking |= {id_} if submission.requests else set()
             at = attempt.submitted_at
             keep_requests(self._book, student.id, submission.requests, at, _FILE)
@@ -179,12 +183,15 @@ class Asking:
             read,
         )
         newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
-        if own:
-            of_own = {id_: files for id_, files in read.items() if id_ in own}
-            entries = self._about_newest(work, asked, of_own, asking)
-        else:
+        entries: list[Attention] = []
+        for ids in filter(None, (own, of_team)):
+            newest_of = {id_: files for id_, files in read.items() if id_ in ids}
+            entries += self._about_newest(work, asked, newest_of, asking)
+        if not own:
             # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
-            entries = [e for e in before if e.kind in (Reason.UNREADABLE, Reason.MISNAMED)]
+            again = {name for id_ in of_team for name in read[id_]}
+            kinds = (Reason.UNREADABLE, Reason.MISNAMED)
+            entries += [e for e in before if e.kind in kinds and again.isdisjoint(e.exercises)]
         return ToJudge(
             student.id,
             asked,

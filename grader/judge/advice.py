@@ -118,8 +118,9 @@ _ADVICE = tuple(
         ),
         (
             (
-                r"(?i)\b\d-?D\b.*(tensor|input|argument)|(tensor|input|argument).*\b\d-?D\b|\d dimensions|"
-                "number of dimensions|must be a matrix|on matrices"
+                r"^(RuntimeError|IndexError): (?is:.*(\b\d-?D\b.*(tensor|input|argument)|"
+                r"(tensor|input|argument).*\b\d-?D\b|\d dimensions|number of dimensions|must be a matrix|"
+                r"on matrices))|^ValueError: .*(?i:expected)( input to be)? \d-?D\b"
             ),
             (
                 "The tensor has more or fewer dimensions than this operation takes: print its shape. unsqueeze "

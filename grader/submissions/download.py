@@ -95,8 +95,15 @@ def find_class(
             f"{path} has no submissions: expected a folder, a zip or a tar for each student, or the "
             "download of a learning platform. See docs/intake.md."
         )
-    by_team = bool(for_teams(course))
-    settled = settle_ids(finding.people, roster, platform, known, by_team=by_team)
+    settled = settle_ids(
+        finding.people,
+        roster,
+        platform,
+        known,
+        by_team=bool(for_teams(course)),
+        # In a whole course, most exercises are a student's own.
+        students_first=course.assignment is None,
+    )
     notes = [*finding.notes(), *settled.notes]
     attempts = [attempt for person in finding.people for attempt in finding.attempts(person)]
     timed: frozenset[str] = frozenset()

@@ -232,10 +232,12 @@ def settle_ids(
     known: Known | None = None,
     *,
     by_team: bool = False,
+    students_first: bool = False,
 ) -> Settled:
     """Match all people with the roster, and make equal ids unique.
 
-    If teams hand in (`by_team`), a person with the name of a `known` team represents this team.
+    If teams hand in (`by_team`), a person with the name of a `known` team represents this team. A name of both
+    a student and another team is neither, or with `students_first` the student's.
     """
     known = known or Known(roster)
     listed: dict[int, StudentInfo] = {}
@@ -252,7 +254,7 @@ def settle_ids(
     for person in people:
         student, team = listed.get(id(person)), _team_of(person, known)
         is_named = student is not None and not (person.student.ids.keys() - {"username"})
-        is_either = by_team and is_named and team is not None
+        is_either = by_team and not students_first and is_named and team is not None
         if student is not None and is_either and student.ids.get("team") != team:
             either.append(_called(person))
             student = team = None

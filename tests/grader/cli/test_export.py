@@ -112,6 +112,6 @@ def test_a_zero_of_a_student_who_still_has_time_is_told(
         assert done.exit_code == 0 and "ann" in done.stdout
         return done.stderr
 
-    said = "1 student who handed in nothing and can do so until 2999-01-01 00:00 UTC"
+    said = "1 student who handed in no work and can do so until 2999-01-01 00:00 UTC"
     assert told(due) == f"{said}: 0 points for now.\n"
     assert told(due.replace(year=2020)) == ""

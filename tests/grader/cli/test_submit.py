@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from grader.cli.submit import _changed, _files, _newest, _status_line, login, signed_in_server
+from grader.cli.submit import (
+    _changed,
+    _earlier,
+    _files,
+    _newest,
+    _status_line,
+    login,
+    signed_in_server,
+)
 from grader.course.manifest import Course
 from grader.errors import SubmissionError, UsageError
 from grader.student import server as remote
@@ -138,6 +146,27 @@ def test_the_status_is_of_the_newest_submission(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(remote, "submission", lambda _, id_: ServerAnswer(id_, "done", {}))
     newest, digests = _newest(HERE, remote.standing(HERE))
     assert (newest.id, digests) == ("s2", {"task": "d1gest"})
+
+
+def test_earlier_exercises_without_a_verdict_have_no_points() -> None:
+    def known(name: str, **changes: Any) -> dict[str, Any]:
+        told = {"name": name, "file": "d1", "open": False, "status": "partial"}
+        return {**told, "score": 0.5, "max_score": 2.0, **changes}
+
+    own = {
+        "exercises": [
+            known("judged"),
+            known("waiting", open=True),
+            known("faulty", status="unjudged", score=0.0),
+            known("never", file=""),
+            known("shown"),
+        ]
+    }
+    assert _earlier(own, {"shown"}) == [
+        "judged 0.5 / 2",
+        "waiting not judged yet",
+        "faulty not judged yet",
+    ]
 
 
 class Terminal(io.StringIO):

@@ -374,7 +374,7 @@ def test_who_handed_in_nothing_gets_no_0_while_there_is_time(canvas: Pushing) ->
             book.keep_student(info_of(user))
         book.finish(())
     done = canvas()
-    assert "1 student who handed in nothing and can do so until 2999-01-01 00:00 UTC" in done.stderr
+    assert "1 student who handed in no work and can do so until 2999-01-01 00:00 UTC" in done.stderr
     assert {*canvas.platform.grades} == {FIRST, SECOND, THIRD, LAST, early}
     assert canvas.platform.grades[early] == 0
     done = canvas("--yes", "--zeros")

@@ -77,6 +77,9 @@ def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> No
         ("ValueError", "a display of 2 rows"),
         ("ValueError", "a tensor of 3 values"),
         ("RuntimeError", "expected a tensor on cuda"),
+        ("ValueError", "embedding of 512 dimensions cannot be split into 7 heads"),
+        ("ValueError", "The array has an inhomogeneous shape after 1 dimensions"),
+        ("KeyError", "'input-2d'"),
     ],
 )
 def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text: str) -> None:

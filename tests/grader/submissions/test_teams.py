@@ -186,6 +186,11 @@ def test_a_name_of_a_student_and_of_another_team_is_neither(
     assert any("taken as neither: red." in note for note in found.notes)
     # Where no teams hand in it is the student, and so it is where the student is in that team.
     assert [name for name, _, _ in shown(find_class(folder, course, roster))] == ["dee", "red"]
+    # In a whole course, too: most of its exercises are the student's own.
+    assert of_teams.assignment is not None
+    parts = (of_teams.assignment,)
+    whole = msgspec.structs.replace(of_teams, assignment=None, assignments=parts)
+    assert [name for name, _, _ in shown(find_class(folder, whole, roster))] == ["dee", "red"]
     own = Roster([ANN, BOB, DEE, student("red", "red")])
     shared = share_in_teams(find_class(folder, of_teams, own))
     assert [name for name, _, _ in shown(shared)] == ["ann", "bob", "dee", "red"]

@@ -19,6 +19,7 @@ from grader.course.manifest import load_course
 from grader.gradebook import Gradebook
 from grader.gradebook.policy import Rules
 from grader.gradebook.policy_file import PolicyError, policy_of
+from grader.gradebook.review import Reason
 from tests.grader.command import grade as run_grade
 
 PLAIN = Path(__file__).parents[2] / "courses" / "plain"
@@ -377,6 +378,16 @@ def test_in_a_whole_course_a_folder_of_a_team_is_its_members_own(team: Team) -> 
             ("ada", ("greeting",)),
             ("bob", ("greeting",)),
         }
+
+
+def test_a_folder_of_a_team_hides_nothing_that_is_wrong_with_a_members_own(team: Team) -> None:
+    essay = team.folder / "class/ada/essay.docx"
+    essay.parent.mkdir(parents=True)
+    essay.write_bytes(b"PK")
+    team.hand_in("red", "word_count")
+    team.batch(RED)
+    with Gradebook.open(team.results) as book:
+        assert [(e.student, e.kind) for e in book.attention()] == [("ada", Reason.UNREADABLE)]
 
 
 def test_a_member_without_a_submission_has_the_files_of_the_team(team: Team) -> None:
