@@ -91,7 +91,7 @@ def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
     manifest.write_text(manifest.read_text().replace("seconds = 4", "seconds = 120"))
     course = load_course(tmp_path / "course")
     waiting = b"the-student-waits-77e0"
-    own = (waiting, b"the-student-was-here-4c1d", b"it holds nothing that is not theirs to see")
+    own = (waiting, b"the-student-was-here-4c1d", b"it contains nothing that students must not see")
     before = descendants()
     # What each process held when the suite was in the middle of its last test.
     held: dict[int, set[bytes]] = {}
