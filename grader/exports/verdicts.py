@@ -69,9 +69,18 @@ def total(entry: Entry, out_of: float | None = None) -> float | None:
 
 
 def is_untouched(entry: Entry) -> bool:
-    """Whether a student handed in nothing that counts, and nobody gave points for it."""
-    exercises = [each for each in entry.result.exercises if not each.practice]
-    return all(e.status is Status.NOT_ATTEMPTED and not e.score for e in exercises)
+    """Whether a student handed in no work that counts, and nobody gave points, or a 0, for it."""
+    return not any(
+        each.status is not Status.NOT_ATTEMPTED or each.score or _is_given(each)
+        for each in entry.result.exercises
+        if not each.practice
+    )
+
+
+def _is_given(exercise: ExerciseResult) -> bool:
+    """Whether a person gave the points of an exercise of which there is no file: a policy has no reasons there."""
+    mark = exercise.mark
+    return mark is not None and not mark.attempt and bool(mark.reasons)
 
 
 def time_left(entry: Entry, policy: Policy, now: datetime.datetime) -> datetime.datetime | None:

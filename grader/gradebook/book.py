@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,6 +102,22 @@ class Gradebook:
         """Open the gradebook in a folder to read it beside a writer, which checked the file."""
         with opened_again(folder / FILE) as tables:
             yield cls(folder, tables, assignment)
+
+    @classmethod
+    @contextlib.contextmanager
+    def open_to_change(
+        cls, folder: Path, prepare: Callable[[Gradebook], None]
+    ) -> Iterator[Gradebook]:
+        """Open the gradebook in a folder to change tables that `prepare` makes, also while a server writes.
+
+        Creates a missing gradebook. When the block ends, either all changes are on the disk or none.
+        """
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with opened(folder / FILE, create=True) as tables:
+            book = cls(folder, tables)
+            prepare(book)
+            with book.transaction():
+                yield book
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

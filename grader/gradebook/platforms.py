@@ -7,13 +7,13 @@ functions that write within `Gradebook.transaction`.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import ipaddress
 import re
 import socket
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,6 @@ import msgspec
 
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.database import FILE, opened
 from grader.gradebook.work import DamagedValueError
 from grader.text import clean
 
@@ -147,18 +146,9 @@ def prepare(book: Gradebook) -> None:
     book.tables.connection.executescript(_TABLES)
 
 
-@contextlib.contextmanager
-def changing_platforms(folder: Path) -> Iterator[Gradebook]:
-    """Open the gradebook in a folder to change platforms, even while a server writes to it.
-
-    Creates a missing gradebook. When the block ends, either all changes are on the disk or none.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with opened(folder / FILE, create=True) as tables:
-        book = Gradebook(folder, tables)
-        prepare(book)
-        with book.transaction():
-            yield book
+def changing_platforms(folder: Path) -> AbstractContextManager[Gradebook]:
+    """Open the gradebook in a folder to change platforms, as `Gradebook.open_to_change` does."""
+    return Gradebook.open_to_change(folder, prepare)
 
 
 # --- platforms --------------------------------------------------------------------------------------

@@ -5,17 +5,16 @@ Only this module has the SQL of these tables. Call functions that write within `
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import hashlib
 import hmac
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from grader.gradebook.book import Gradebook
-from grader.gradebook.database import FILE, opened
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tokens (
@@ -67,18 +66,9 @@ def prepare(book: Gradebook) -> None:
     book.tables.connection.executescript(_TABLES)
 
 
-@contextlib.contextmanager
-def changing_tokens(folder: Path) -> Iterator[Gradebook]:
-    """Open the gradebook in a folder to change tokens, even while a server writes to it.
-
-    Creates a missing gradebook. When the block ends, either all changes are on the disk or none.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with opened(folder / FILE, create=True) as tables:
-        book = Gradebook(folder, tables)
-        prepare(book)
-        with book.transaction():
-            yield book
+def changing_tokens(folder: Path) -> AbstractContextManager[Gradebook]:
+    """Open the gradebook in a folder to change tokens, as `Gradebook.open_to_change` does."""
+    return Gradebook.open_to_change(folder, prepare)
 
 
 def make_token(

@@ -382,6 +382,20 @@ def test_who_handed_in_nothing_gets_no_0_while_there_is_time(canvas: Pushing) ->
     assert canvas.platform.grades[late] == 0
 
 
+def test_a_0_that_a_person_gave_is_sent_before_the_due_time(canvas: Pushing) -> None:
+    nothing, late = verdict(0.0, status=Status.NOT_ATTEMPTED, settled=True), LAST + 1
+    canvas.platform.users.append(late)
+    with Gradebook.open_to_write(canvas.school.results) as book:
+        rules = Rules(due=(Due(at=datetime.datetime(2999, 1, 1, tzinfo=datetime.UTC)),))
+        book.begin(canvas.school.course, result(nothing), rules)
+        book.keep_student(info_of(late))
+        book.finish(())
+    assert canvas().exit_code == 0 and late not in canvas.platform.grades
+    canvas.school.correct(late, points=0.0)
+    canvas()
+    assert canvas.platform.grades[late] == 0
+
+
 def bodies(platform: Platform) -> str:
     return "\n".join(unquote_plus(f"{path} {body}") for _, path, body in platform.requests)
 
