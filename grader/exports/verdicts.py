@@ -78,7 +78,7 @@ def is_untouched(entry: Entry) -> bool:
 
 
 def _is_given(exercise: ExerciseResult) -> bool:
-    """Whether a person gave the points of an exercise of which there is no file: a policy has no reasons there."""
+    """Whether a person gave these points though there is no file, where a policy has no reasons."""
     mark = exercise.mark
     return mark is not None and not mark.attempt and bool(mark.reasons)
 

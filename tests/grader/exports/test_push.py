@@ -438,6 +438,11 @@ def test_hints_of_an_exam_without_hints_are_in_no_comment_and_no_export(canvas: 
     assert len(canvas.comments(FIRST)) == 2
     assert hint not in canvas.comments(FIRST)[-1]
     assert not any(hint in str(each.result) for each in ClassSource(canvas.school.results))
+    # A copy of the course without its assignments does not end the exam.
+    with Gradebook.open_to_write(canvas.school.results) as book:
+        book.begin(canvas.school.course)
+        book.finish(())
+    assert not any(hint in str(each.result) for each in ClassSource(canvas.school.results))
 
 
 def test_an_unmatched_student_is_told_and_not_guessed(rest: Pushing) -> None:
