@@ -220,7 +220,6 @@ def test_options_are_quoted(tmp_path: Path) -> None:
         assert b"--require-isolation kernel" in archive.read("run_autograder")
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("kept_judges")
 def test_a_package_of_one_exercise_holds_nothing_of_others(tmp_path: Path) -> None:
     course = load_course(PLAIN)

@@ -14,7 +14,7 @@ import pytest
 
 from grader.authoring.release import Tier, release
 from grader.course.manifest import Course, Exercise, load_course, probe_of
-from grader.errors import CourseError, GraderError
+from grader.errors import CourseError, GraderError, UsageError
 from grader.results import Visibility
 
 pytestmark = pytest.mark.usefixtures("kept_judges")
@@ -300,7 +300,7 @@ def test_a_folder_that_is_not_empty(folder: Path, tmp_path: Path) -> None:
     out.mkdir()
     (out / ".git").mkdir()
     release(course, out)  # a clone of an empty repository
-    with pytest.raises(GraderError, match="is not empty"):
+    with pytest.raises(UsageError, match=r"(?s)is not empty.*--force replaces that"):
         release(course, out)
     with pytest.raises(GraderError, match="is not empty"):
         release(course, folder)

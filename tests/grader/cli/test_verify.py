@@ -177,6 +177,15 @@ def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
     )
 
 
+def test_a_stub_that_drifted(grade: Grade, clone: Path) -> None:
+    for path in ("exercises", "tests/stubs"):
+        replace(clone / path / "text/greeting.py", "(name:", "(who:")
+    assert verified(grade, clone, "greeting")[0] == (
+        "tests/stubs/text/greeting.py: greeting is `def greeting(who: str) -> str`, but "
+        "`def greeting(name: str) -> str` in the solution."
+    )
+
+
 def lists_in(text: str) -> dict[str, set[str]]:
     """The tests that catch each wrong answer, by its id."""
     by_tests = tomllib.loads(text).items()

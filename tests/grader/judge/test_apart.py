@@ -83,6 +83,6 @@ def test_what_the_student_changed_is_not_changed_apart(judged: JudgeSource) -> N
     assert first.outcome is Outcome.PASSED, first.message
     assert anew.outcome is Outcome.PASSED, anew.message
     assert second.outcome is Outcome.TIMEOUT
-    # A quarter of the exercise's 2 s, as in the student's own sandbox.
+    # A quarter of the exercise's 4 s, as in the student's own sandbox.
     assert "within 1 s" in second.message
     assert third.outcome is Outcome.PASSED, third.message

@@ -188,7 +188,6 @@ _PARSING = {
 _PARSING |= {"removeprefix", "removesuffix", "search", "match", "fullmatch", "sub", "findall"}
 
 
-@pytest.mark.thorough
 def test_nothing_takes_a_message_apart() -> None:
     """A message is composed where it is shown; decisions depend on the finding."""
     root = Path(grader.__file__).parent

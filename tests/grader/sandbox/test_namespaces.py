@@ -59,7 +59,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 def site(*held: str, outer: tuple[str, ...] = ("pid_namespace",), **limits: Any) -> Site:
     plan = limits.pop("plan", Plan((), outer_walls=outer))
-    return Site(plan, Limits(**limits), limits.pop("scratch", Path("/scratch")), list(held))
+    return Site(plan, Limits(**limits), Path("/scratch"), list(held))
 
 
 # --- the fork server --------------------------------------------------------------------------------

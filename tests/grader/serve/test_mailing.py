@@ -430,7 +430,6 @@ def correction(student: str, points: float) -> Correction:
     )
 
 
-@pytest.mark.thorough
 def test_a_mail_that_cannot_be_written_delays_no_other_student(
     judged: Callable[..., Mailing], mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

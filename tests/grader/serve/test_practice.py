@@ -257,6 +257,13 @@ def test_a_newer_run_takes_the_place_of_an_older_one(patient: Served) -> None:
         assert name == "error" and "newer run" in told["error"]
 
 
+def test_a_student_who_asks_too_often_is_refused_and_others_are_not(patient: Served) -> None:
+    path = "/api/exercises/greeting/practice"
+    statuses = [patient.ask("POST", path, "eve", b"no JSON").status for _ in range(MOST_RUNS + 1)]
+    assert statuses == [400] * MOST_RUNS + [429], "counted before the body is read"
+    assert patient.ask("POST", path, "bob", b"no JSON").status == 400
+
+
 def test_practice_waits_while_the_judging_is_paused_and_goes_on_with_it(served: Served) -> None:
     served.pause()
     try:

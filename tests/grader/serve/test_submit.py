@@ -74,6 +74,7 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     (work / "exercises" / "text" / "greeting.py").write_bytes(SOLUTION)
     done = grade("submit")
     assert done.exit_code == 1, done.output
+    assert grade("submit", "--status", "--fail-under", "0").exit_code == 0
     assert "word_count" in done.output and "greeting" in done.output
     # Points are given by the hidden tests too, which are not here.
     assert "Total:" in done.output and "of 12.5" in done.output

@@ -355,7 +355,6 @@ def test_an_odd_access_token_is_not_in_the_log(
     assert "s3cret-access" not in campus.log.read_text()
 
 
-@pytest.mark.thorough
 def test_strangers_who_begin_many_sign_ins_take_turns_with_others(
     campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ def browser() -> Iterator[Chrome]:
     service = webdriver.ChromeService(executable_path=driver)
     chrome = webdriver.Chrome(options=options, service=service)
     chrome.set_window_size(1200, 900)
-    # The accessibility checker takes its time over a thousand students, and more on a busy machine.
+    # The accessibility checker takes its time over a large class, and more on a busy machine.
     chrome.set_script_timeout(600)
     yield chrome
     chrome.quit()
