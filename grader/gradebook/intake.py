@@ -24,7 +24,6 @@ from grader.gradebook.review import (
     Attention,
     Reason,
     attention,
-    held,
     nothing_found,
     passed_over,
     stub_after_work,
@@ -36,7 +35,7 @@ from grader.grading import environment_of, settle, unjudged, version_of, with_no
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
-from grader.submissions.odd_code import ordinary_in
+from grader.submissions.odd_code import ordinary_in, reasons
 
 # The origin of a request in a file beside the work.
 _FILE = "a file"
@@ -306,27 +305,31 @@ def _missing(exercise: Exercise) -> ExerciseFile:
 
 
 class Question:
-    """A file that needs a verdict, the key of the verdict, and reasons to hold its points."""
+    """A file that needs a verdict, and the key of the verdict; the slow rest is computed when first used."""
 
     def __init__(
-        self,
-        course: Course,
-        options: GradingOptions,
-        exercise: Exercise,
-        file: ExerciseFile,
-        key: VerdictKey,
-        held: tuple[str, ...],
+        self, questions: Questions, exercise: Exercise, file: ExerciseFile, key: VerdictKey
     ) -> None:
-        self._course, self._options = course, options
-        self.exercise, self.file, self.key, self.held = exercise, file, key, held
+        self._questions = questions
+        self.exercise, self.file, self.key = exercise, file, key
 
     @functools.cached_property
     def settled(self) -> ExerciseResult | None:
         """The result if the file needs no judge, being missing, untouched or unreadable; else None."""
-        return settle(self._course, self.exercise, self.file, self._options)
+        return self._questions.settled(self.exercise, self.file)
+
+    @functools.cached_property
+    def held(self) -> tuple[str, ...]:
+        """The odd code in the source, as reasons to hold the points."""
+        return self._questions.reasons_to_hold(self.exercise, self.file)
+
+    def prepare(self) -> None:
+        """Compute what the result may need now, to spare the thread that keeps it."""
+        if self.settled is None:
+            _ = self.held
 
     def answered_by(self, result: ExerciseResult) -> ExerciseResult:
-        """Return the result to keep for this file. Odd code holds its points, except in a stub.
+        """Return a new result as it is kept for this file. Odd code holds its points, except in a stub.
 
         Odd code is found in the source, or reported while it runs.
         """
@@ -355,24 +358,26 @@ class Questions:
         To save time, pass the key and the reasons of an earlier question about the file as `found`.
         """
         if found is not None:
-            question = Question(self._course, self._options, exercise, file, *found)
+            question = Question(self, exercise, file, found[0])
             # A file with an earlier question waits for a judge, so it is not settled.
-            question.settled = None
+            question.settled, question.held = None, found[1]
             return question
-        key = self.key_of(exercise, file)
-        return Question(
-            self._course, self._options, exercise, file, key, self._held(exercise, file)
-        )
+        return Question(self, exercise, file, self.key_of(exercise, file))
 
     def key_of(self, exercise: Exercise, file: ExerciseFile) -> VerdictKey:
         """Return the key of the verdict on a file."""
         return verdict_key(exercise, file, self._digests[exercise.id], self._options)
 
-    def _held(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
+    def settled(self, exercise: Exercise, file: ExerciseFile) -> ExerciseResult | None:
+        """Return the result of a file that needs no judge, else None."""
+        return settle(self._course, exercise, file, self._options)
+
+    def reasons_to_hold(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
+        """Return the odd code in a file's source, as reasons to hold its points."""
         # Skip stubs, which most files are early in a course.
         if file.source is None or file.source == self._stubs[exercise.id]:
             return ()
-        return held(file.source, self._ordinary[exercise.id])
+        return reasons(file.source, self._ordinary[exercise.id])
 
 
 class Kept(NamedTuple):
@@ -407,7 +412,8 @@ class Verdicts:
         if verdict is not None and (key in judged_now or _is_final(verdict)):
             return self._keep(attempt, question, verdict.result, verdict.environment, is_known=True)
         if question.settled is not None:
-            return self._keep(attempt, question, question.settled, self._here)
+            result = question.answered_by(question.settled)
+            return self._keep(attempt, question, result, self._here)
         return None
 
     def judged(self, attempt: Attempt, question: Question, judged: Judgment | JudgeFault) -> Kept:
@@ -417,7 +423,8 @@ class Verdicts:
         else:
             fault = judged.message
             result, walls = unjudged(self._course, question.exercise, self._options, fault), ()
-        return self._keep(attempt, question, result, environment_of(self._torch, walls))
+        here = environment_of(self._torch, walls)
+        return self._keep(attempt, question, question.answered_by(result), here)
 
     def has_verdict(self, attempt: Attempt, question: Question) -> bool:
         """Whether this attempt has the verdict with the key of the question."""
@@ -437,13 +444,11 @@ class Verdicts:
         *,
         is_known: bool = False,
     ) -> Kept:
-        """Keep a result for a file, with its odd code, unless the attempt already has this result."""
-        kept = question.answered_by(result)
-        # A newer grader may find more odd code.
-        if not (is_known and kept == result and self.has_verdict(attempt, question)):
-            self._book.keep(attempt, question.key, self._options.seed, kept, environment)
-        entries = attention(attempt.student, question.exercise, question.file, kept)
-        return Kept(kept, entries, is_known)
+        """Keep a result for a file, unless the attempt already has this known verdict."""
+        if not (is_known and self.has_verdict(attempt, question)):
+            self._book.keep(attempt, question.key, self._options.seed, result, environment)
+        entries = attention(attempt.student, question.exercise, question.file, result)
+        return Kept(result, entries, is_known)
 
 
 def _is_final(verdict: Verdict) -> bool:

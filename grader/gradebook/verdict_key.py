@@ -25,14 +25,15 @@ from grader.judge.assignment import GradingOptions
 from grader.submissions import ExerciseFile
 from grader.submissions.source import code_digest
 
-# Code that determines outcomes and their messages. Code that shows, exports or stores results is not part of
-# this, and rules for points are not either. Odd code is looked for anew each time, without a judge.
+# Code that determines outcomes, their messages, and reasons to hold points. Code that shows, exports or stores
+# results is not part of this, and rules for points are not either.
 _DECIDING = (
     "judge",
     "sandbox",
     "course",
     "grading.py",
     "submissions/not_python.py",
+    "submissions/odd_code.py",
     "submissions/source.py",
     "submissions/submission.py",
     "findings.py",

@@ -104,8 +104,7 @@ class HandInReader:
         if not questions and not refused:
             raise Refusal(422, f"Nothing was accepted. {self._why_nothing(handed, odd)}")
         for question in questions:
-            # Compute this here, to spare the thread that writes.
-            _ = question.settled
+            question.prepare()
         return Submission(questions, odd, refused)
 
     def _why_nothing(

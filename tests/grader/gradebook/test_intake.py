@@ -1,12 +1,18 @@
-"""Everybody is in a gradebook once, also where a server or its tokens are given another roster."""
+"""Everybody is in a gradebook once, with any roster; and a file is judged or checked only when it must be."""
 
 from __future__ import annotations
 
 import pytest
 
 from grader.errors import SubmissionError
-from grader.gradebook.intake import refuse_other_roster
-from grader.results import StudentInfo
+from grader.gradebook import Attempt, Gradebook, intake, verdict_key
+from grader.gradebook.intake import Question, Questions, Verdicts, refuse_other_roster
+from grader.judge.assignment import GradingOptions, Judgment
+from grader.results import ExerciseResult, StudentInfo
+from grader.submissions import ExerciseFile
+from tests.grader.builders import checked, exercise
+
+from .conftest import School
 
 BEFORE = [
     StudentInfo(id="jdoe", name="Jane Doe", email="jane@uni.edu"),
@@ -36,3 +42,60 @@ def test_a_roster_with_other_ids_is_refused() -> None:
 def test_a_roster_with_the_same_ids_or_new_students_is_taken(roster: list[StudentInfo]) -> None:
     refuse_other_roster(BEFORE, roster, "results")
     refuse_other_roster([], roster, "results")
+
+
+# --- verdicts ---------------------------------------------------------------------------------------
+
+ODD = b"import ctypes\nx = 1\n"
+REPORTED = "line 1 imports a module of Python's own tests as it runs (import)"
+
+
+class Judged:
+    """Attempts with odd code at the one exercise of a course, and verdicts on them by this grader."""
+
+    def __init__(self, school: School, book: Gradebook) -> None:
+        self._school, self._book = school, book
+        self.verdicts = Verdicts(book, school.course, GradingOptions())
+
+    def question(self) -> Question:
+        (task,) = self._school.course.exercises
+        return Questions(self._school.course, GradingOptions()).about(task, ExerciseFile(ODD))
+
+    def attempt(self, student: str) -> Attempt:
+        return self._school.hand_in(self._book, student, ODD)
+
+    def judge(self, attempt: Attempt) -> ExerciseResult:
+        result = exercise(checked(), name="task", held=(REPORTED,))
+        return self.verdicts.judged(attempt, self.question(), Judgment(result, ())).result
+
+
+def test_the_source_of_a_file_with_a_verdict_is_not_checked_again(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        ann, bob = there.attempt("ann"), there.attempt("bob")
+        first = there.judge(ann)
+        assert first.held[0].startswith("line 1 imports ctypes") and first.held[1:] == (REPORTED,)
+
+        def reasons(*_: object) -> tuple[str, ...]:
+            raise AssertionError("the verdict is known")
+
+        monkeypatch.setattr(intake, "reasons", reasons)
+        for attempt in (ann, bob):
+            kept = there.verdicts.without_judge(attempt, there.question())
+            assert kept is not None and kept.result == first
+
+
+def test_points_that_a_mistake_of_the_source_check_held_are_free_after_the_next_verdict(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        ann = there.attempt("ann")
+        there.judge(ann)
+        # A grader with another source check has another digest.
+        monkeypatch.setattr(intake, "reasons", lambda *_: ())
+        monkeypatch.setattr(verdict_key, "grader_digest", lambda: "mended")
+        assert there.verdicts.without_judge(ann, there.question()) is None
+        assert there.judge(ann).held == (REPORTED,)

@@ -69,9 +69,8 @@ def test_every_module_that_a_judge_or_a_sandbox_imports_decides_or_is_named_here
             waiting += imported_modules(module)
     files = {f"{name.replace('.', '/')}.py" for name in reached}
     known = {*NAMES, *(f"{name.removesuffix('/__init__.py')}.py" for name in NAMES)}
-    # What a course is packed in, how files are written, and odd code, which is looked for anew each time.
-    others = {"course/assignments.py", "course/pack.py", "errors.py", "files.py"}
-    assert files - known == others | {"submissions/odd_code.py"}
+    # What a course is packed in, and how files are written.
+    assert files - known == {"course/assignments.py", "course/pack.py", "errors.py", "files.py"}
 
 
 def test_what_the_cache_holds_is_read_with_care(
