@@ -404,17 +404,35 @@ class Verdicts:
     ) -> Kept | None:
         """Keep the result of a file if no judge is needed, and return it; None if a judge is needed.
 
-        That is the verdict with the same key, on any student's file, if it is final or its key is in
+        That is a final verdict with the same key, on any student's file, or the last one if its key is in
         `judged_now`; or else the result of a file that is settled without a judge.
         """
-        key = question.key.key
-        verdict = self._book.tables.verdict(key)
-        if verdict is not None and (key in judged_now or _is_final(verdict)):
-            return self._keep(attempt, question, verdict.result, verdict.environment, is_known=True)
+        if (own := self._own_final(attempt, question)) is not None:
+            return _kept(attempt, question, own.result, is_known=True)
+        if (known := self._known(question.key.key, judged_now)) is not None:
+            return self._keep(attempt, question, known.result, known.environment, is_known=True)
         if question.settled is not None:
             result = question.answered_by(question.settled)
             return self._keep(attempt, question, result, self._here)
         return None
+
+    def is_final(self, attempt: Attempt, question: Question) -> bool:
+        """Whether the attempt has a final verdict with the key of the question: it is not judged again."""
+        return self._own_final(attempt, question) is not None
+
+    def _own_final(self, attempt: Attempt, question: Question) -> Verdict | None:
+        """Return the attempt's verdict if it has the key of the question and is final, else None."""
+        verdict = self._book.tables.verdict(attempt.id, question.exercise.id, question.key.key)
+        return verdict if verdict is not None and _is_final(verdict) else None
+
+    def _known(self, key: str, judged_now: Container[str]) -> Verdict | None:
+        """Return the verdict with this key that another file gets, too; None if there is none."""
+        verdicts = self._book.tables.verdicts
+        final = next(filter(_is_final, verdicts(key)), None)
+        if final is None and key in judged_now:
+            # Of the timeouts, the one of this grading.
+            return max(verdicts(key), key=lambda verdict: verdict.graded_at, default=None)
+        return final
 
     def judged(self, attempt: Attempt, question: Question, judged: Judgment | JudgeFault) -> Kept:
         """Keep the verdict of a judge; after a fault, the file is unjudged until the next grading."""
@@ -425,10 +443,6 @@ class Verdicts:
             result, walls = unjudged(self._course, question.exercise, self._options, fault), ()
         here = environment_of(self._torch, walls)
         return self._keep(attempt, question, question.answered_by(result), here)
-
-    def has_verdict(self, attempt: Attempt, question: Question) -> bool:
-        """Whether this attempt has the verdict with the key of the question."""
-        return self._book.tables.has_verdict(attempt.id, question.exercise.id, question.key.key)
 
     def wait(self, attempt: Attempt, question: Question, not_yet: ExerciseResult) -> None:
         """Keep `not_yet` as the result while a judge works; an existing verdict stays."""
@@ -444,11 +458,15 @@ class Verdicts:
         *,
         is_known: bool = False,
     ) -> Kept:
-        """Keep a result for a file, unless the attempt already has this known verdict."""
-        if not (is_known and self.has_verdict(attempt, question)):
-            self._book.keep(attempt, question.key, self._options.seed, result, environment)
-        entries = attention(attempt.student, question.exercise, question.file, result)
-        return Kept(result, entries, is_known)
+        """Keep a result for a file, and return it."""
+        self._book.keep(attempt, question.key, self._options.seed, result, environment)
+        return _kept(attempt, question, result, is_known=is_known)
+
+
+def _kept(attempt: Attempt, question: Question, result: ExerciseResult, *, is_known: bool) -> Kept:
+    """Return a result that the gradebook has, with the entries about it."""
+    entries = attention(attempt.student, question.exercise, question.file, result)
+    return Kept(result, entries, is_known)
 
 
 def _is_final(verdict: Verdict) -> bool:

@@ -370,7 +370,7 @@ class Api:
         return answered({"paused": paused})
 
     async def regrade(self, request: Request) -> Response:
-        """Queue the files whose suite changed, after all hand-ins."""
+        """Queue the files to judge again, after all hand-ins."""
         await self._server.identity.staff(request, Right.RUN)
         body = await body_of(request, 64 << 10)
         wanted, course = decoded(body or b"{}", RegradeRequest).exercises, self._server.course

@@ -544,7 +544,10 @@ class Desk:
         return [student.id for student in self._book.students() if student.id not in absent]
 
     def to_regrade(self, student: str, exercises: Sequence[Exercise]) -> list[tuple[int, str]]:
-        """Return the attempt and exercise of each file that a changed suite may judge differently."""
+        """Return the attempt and exercise of each file to judge again, as in a batch.
+
+        The suite or the grader changed since its verdict, or it timed out.
+        """
         info = self._book.student(student)
         if info is None:
             return []
@@ -553,13 +556,11 @@ class Desk:
             (attempt.id, exercise.id)
             for attempt, exercise, file in asked.files
             if file.source is not None
-            and not self._book.tables.has_verdict(
-                attempt.id, exercise.id, self._questions.key_of(exercise, file).key
-            )
+            and not self._verdicts.is_final(attempt, self._questions.about(exercise, file))
         ]
 
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
-        """Queue a student's files whose suite changed, behind all submissions; return their number."""
+        """Queue a student's files to judge again, behind all submissions; return their number."""
         found, now = self.to_regrade(student, exercises), time.time()
         with self._book.transaction():
             for attempt, exercise in found:

@@ -7,8 +7,8 @@ import pytest
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, intake, verdict_key
 from grader.gradebook.intake import Question, Questions, Verdicts, refuse_other_roster
-from grader.judge.assignment import GradingOptions, Judgment
-from grader.results import ExerciseResult, StudentInfo
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ExerciseFile
 from tests.grader.builders import checked, exercise
 
@@ -64,8 +64,8 @@ class Judged:
     def attempt(self, student: str) -> Attempt:
         return self._school.hand_in(self._book, student, ODD)
 
-    def judge(self, attempt: Attempt) -> ExerciseResult:
-        result = exercise(checked(), name="task", held=(REPORTED,))
+    def judge(self, attempt: Attempt, outcome: Outcome = Outcome.PASSED) -> ExerciseResult:
+        result = exercise(checked(outcome=outcome), name="task", held=(REPORTED,))
         return self.verdicts.judged(attempt, self.question(), Judgment(result, ())).result
 
 
@@ -99,3 +99,30 @@ def test_points_that_a_mistake_of_the_source_check_held_are_free_after_the_next_
         monkeypatch.setattr(verdict_key, "grader_digest", lambda: "mended")
         assert there.verdicts.without_judge(ann, there.question()) is None
         assert there.judge(ann).held == (REPORTED,)
+
+
+def test_a_timeout_is_no_verdict_for_equal_files_and_a_later_verdict_is_one_for_all(
+    school: School,
+) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        ann, bob = there.attempt("ann"), there.attempt("bob")
+        late, question = there.judge(ann, Outcome.TIMEOUT), there.question()
+        for attempt in (ann, bob):
+            assert there.verdicts.without_judge(attempt, question) is None
+        in_this_grading = there.verdicts.without_judge(bob, question, {question.key.key})
+        assert in_this_grading is not None and in_this_grading.result == late
+        passed = there.judge(bob)
+        assert [there.verdicts.is_final(each, question) for each in (ann, bob)] == [False, True]
+        kept = there.verdicts.without_judge(ann, question)
+        assert kept is not None and kept.result == passed
+        assert there.verdicts.is_final(ann, question)
+
+
+def test_after_a_fault_of_the_grader_an_equal_file_is_judged(school: School) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        question = there.question()
+        there.verdicts.judged(there.attempt("ann"), question, JudgeFault("no sandbox"))
+        now = {question.key.key}
+        assert there.verdicts.without_judge(there.attempt("bob"), question, now) is None

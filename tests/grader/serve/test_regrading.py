@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from grader.cli import main
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, queue
-from grader.results import Status
+from grader.results import Outcome, Status
 from grader.serve.desk import Desk
 from grader.serve.regrading import count, regrade
 from grader.serve.threads import CLASS
@@ -106,6 +106,22 @@ def test_files_of_a_changed_suite_are_counted_queued_and_judged_again(
         assert served.judged(who, mine)["result"]["score"] == 0
     assert "Nothing would be judged" in text(served, "")
     assert by_program(served, b"{}") == {"queued": 0}
+
+
+def test_a_file_that_timed_out_is_judged_again_as_in_a_batch(tmp_path: Path) -> None:
+    course = load_course(PLAIN)
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, course, {"ada": "", "bob": ""})
+        asked = Asked(there)
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        there.hand_in("bob", greeting=marked(2))
+        there.judge(Outcome.TIMEOUT)
+        assert there.status("bob") == "failed"
+        assert asyncio.run(count(asked.server, course.exercises)) == (1, 1)
+        asyncio.run(regrade(asked.server, course.exercises))
+        assert there.judge() == [("bob", "greeting")]
+        assert there.status("bob") == "passed"
 
 
 def test_after_a_regrade_in_the_folder_an_exercise_without_a_file_is_still_to_do(
