@@ -28,7 +28,7 @@ from grader.gradebook.review import (
     passed_over,
     stub_after_work,
 )
-from grader.gradebook.standing import ClassRules, handed_in, needed, with_late_days
+from grader.gradebook.standing import handed_in, needed, with_late_days
 from grader.gradebook.verdict_key import VerdictKey, source_digest, verdict_key
 from grader.gradebook.work import SERVER, Attempt, Verdict, Work
 from grader.grading import environment_of, settle, unjudged, version_of, with_note
@@ -185,7 +185,7 @@ class Asking:
         entries: list[Attention] = []
         for ids in filter(None, (own, of_team)):
             newest_of = {id_: files for id_, files in read.items() if id_ in ids}
-            entries += self._about_newest(work, asked, newest_of, asking)
+            entries += self._about_newest(work, newest_of, asking)
         if not own:
             # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
             again = {name for id_ in of_team for name in read[id_]}
@@ -259,7 +259,6 @@ class Asking:
     def _about_newest(
         self,
         work: Work,
-        asked: Sequence[tuple[Attempt, Exercise, ExerciseFile]],
         read: Mapping[int, Mapping[str, ExerciseFile]],
         asking: Collection[int],
     ) -> list[Attention]:
@@ -269,32 +268,50 @@ class Asking:
         entries: list[Attention] = []
         if len(without) == len(self._course.exercises) and newest.id not in asking:
             entries += nothing_found(newest.student, self._exercises, without)
-        answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == newest.id}
         for exercise in self._exercises:
-            if exercise.id in without and exercise.id not in answered:
-                entries += passed_over(newest.student, exercise, without[exercise.id])
-        entries += [
-            stub_after_work(newest.student, exercise)
-            for exercise in self._exercises
-            if (file := read[newest.id].get(exercise.id)) is not None
-            and is_stub_after_work(self._course, exercise, file, work, self._book.rules())
-        ]
+            if (file := read[newest.id].get(exercise.id)) is not None:
+                entries += about_file(self._book, self._course, work, newest, exercise, file)
         return entries
 
 
-def is_stub_after_work(
-    course: Course, exercise: Exercise, file: ExerciseFile, work: Work, rules: ClassRules
+def about_file(
+    book: Gradebook,
+    course: Course,
+    work: Work,
+    attempt: Attempt,
+    exercise: Exercise,
+    file: ExerciseFile,
+) -> list[Attention]:
+    """Return the entries on a file that its result does not give: it is unreadable, or the stub after work."""
+    if file.source is None:
+        has_earlier = bool(work.sources(exercise.id))
+        return [*passed_over(attempt.student, exercise, file, earlier=has_earlier)]
+    if _is_stub_after_work(book, course, work, attempt, exercise, file):
+        return [stub_after_work(attempt.student, exercise)]
+    return []
+
+
+def _is_stub_after_work(
+    book: Gradebook,
+    course: Course,
+    work: Work,
+    attempt: Attempt,
+    exercise: Exercise,
+    file: ExerciseFile,
 ) -> bool:
-    """Whether the newest file of an exercise is the stub or empty, and an earlier attempt has work.
+    """Whether this is the newest file for an exercise, the stub or empty, and an earlier attempt has work.
 
     Always false for an exercise of the student's team, since its earlier work still counts.
     """
-    if len(work.sources(exercise.id)) < 2 or rules.is_shared(work.student, exercise.id):
+    ids = [each.id for each, _ in work.sources(exercise.id)]
+    if len(ids) < 2 or ids[-1] != attempt.id:
         return False
     if file.state(course.stub(exercise)) not in (State.UNTOUCHED, State.EMPTY):
         return False
+    rules = book.rules()
     *earlier, _ = handed_in(work, rules, exercise.id)
-    return any(not each.untouched for each in earlier)
+    is_shared = rules.is_shared(work.student, exercise.id)
+    return not is_shared and any(not each.untouched for each in earlier)
 
 
 def _missing(exercise: Exercise) -> ExerciseFile:

@@ -44,7 +44,7 @@ from grader.gradebook.intake import (
     Question,
     Questions,
     Verdicts,
-    is_stub_after_work,
+    about_file,
     refuse_other_course,
 )
 from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
@@ -52,7 +52,7 @@ from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import ask
-from grader.gradebook.review import passed_over, stub_after_work
+from grader.gradebook.review import Attention
 from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
@@ -198,12 +198,9 @@ class Desk:
             attempt = book.register(found, Submission(student.id, handed_in), whole=False)
             handed = queue.add_submission(book, student.id, attempt.id, retry_key, now)
             waiting = self._queue(student, attempt, questions, now)
-            for name, file in read.odd.items():
-                if file.source is None:
-                    has_earlier = bool(book.work(student).sources(name))
-                    about = student.id, self._course.exercise(name), file
-                    book.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
-            self._look_at_stubs(student, questions)
+            unreadable = {name: file for name, file in read.odd.items() if file.source is None}
+            for name, entries in self._about_files(attempt, unreadable).items():
+                book.look_at(student.id, name, entries)
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
@@ -222,7 +219,7 @@ class Desk:
         self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
     ) -> dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]]:
         """Queue the files of an attempt in place of older ones; return the keys of the files that wait."""
-        waiting = {}
+        waiting, done = {}, []
         for question in questions:
             name, state = question.exercise.id, JobState.DONE
             kept = self._verdicts.without_judge(attempt, question)
@@ -230,8 +227,9 @@ class Desk:
                 state = JobState.WAITING
                 waiting[attempt.id, name] = question.key, question.held
             else:
-                self._look_at(attempt, question, kept)
+                done.append((question, kept))
             queue.queue_job(self._book, attempt.id, name, state, now)
+        self._look_at(attempt, done)
         names = [question.exercise.id for question in questions]
         self._replace_older(student, attempt.id, names, now)
         return waiting
@@ -250,18 +248,6 @@ class Desk:
         queue.share(book, attempt.id, handed_in.id)
         queue.add_submission(book, student.id, attempt.id, secrets.token_hex(16), now)
         self._queue(student, attempt, questions, now)
-        self._look_at_stubs(student, questions)
-
-    def _look_at_stubs(self, student: StudentInfo, questions: Sequence[Question]) -> None:
-        """Note for staff each exercise for which the student handed in the stub after real work."""
-        work = self._book.work(student)
-        for question in questions:
-            exercise = question.exercise
-            if question.settled is not None and is_stub_after_work(
-                self._course, exercise, question.file, work, self._book.rules()
-            ):
-                entry = stub_after_work(student.id, exercise)
-                self._book.look_at(student.id, exercise.id, [entry])
 
     def _clock(self) -> float:
         """Return the time; note for staff if the clock was set meanwhile. Call it within a transaction."""
@@ -354,8 +340,32 @@ class Desk:
                 queue.replace_job(self._book, waiting, exercise, now)
                 self._found.pop((waiting, exercise), None)
 
-    def _look_at(self, attempt: Attempt, question: Question, kept: Kept) -> None:
-        self._book.look_at(attempt.student, question.exercise.id, kept.attention)
+    def _look_at(self, attempt: Attempt, done: Sequence[tuple[Question, Kept]]) -> None:
+        """List results for staff to look at, if there is a reason."""
+        settled = {q.exercise.id: q.file for q, kept in done if kept.result.settled}
+        about_files = self._about_files(attempt, settled)
+        for question, kept in done:
+            name = question.exercise.id
+            entries = [*kept.attention, *about_files.get(name, ())]
+            self._book.look_at(attempt.student, name, entries)
+
+    def _about_files(
+        self, attempt: Attempt, files: Mapping[str, ExerciseFile]
+    ) -> dict[str, list[Attention]]:
+        """Return the entries on a student's files that their results do not give, by exercise."""
+        student = self._book.student(attempt.student) if files else None
+        if student is None:
+            return {}
+        work = self._book.work(student)
+        # A mistake in the file of corrections must refuse no work, and stop no judge.
+        with contextlib.suppress(CorrectionsError):
+            return {
+                name: about_file(
+                    self._book, self._course, work, attempt, self._course.exercise(name), file
+                )
+                for name, file in files.items()
+            }
+        return {}
 
     # --- drafts ---------------------------------------------------------------------------------
 
@@ -482,7 +492,7 @@ class Desk:
             else:
                 kept = self._verdicts.judged(attempt, question, judged)
             if kept is not None:
-                self._look_at(attempt, question, kept)
+                self._look_at(attempt, [(question, kept)])
                 queue.end_job(self._book, each, time.time())
                 ended.append(each)
         return ended

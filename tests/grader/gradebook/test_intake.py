@@ -6,7 +6,14 @@ import pytest
 
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, intake, verdict_key
-from grader.gradebook.intake import Question, Questions, Verdicts, refuse_other_roster
+from grader.gradebook.intake import (
+    Question,
+    Questions,
+    Verdicts,
+    about_file,
+    refuse_other_roster,
+)
+from grader.gradebook.review import Reason
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ExerciseFile
@@ -126,3 +133,23 @@ def test_after_a_fault_of_the_grader_an_equal_file_is_judged(school: School) -> 
         there.verdicts.judged(there.attempt("ann"), question, JudgeFault("no sandbox"))
         now = {question.key.key}
         assert there.verdicts.without_judge(there.attempt("bob"), question, now) is None
+
+
+# --- entries for staff ------------------------------------------------------------------------------
+
+
+def test_a_stub_after_work_is_listed_only_if_it_is_the_newest_file(school: School) -> None:
+    (task,) = school.course.exercises
+    stub = school.course.stub(task).source
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        first, second = (school.hand_in(book, "ann", source) for source in (ODD, stub))
+
+        def listed(attempt: Attempt, source: bytes = stub) -> list[Reason]:
+            work, file = book.work(StudentInfo(id="ann")), ExerciseFile(source)
+            return [e.kind for e in about_file(book, school.course, work, attempt, task, file)]
+
+        assert listed(second) == [Reason.MISNAMED]
+        assert listed(first, ODD) == listed(first) == []
+        school.hand_in(book, "ann", b"x = 3\n")
+        assert listed(second) == [], "a regrade of an older file says nothing of the newest"

@@ -124,6 +124,30 @@ def test_a_file_that_timed_out_is_judged_again_as_in_a_batch(tmp_path: Path) -> 
         assert there.status("bob") == "passed"
 
 
+def test_a_regrade_and_a_mistake_in_the_corrections_keep_stubs_after_work_listed(
+    tmp_path: Path,
+) -> None:
+    course = load_course(PLAIN)
+    stub = course.stub(course.exercise("greeting")).source
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, course, {"ada": "", "bob": ""})
+
+        def listed() -> list[str]:
+            return [entry.student for entry in book.facts.attention]
+
+        for name in ("ada", "bob"):
+            there.hand_in(name, greeting=SOLUTION)
+        there.judge()
+        there.hand_in("ada", greeting=stub)
+        assert listed() == ["ada"]
+        changed(book)
+        asyncio.run(regrade(Asked(there).server, course.exercises))
+        there.judge()
+        assert listed() == ["ada"]
+        (tmp_path / "results" / "corrections.toml").write_text("[[correction]]\nodd = 1\n")
+        assert there.hand_in("bob", greeting=stub).student == "bob"
+
+
 def test_after_a_regrade_in_the_folder_an_exercise_without_a_file_is_still_to_do(
     tmp_path: Path,
 ) -> None:
