@@ -135,22 +135,59 @@ class ToJudge(NamedTuple):
     is_older: bool = False
 
 
-class Asking:
-    """Chooses the files of each student that need a verdict, for these exercises."""
+class _Registered(NamedTuple):
+    """A student's attempts that were read and kept: the files of each, by the attempt's id in the gradebook.
+
+    Attempts in `own` are the student's submissions, those in `of_team` have only files for the team, and those
+    `with_request` have a regrade request.
+    """
+
+    files: dict[int, Mapping[str, ExerciseFile]]
+    own: set[int]
+    of_team: set[int]
+    with_request: set[int]
+
+
+class Intake:
+    """Keeps attempts, and chooses the files of each student that need a verdict, for these exercises."""
 
     def __init__(self, book: Gradebook, course: Course, exercises: Sequence[Exercise]) -> None:
         self._book, self._course, self._exercises = book, course, exercises
 
-    def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
+    def take_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
         """Keep a student's attempts, and return the files that may count, including earlier ones.
 
         Other members of the team may have handed some of them in. Call this within a transaction.
         """
         student = attempts[0].student
-        read: dict[int, dict[str, ExerciseFile]] = {}
-        own: set[int] = set()
-        of_team: set[int] = set()
-        asking: set[int] = set()
+        read = self._register(attempts)
+        before = [e for e in self._book.facts.attention if e.student == student.id]
+        if not read.files:
+            # Teammates handed in no file for an exercise of teams.
+            self._book.keep_student(student)
+            return ToJudge(student.id, [], tuple(before))
+        work = self._book.work(student)
+        wanted: dict[str, Collection[int]] = {
+            e.id: read.files if all_attempts or self._is_idle(student, e, read.files) else ()
+            for e in self._exercises
+        }
+        return ToJudge(
+            student.id,
+            self._chosen(work, wanted, read.files),
+            tuple(self._attention(work, read, before)),
+            is_undated=work.has_versions and not work.is_dated,
+            is_older=_newest(work, read.files) != work.attempts[-1],
+        )
+
+    def in_gradebook(self, student: StudentInfo) -> ToJudge:
+        """Return a student's files in the gradebook that have been judged or may count."""
+        work = self._book.work(student)
+        judged = {e.id: work.verdicts.get(e.id, {}).keys() for e in self._exercises}
+        return ToJudge(student.id, self._chosen(work, judged, {}))
+
+    def _register(self, attempts: Sequence[submissions.Attempt]) -> _Registered:
+        """Read a student's attempts, and keep them with their regrade requests."""
+        read = _Registered({}, set(), set(), set())
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
             is_whole = attempt.only is None
@@ -158,54 +195,19 @@ class Asking:
                 continue
             id_ = self._book.register(attempt, submission, whole=is_whole).id
             # The same files at the same time are one attempt; the student's own copy says more about them.
-            says_more = is_whole or (attempt.of_team and id_ not in own)
-            read[id_] = submission.files if says_more else read.get(id_, submission.files)
+            if is_whole or (attempt.of_team and id_ not in read.own) or id_ not in read.files:
+                read.files[id_] = submission.files
             if is_whole:
-                own.add(id_)
+                read.own.add(id_)
             elif attempt.of_team:
-                of_team.add(id_)
-            asking |= {id_} if submission.requests else set()
-            at = attempt.submitted_at
-            keep_requests(self._book, student.id, submission.requests, at, _FILE)
-        before = [e for e in self._book.facts.attention if e.student == student.id]
-        if not read:
-            # Teammates handed in no file for an exercise of teams.
-            self._book.keep_student(student)
-            return ToJudge(student.id, [], tuple(before))
-        work = self._book.work(student)
-        asked = self._files(
-            work,
-            {
-                e.id: read if all_attempts or self._is_idle(student, e, read) else ()
-                for e in self._exercises
-            },
-            read,
-        )
-        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
-        entries: list[Attention] = []
-        for ids in filter(None, (own, of_team)):
-            newest_of = {id_: files for id_, files in read.items() if id_ in ids}
-            entries += self._about_newest(work, newest_of, asking)
-        if not own:
-            # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
-            again = {name for id_ in of_team for name in read[id_]}
-            kinds = (Reason.UNREADABLE, Reason.MISNAMED)
-            entries += [e for e in before if e.kind in kinds and again.isdisjoint(e.exercises)]
-        return ToJudge(
-            student.id,
-            asked,
-            tuple(entries),
-            is_undated=work.has_versions and not work.is_dated,
-            is_older=newest != work.attempts[-1],
-        )
+                read.of_team.add(id_)
+            if submission.requests:
+                read.with_request.add(id_)
+            at, requests = attempt.submitted_at, submission.requests
+            keep_requests(self._book, attempt.student.id, requests, at, _FILE)
+        return read
 
-    def kept(self, student: StudentInfo) -> ToJudge:
-        """Return a student's files in the gradebook that have been judged or may count."""
-        work = self._book.work(student)
-        judged = {e.id: work.verdicts.get(e.id, {}).keys() for e in self._exercises}
-        return ToJudge(student.id, self._files(work, judged, {}))
-
-    def _files(
+    def _chosen(
         self,
         work: Work,
         wanted: Mapping[str, Collection[int]],
@@ -256,22 +258,33 @@ class Asking:
             for file in files
         )
 
-    def _about_newest(
-        self,
-        work: Work,
-        read: Mapping[int, Mapping[str, ExerciseFile]],
-        asking: Collection[int],
+    def _attention(
+        self, work: Work, read: _Registered, before: Iterable[Attention]
     ) -> list[Attention]:
-        """Return entries on the newest attempt in `read`; an attempt that is `asking` needs no files."""
-        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
-        without = {name: file for name, file in read[newest.id].items() if file.source is None}
+        """Return entries on the student's newest attempt, and on the newest one with files for the team."""
         entries: list[Attention] = []
-        if len(without) == len(self._course.exercises) and newest.id not in asking:
-            entries += nothing_found(newest.student, self._exercises, without)
-        for exercise in self._exercises:
-            if (file := read[newest.id].get(exercise.id)) is not None:
-                entries += about_file(self._book, self._course, work, newest, exercise, file)
+        for ids in filter(None, (read.own, read.of_team)):
+            newest = _newest(work, ids)
+            files = read.files[newest.id]
+            without = [file for file in files.values() if file.source is None]
+            is_empty = len(without) == len(self._course.exercises)
+            # A request needs no files.
+            if is_empty and newest.id not in read.with_request:
+                entries += nothing_found(newest.student, self._exercises, files)
+            for exercise in self._exercises:
+                if (file := files.get(exercise.id)) is not None:
+                    entries += about_file(self._book, self._course, work, newest, exercise, file)
+        if not read.own:
+            # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
+            again = {name for id_ in read.of_team for name in read.files[id_]}
+            kinds = (Reason.UNREADABLE, Reason.MISNAMED)
+            entries += [e for e in before if e.kind in kinds and again.isdisjoint(e.exercises)]
         return entries
+
+
+def _newest(work: Work, ids: Container[int]) -> Attempt:
+    """Return the newest of these attempts."""
+    return next(attempt for attempt in reversed(work.attempts) if attempt.id in ids)
 
 
 def about_file(

@@ -39,7 +39,7 @@ from grader.gradebook import (
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
-    Asking,
+    Intake,
     Kept,
     Question,
     Questions,
@@ -561,10 +561,10 @@ class Desk:
         info = self._book.student(student)
         if info is None:
             return []
-        asked = Asking(self._book, self._course, exercises).kept(info)
+        kept = Intake(self._book, self._course, exercises).in_gradebook(info)
         return [
             (attempt.id, exercise.id)
-            for attempt, exercise, file in asked.files
+            for attempt, exercise, file in kept.files
             if file.source is not None
             and not self._verdicts.is_final(attempt, self._questions.about(exercise, file))
         ]
