@@ -334,24 +334,47 @@ def _missing(exercise: Exercise) -> ExerciseFile:
 # --- results of files --------------------------------------------------------------------------------
 
 
+class WaitingFile(NamedTuple):
+    """What is known of a file that waits for a judge: its verdict's key, and reasons to hold the points."""
+
+    key: VerdictKey
+    held: tuple[str, ...]
+
+
 class Question:
-    """A file that needs a verdict, and the key of the verdict; the slow rest is computed when first used."""
+    """A file that needs a verdict, and the key of the verdict; the slow rest is computed when first used.
+
+    For a `waiting` file, an earlier question has computed it.
+    """
 
     def __init__(
-        self, questions: Questions, exercise: Exercise, file: ExerciseFile, key: VerdictKey
+        self,
+        questions: Questions,
+        exercise: Exercise,
+        file: ExerciseFile,
+        waiting: WaitingFile | None = None,
     ) -> None:
-        self._questions = questions
-        self.exercise, self.file, self.key = exercise, file, key
+        self._questions, self._waiting = questions, waiting
+        self.exercise, self.file = exercise, file
+        self.key = questions.key_of(exercise, file) if waiting is None else waiting.key
 
     @functools.cached_property
     def settled(self) -> ExerciseResult | None:
         """The result if the file needs no judge, being missing, untouched or unreadable; else None."""
+        if self._waiting is not None:
+            return None
         return self._questions.settled(self.exercise, self.file)
 
     @functools.cached_property
     def held(self) -> tuple[str, ...]:
         """The odd code in the source, as reasons to hold the points."""
+        if self._waiting is not None:
+            return self._waiting.held
         return self._questions.reasons_to_hold(self.exercise, self.file)
+
+    def waiting(self) -> WaitingFile:
+        """Return what to remember of the question while the file waits for a judge."""
+        return WaitingFile(self.key, self.held)
 
     def prepare(self) -> None:
         """Compute what the result may need now, to spare the thread that keeps it."""
@@ -378,21 +401,13 @@ class Questions:
         self.exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
 
     def about(
-        self,
-        exercise: Exercise,
-        file: ExerciseFile,
-        found: tuple[VerdictKey, tuple[str, ...]] | None = None,
+        self, exercise: Exercise, file: ExerciseFile, waiting: WaitingFile | None = None
     ) -> Question:
         """Return a question about a file, without reading the suite or the gradebook.
 
-        To save time, pass the key and the reasons of an earlier question about the file as `found`.
+        To save time, pass what an earlier question remembered of a `waiting` file.
         """
-        if found is not None:
-            question = Question(self, exercise, file, found[0])
-            # A file with an earlier question waits for a judge, so it is not settled.
-            question.settled, question.held = None, found[1]
-            return question
-        return Question(self, exercise, file, self.key_of(exercise, file))
+        return Question(self, exercise, file, waiting)
 
     def key_of(self, exercise: Exercise, file: ExerciseFile) -> VerdictKey:
         """Return the key of the verdict on a file."""

@@ -249,6 +249,10 @@ class Tables:
         rows = self.connection.execute(f"{_ATTEMPT} ORDER BY student, number")
         return [_attempt(row) for row in rows]
 
+    def attempt(self, id_: int) -> Attempt:
+        """Return the attempt with this id."""
+        return _attempt(self.connection.execute(f"{_ATTEMPT} WHERE id = ?", (id_,)).fetchone())
+
     def attempts_of(self, student: str) -> list[Attempt]:
         """Return the attempts of a student, by number."""
         rows = self.connection.execute(f"{_ATTEMPT} WHERE student = ? ORDER BY number", (student,))

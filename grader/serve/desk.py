@@ -44,6 +44,7 @@ from grader.gradebook.intake import (
     Question,
     Questions,
     Verdicts,
+    WaitingFile,
     about_file,
     refuse_other_course,
 )
@@ -56,7 +57,7 @@ from grader.gradebook.review import Attention
 from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
-from grader.gradebook.verdict_key import VerdictKey, source_digest
+from grader.gradebook.verdict_key import source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
@@ -119,8 +120,8 @@ class Desk:
         self._ended: list[int] = []
         # The last reading of the clock, and the uptime of the machine then.
         self._read_at = 0.0, 0.0
-        # The key of each waiting file, and the reasons to hold its points: slow to compute.
-        self._found: dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]] = {}
+        # Waiting files by attempt and exercise.
+        self._waiting: dict[tuple[int, str], WaitingFile] = {}
 
     def open(self) -> int:
         """Prepare the gradebook for this course and roster; return the number of jobs that wait again.
@@ -209,7 +210,7 @@ class Desk:
                 if theirs := [each for each in shared if each.exercise.id not in over]:
                     self._share(attempt, msgspec.structs.replace(found, student=mate), theirs, now)
         # Remember these only now that everything is on the disk.
-        self._found |= waiting
+        self._waiting |= waiting
         if len(waiting) < len(questions):
             for member in (student, *mates):
                 self._write_result(member.id)
@@ -217,15 +218,15 @@ class Desk:
 
     def _queue(
         self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
-    ) -> dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]]:
-        """Queue the files of an attempt in place of older ones; return the keys of the files that wait."""
+    ) -> dict[tuple[int, str], WaitingFile]:
+        """Queue the files of an attempt in place of older ones; return the files that wait."""
         waiting, done = {}, []
         for question in questions:
             name, state = question.exercise.id, JobState.DONE
             kept = self._verdicts.without_judge(attempt, question)
             if kept is None:
                 state = JobState.WAITING
-                waiting[attempt.id, name] = question.key, question.held
+                waiting[attempt.id, name] = question.waiting()
             else:
                 done.append((question, kept))
             queue.queue_job(self._book, attempt.id, name, state, now)
@@ -338,7 +339,7 @@ class Desk:
                 older -= {a.id for a in needed(work, self._book.rules(), exercise)}
             for waiting in older:
                 queue.replace_job(self._book, waiting, exercise, now)
-                self._found.pop((waiting, exercise), None)
+                self._waiting.pop((waiting, exercise), None)
 
     def _look_at(self, attempt: Attempt, done: Sequence[tuple[Question, Kept]]) -> None:
         """List results for staff to look at, if there is a reason."""
@@ -440,7 +441,7 @@ class Desk:
                 job = queue.take_job(book, time.time(), regrades=regrades)
                 if job is None:
                     return None
-                question, attempt = self._question(job), _attempt_of(job)
+                question, attempt = self._question(job), self._book.attempt(job.attempt)
                 # The same file may have been judged for another student since it was handed in.
                 kept = self._verdicts.without_judge(attempt, question)
                 if kept is None:
@@ -458,8 +459,8 @@ class Desk:
     def _question(self, job: Job) -> Question:
         """Return the question about a job's file, handed in to this server or an earlier one."""
         file = self._book.files_of(job.attempt)[job.exercise]
-        found = self._found.pop((job.attempt, job.exercise), None)
-        return self._questions.about(self._course.exercise(job.exercise), file, found)
+        waiting = self._waiting.pop((job.attempt, job.exercise), None)
+        return self._questions.about(self._course.exercise(job.exercise), file, waiting)
 
     def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> list[int]:
         """Keep a verdict, for all members of a team; return the attempts whose job ended.
@@ -486,7 +487,7 @@ class Desk:
         waiting = queue.shared_jobs(self._book, job.attempt)
         ended = []
         for each in (job, *(other for other, _ in waiting if other.exercise == job.exercise)):
-            attempt = _attempt_of(each)
+            attempt = self._book.attempt(each.attempt)
             if judged is None:
                 kept = self._verdicts.without_judge(attempt, question)
             else:
@@ -583,8 +584,3 @@ def _running_seconds() -> float:
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
-
-
-def _attempt_of(job: Job) -> Attempt:
-    """Return the attempt of a job, with the fields needed to keep a verdict."""
-    return Attempt(job.attempt, job.student, 0)
