@@ -75,9 +75,7 @@ log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
 # For a retry of files that a limit refused, when the limit has passed.
-_NOT_THEN = "It was not accepted at the first try: hand it in again."
-# The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
-MOST_SUBMISSIONS = 50
+_NOT_THEN = hand_in.NotNow("It was not accepted at the first try: hand it in again.")
 # The grader tries a job this often before it gives up.
 _TRIES = 3
 # Smaller differences come from adjusting the clock little by little.
@@ -96,7 +94,7 @@ class Accepted(NamedTuple):
     """A submission that was kept, and why files of some exercises were not accepted."""
 
     submission: queue.Submission
-    refused: Mapping[str, str] = MappingProxyType({})
+    refused: Mapping[str, hand_in.NotNow] = MappingProxyType({})
 
 
 class Desk:
@@ -178,21 +176,15 @@ class Desk:
                 self._policy = book.policy
             names = [each.exercise.id for each in read.questions]
             ended = self._after_exam(student, names, now)
-            often = self._too_often(student, [name for name in names if name not in ended], now)
-            refused = {**ended, **{name: f"It {why}" for name, (why, _) in often.items()}}
+            open_ones = [name for name in names if name not in ended]
+            refused = {**ended, **self._too_often(student, open_ones, now)}
             if (earlier := queue.tried_before(book, student.id, retry_key)) is not None:
                 whole = {question.exercise.id: question.file for question in read.questions}
                 kept = self._refuse_other_files(earlier, whole)
                 left = {n: refused.get(n, _NOT_THEN) for n in names if n not in kept}
                 return Accepted(earlier, left)
-            questions = [each for each in read.questions if each.exercise.id not in refused]
+            questions = read.without(refused).questions
             handed_in = {question.exercise.id: question.file for question in questions}
-            if not questions:
-                for name, (why, wait) in often.items():
-                    raise Refusal(429, f"{name} {why}", retry_after=wait)
-                raise Refusal(
-                    403, f"Nothing was accepted. {' '.join(dict.fromkeys(ended.values()))}"
-                )
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
             )
@@ -281,29 +273,29 @@ class Desk:
 
     def _after_exam(
         self, student: StudentInfo, exercises: Iterable[str], now: float
-    ) -> dict[str, str]:
+    ) -> dict[str, hand_in.NotNow]:
         """Return why files of exams that have ended are not accepted; an extension moves the end."""
-        ended = {}
+        ended: dict[str, hand_in.NotNow] = {}
         for exercise in filter(self._gate.is_exam, exercises):
             deadline = self._policy.deadline(student, exercise)
             if deadline is not None and now > deadline.until.timestamp():
                 end = moment(utc(deadline.until), self._policy.rules.timezone)
-                ended[exercise] = f"The exam ended at {end}."
+                ended[exercise] = hand_in.NotNow(f"The exam ended at {end}.")
         return ended
 
     def _too_often(
         self, student: StudentInfo, exercises: Iterable[str], now: float
-    ) -> dict[str, tuple[str, int]]:
-        """Map exercises that cannot be handed in again yet to the reason and the seconds until the next try.
+    ) -> dict[str, hand_in.NotNow]:
+        """Return why exercises cannot be handed in again yet.
 
         For an exercise of teams, the limits hold for each member; the longest wait decides.
         """
         mates = [mate.id for mate in self._teams.mates(student.id)]
-        found = dict[str, tuple[str, int]]()
+        found: dict[str, hand_in.NotNow] = {}
 
         def keep(exercise: str, why: str, wait: int) -> None:
-            if exercise not in found or wait > found[exercise][1]:
-                found[exercise] = why, wait
+            if exercise not in found or wait > found[exercise].wait:
+                found[exercise] = hand_in.NotNow(f"{exercise} was handed in {why}", wait)
 
         for member, exercise in (
             (member, name)
@@ -311,20 +303,16 @@ class Desk:
             for member in (student.id, *(mates if self._teams.hands_in(name) else ()))
         ):
             rules = self._policy.rules_of(exercise)
-            most, pause = (
-                rules.most_submissions or MOST_SUBMISSIONS,
-                rules.cool_down.total_seconds(),
-            )
+            most, pause = rules.most_in_a_day, rules.cool_down.total_seconds()
             # Times in the future are from before the clock was set back, and do not count.
             times = queue.times_of(self._book, member, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
-                keep(exercise, f"was handed in a moment ago; wait {counted(wait, 'second')}.", wait)
+                keep(exercise, f"a moment ago; wait {counted(wait, 'second')}.", wait)
             if len(times) >= most:
                 wait = math.ceil(times[-most] + _DAY_SECONDS - now)
                 often = counted(most, "time")
-                why = f"was handed in {often} within 24 hours, the limit."
-                keep(exercise, why, max(wait, 1))
+                keep(exercise, f"{often} within 24 hours, the limit.", max(wait, 1))
         return found
 
     def _replace_older(

@@ -16,12 +16,14 @@ from grader.gradebook.intake import Questions
 from grader.gradebook.review import stub_after_work
 from grader.gradebook.tokens import Role
 from grader.judge.assignment import GradingOptions
-from grader.serve.hand_in import HandInReader
+from grader.serve.hand_in import HandInReader, NotNow, Submission
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, in_json, marked
 from tests.grader.serve.test_teams import STAFF, Class
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term_course
+
+NOTHING = "Nothing was accepted."
 
 
 def test_a_student_reads_nothing_of_the_seed_of_hidden_tests(tmp_path: Path) -> None:
@@ -110,12 +112,23 @@ def test_the_pause_and_the_number_of_a_day_end_at_the_time_that_was_told(
             return "0", ""
 
         assert told(0) == ("0", "")
-        assert told(3599) == ("1", "greeting was handed in a moment ago; wait 1 second.")
+        assert told(3599) == ("1", f"{NOTHING} greeting was handed in a moment ago; wait 1 second.")
         assert told(3600) == ("0", "")
-        often = "greeting was handed in 2 times within 24 hours, the limit."
+        often = f"{NOTHING} greeting was handed in 2 times within 24 hours, the limit."
         assert told(7200) == ("79200", often)
         assert told(86_399) == ("1", often)
         assert told(86_401) == ("0", "")
+
+
+def test_if_no_file_is_accepted_all_reasons_and_the_shortest_wait_are_told() -> None:
+    read = Submission((), {}, {"one": NotNow("The exam ended.")})
+    with pytest.raises(Refusal) as ended:
+        read.without({"two": NotNow("The exam ended.")})
+    assert (ended.value.status_code, ended.value.detail) == (403, f"{NOTHING} The exam ended.")
+    with pytest.raises(Refusal) as often:
+        read.without({"two": NotNow("Wait.", 9), "three": NotNow("Wait a little.", 5)})
+    assert (often.value.status_code, (often.value.headers or {})["Retry-After"]) == (429, "5")
+    assert often.value.detail == f"{NOTHING} The exam ended. Wait. Wait a little."
 
 
 def test_drafts_that_were_handed_in_cost_a_students_page_no_reading(
