@@ -245,7 +245,7 @@ class Intake:
         exercise: Exercise,
         read: Mapping[int, Mapping[str, ExerciseFile]],
     ) -> bool:
-        """Whether a team's exercise has a file without work that is not byte for byte the stub.
+        """Whether a file handed in for the team has no work, though it differs from the stub.
 
         Only its verdict shows that it has no work. Then an earlier file counts, which needs a verdict, too.
         """
