@@ -318,13 +318,20 @@ class Desk:
     def _replace_older(
         self, student: StudentInfo, attempt: int, exercises: Iterable[str], now: float
     ) -> None:
-        """Replace older files that still wait, unless the policy needs their verdicts."""
+        """Replace older files that still wait, unless the policy needs their verdicts.
+
+        While the file of corrections has a mistake, none is replaced.
+        """
         work = None
         for exercise in exercises:
             older = {*queue.waiting_of(self._book, student.id, exercise)} - {attempt}
             if older:
                 work = work or self._book.work(student)
-                older -= {a.id for a in needed(work, self._book.rules(), exercise)}
+                try:
+                    rules = self._book.rules()
+                except CorrectionsError:
+                    return
+                older -= {a.id for a in needed(work, rules, exercise)}
             for waiting in older:
                 queue.replace_job(self._book, waiting, exercise, now)
                 self._waiting.pop((waiting, exercise), None)

@@ -131,6 +131,17 @@ def test_if_no_file_is_accepted_all_reasons_and_the_shortest_wait_are_told() -> 
     assert often.value.detail == f"{NOTHING} The exam ended. Wait. Wait a little."
 
 
+def test_a_mistake_in_the_corrections_refuses_no_newer_file_and_every_file_is_judged(
+    tmp_path: Path,
+) -> None:
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(PLAIN), {"ada": ""})
+        (tmp_path / "results" / "corrections.toml").write_text("[[correction]]\nodd = 1\n")
+        for number in range(2):
+            there.hand_in("ada", greeting=marked(number))
+        assert there.judge() == [("ada", "greeting")] * 2
+
+
 def test_drafts_that_were_handed_in_cost_a_students_page_no_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
