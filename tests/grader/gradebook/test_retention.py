@@ -1,4 +1,4 @@
-"""How long a class is kept: said when it has passed, and erased by a person only."""
+"""How long a class is kept: reported when that time has passed, and erased only by a person."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ KEPT = Rules(
 )
 
 
-# Of each student, and texts about them.
+# Traces of each student, and texts about them.
 SIGNS = (b"ann.zip", b"bob.zip", b"Eve of the list", b"zoe", b"a word to ann", b"illness of ann")
 
 
 @pytest.fixture
 def kept(school: School) -> School:
-    """A class that was to be kept until 2026-11-30 in Warsaw, with backups."""
+    """Return a class with backups, to be kept until 2026-11-30 in Warsaw."""
     backups = school.results.with_name("backups")
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course, policy=KEPT)
@@ -69,7 +69,7 @@ def grade(*arguments: object, typed: str = "") -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_it_is_told_from_the_day_on(kept: School) -> None:
+def test_an_expired_class_is_reported_from_its_last_day(kept: School) -> None:
     with Gradebook.open(kept.results) as book:
         retention = retention_of(book)
         assert retention is not None and retention.last == LAST
@@ -82,7 +82,7 @@ def test_it_is_told_from_the_day_on(kept: School) -> None:
     assert f"grade erase {kept.results} --expired" in told
 
 
-def test_without_a_rule_or_a_submission_nothing_passes(kept: School, tmp_path: Path) -> None:
+def test_without_a_rule_or_a_submission_nothing_expires(kept: School, tmp_path: Path) -> None:
     far = datetime.datetime(2999, 1, 1, tzinfo=datetime.UTC)
     with Gradebook.open_to_write(kept.results) as book:
         book.set_policy(Rules())
@@ -95,7 +95,7 @@ def test_without_a_rule_or_a_submission_nothing_passes(kept: School, tmp_path: P
         assert passed_words(book, far) == ""
 
 
-def test_without_times_the_first_verdict_counts_and_no_regrade(school: School) -> None:
+def test_without_submission_times_the_first_verdict_dates_the_class(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course, policy=KEPT)
         attempt = school.hand_in(book, "ann", b"x = 1\n")
@@ -110,7 +110,7 @@ def test_without_times_the_first_verdict_counts_and_no_regrade(school: School) -
     assert retention is not None and retention.last.year == 2024
 
 
-def test_an_expired_class_is_listed_and_erased_after_a_yes(kept: School) -> None:
+def test_an_expired_class_is_listed_and_erased_after_confirmation(kept: School) -> None:
     made = make_backup(kept.results, kept.results.with_name("backups"), LAST)
     (kept.results / "report").mkdir()
     command = ("erase", kept.results, "--expired")
@@ -131,12 +131,12 @@ def test_an_expired_class_is_listed_and_erased_after_a_yes(kept: School) -> None
         assert (book.facts.title, book.policy.rules.keep) == (kept.course.title, "2 years")
         assert tokens.holders(book, Role.INSTRUCTOR) == {"prof"}
         assert backups_of(book) == [made]
-    # The signs were there.
+    # The backup still has all of them.
     backup = (made.path / "gradebook.sqlite").read_bytes()
     assert [sign for sign in SIGNS if sign not in backup] == []
 
 
-def test_a_class_is_not_erased_before_its_time(kept: School) -> None:
+def test_a_class_is_not_erased_before_it_expires(kept: School) -> None:
     with Gradebook.open_to_write(kept.results) as book:
         kept.hand_in(book, "bob", b"z = 1\n", "2026-11-01T00:00:00Z")
     status, said = grade("erase", kept.results, "--expired", "--yes")
@@ -147,12 +147,12 @@ def test_a_class_is_not_erased_before_its_time(kept: School) -> None:
         assert len(book.students()) == 3
 
 
-def test_a_report_tells_it_and_names_backups_that_are_older(kept: School, tmp_path: Path) -> None:
+def test_a_report_mentions_the_expiry_and_names_old_backups(kept: School, tmp_path: Path) -> None:
     old = make_backup(kept.results, kept.results.with_name("backups"), LAST)
     make_backup(
         kept.results, kept.results.with_name("backups"), datetime.datetime.now(datetime.UTC)
     )
-    # That of another class is not this policy's.
+    # A backup of another class is not subject to this policy.
     with Gradebook.open_to_write(tmp_path / "other"):
         pass
     make_backup(tmp_path / "other", kept.results.with_name("backups"), LAST)

@@ -1,4 +1,4 @@
-"""A verdict is old once anything that decided on it is another, and a comment decides on nothing."""
+"""A verdict is outdated if any code that decided it changed. Comments and docstrings do not count."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def digest_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_module_that_decides_counts_by_its_code(name: str) -> None:
+def test_each_deciding_module_counts_by_its_code_without_comments(name: str) -> None:
     source = (PACKAGE / name).read_bytes()
     same = b"# A comment.\n\n" + source + b"\n\n# Another one.\n"
     assert meaning_of(same) == meaning_of(source)
     assert meaning_of(source + b"\nmore = 1\n") != meaning_of(source)
 
 
-def test_a_docstring_decides_nothing_and_any_other_text_does() -> None:
+def test_docstrings_do_not_count_and_other_texts_do() -> None:
     first, second = (
         f'"""Says {word}."""\ndef f():\n    """Does {word}."""\n    return 1\n'.encode()
         for word in ("this", "that")
@@ -45,7 +45,7 @@ def test_a_docstring_decides_nothing_and_any_other_text_does() -> None:
     assert meaning_of(b'def f():\n    return "this"') != meaning_of(b'def f():\n    return "that"')
 
 
-def test_the_digest_is_that_of_the_code(digest_of: Callable[[dict[str, bytes]], str]) -> None:
+def test_the_digest_depends_only_on_the_code(digest_of: Callable[[dict[str, bytes]], str]) -> None:
     usual = digest_of({})
     for name in CHANGED:
         source = (PACKAGE / name).read_bytes()
@@ -53,14 +53,14 @@ def test_the_digest_is_that_of_the_code(digest_of: Callable[[dict[str, bytes]], 
         assert digest_of({name: source + b"more = 1\n"}) != usual
 
 
-def test_what_decides_is_there_and_rules_for_points_and_exports_are_not() -> None:
+def test_deciding_modules_exclude_points_policies_and_exports() -> None:
     assert {*CHANGED, "findings.py", "grading.py", "sandbox/inside/worker.py"} <= set(NAMES)
     rooms = {name.partition("/")[0] for name in NAMES}
     assert not rooms & {"gradebook", "exports", "serve", "cli", "student", "authoring", "notebook"}
     assert not {"course/assignments.py", "judge/warm.py", "judge/plain.py"} & {*NAMES}
 
 
-def test_every_module_that_a_judge_or_a_sandbox_imports_decides_or_is_named_here() -> None:
+def test_every_module_that_judging_imports_decides_or_is_listed_here() -> None:
     waiting, reached = ["judge.process", "sandbox.inside.worker"], set[str]()
     while waiting:
         module = waiting.pop()
@@ -69,14 +69,12 @@ def test_every_module_that_a_judge_or_a_sandbox_imports_decides_or_is_named_here
             waiting += imported_modules(module)
     files = {f"{name.replace('.', '/')}.py" for name in reached}
     known = {*NAMES, *(f"{name.removesuffix('/__init__.py')}.py" for name in NAMES)}
-    # What a course is packed in, how files are written, and odd code, which is looked for anew each time.
+    # Packing of courses, writing of files, and odd code, which is searched again each time.
     others = {"course/assignments.py", "course/pack.py", "errors.py", "files.py"}
     assert files - known == others | {"submissions/odd_code.py"}
 
 
-def test_what_the_cache_holds_is_read_with_care(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_damaged_cache_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     grader_digest.cache_clear()
     usual = grader_digest()
