@@ -65,7 +65,7 @@ def told(type_name: str, text: str) -> str:
         ),
     ],
 )
-def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> None:
+def test_missing_things_are_explained(type_name: str, text: str, advice: str) -> None:
     assert advice in told(type_name, text)
 
 
@@ -82,7 +82,7 @@ def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> No
         ("KeyError", "'input-2d'"),
     ],
 )
-def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text: str) -> None:
+def test_other_errors_get_no_advice(type_name: str, text: str) -> None:
     assert told(type_name, text) == f"Your code raised {type_name}: {text} (line 3, in <module>)."
 
 
@@ -121,14 +121,14 @@ def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text
         ),
     ],
 )
-def test_what_torch_says_is_explained(mistake: str, advice: str) -> None:
+def test_errors_of_torch_are_explained(mistake: str, advice: str) -> None:
     names = {"torch": torch, "nn": torch.nn, "x": torch.ones(2, requires_grad=True)}
     with pytest.raises((RuntimeError, IndexError, ValueError)) as caught:
         exec(mistake, names)
     type_name = type(caught.value).__name__
     raised = told(type_name, str(caught.value))
     assert advice in raised
-    # Hidden tests show no words of the exception, which may contain sizes.
+    # Hidden tests do not show the text of the exception, which may contain sizes.
     error = raised_error(
         Raised(type_name, (type_name, "Exception"), str(caught.value), ()),
         (Frame(3, "f"),),
@@ -143,7 +143,7 @@ def test_two_devices_are_explained() -> None:
     assert told("RuntimeError", text).endswith("as with device=x.device.")
 
 
-def test_a_module_without_forward_is_no_part_that_is_still_to_be_written() -> None:
+def test_a_module_without_forward_is_not_reported_as_unwritten() -> None:
     text = 'Module [Gate] is missing the required "forward" function'
     assert told("NotImplementedError", text) == (
         "Gate has no method 'forward': is it missing, or misspelled?"

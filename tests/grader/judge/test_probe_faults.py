@@ -1,4 +1,4 @@
-"""A bug of the course's own costs nobody a point, and no answer can pretend to have met one."""
+"""A bug in the course costs no points, and no answer can pretend to have hit one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _write_solution(root: Path, source: str = SOLUTION) -> None:
 @pytest.mark.parametrize(
     ("suite", "probe", "told"),
     [
-        # Found in the files of the course, so that no solution is needed.
+        # These faults are found in the files of the course without a solution.
         (
             "storry",
             PROBE,
@@ -54,7 +54,7 @@ def _write_solution(root: Path, source: str = SOLUTION) -> None:
     ],
 )
 @pytest.mark.parametrize("has_solution", [True, False])
-def test_what_is_wrong_in_the_files_of_a_course_needs_no_solution(
+def test_faults_in_the_files_of_a_course_are_found_without_a_solution(
     judged: JudgeSource, tmp_path: Path, suite: str, probe: str, told: str, has_solution: bool
 ) -> None:
     if has_solution:
@@ -99,7 +99,7 @@ def story(module, n):
     ],
     ids=["argument", "name", "import", "callback"],
 )
-def test_a_probe_that_raises_for_the_solution_too_is_at_fault(
+def test_a_probe_that_also_raises_for_the_solution_is_at_fault(
     judged: JudgeSource, tmp_path: Path, suite: str, probe: str, told: str
 ) -> None:
     _write_solution(tmp_path, SOLUTION.replace("[n]", "[len(n)]" if "Spy" in probe else "[n]"))
@@ -126,7 +126,7 @@ def test_a_suite_that_makes_the_solution_raise_is_at_fault(
     [
         # The probe's own line raises, because of its argument.
         "def first(n):\n    return None\n",
-        # It pretends to be the author's bug.
+        # This answer pretends to be a bug of the author.
         """
 class Odd:
     def __len__(self):
@@ -144,7 +144,7 @@ def first(n):
     ids=["none", "odd", "forged"],
 )
 @pytest.mark.parametrize("has_solution", [True, False])
-def test_no_answer_makes_a_test_unjudged(
+def test_no_answer_can_make_a_test_unjudged(
     judged: JudgeSource, tmp_path: Path, answer: str, has_solution: bool
 ) -> None:
     if has_solution:
@@ -157,8 +157,8 @@ def test_no_answer_makes_a_test_unjudged(
     )
 
 
-def test_the_solution_is_asked_with_the_same_seed(judged: JudgeSource, tmp_path: Path) -> None:
-    """A probe that fails for some draws is at fault under their seeds, for every answer."""
+def test_the_solution_is_run_with_the_same_seed(judged: JudgeSource, tmp_path: Path) -> None:
+    """A probe that fails only for some draws is at fault under exactly those seeds, for every answer."""
     suite = f"import random\n{SUITE}".replace('"story", 2', '"story", random.random()')
     probe = "def story(module, n):\n    return [2][n < 0.5]\n"
     _write_solution(tmp_path)
@@ -172,7 +172,7 @@ def test_the_solution_is_asked_with_the_same_seed(judged: JudgeSource, tmp_path:
     assert ends == {Outcome.PASSED, True}
 
 
-def test_names_that_a_probe_makes_otherwise_are_not_missed(tmp_path: Path) -> None:
+def test_names_defined_in_any_way_count_as_defined(tmp_path: Path) -> None:
     path = tmp_path / "probe_task.py"
 
     def undefined(more: str = "") -> list[str]:
