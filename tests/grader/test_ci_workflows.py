@@ -31,7 +31,7 @@ ACTION = ROOT / "action.yml"
 WORKFLOWS = sorted((ROOT / "examples" / "workflows").glob("*.yml"))
 EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 
-bash = pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
+bash = pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 
 
 def load(path: Path) -> dict[Any, Any]:
@@ -485,7 +485,7 @@ def _push(remotes: Path, name: str, files: Mapping[str, str]) -> None:
 
 
 @bash
-@pytest.mark.skipif(not shutil.which("git"), reason="no git here")
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_the_instructors_workflow_grades_the_class(tmp_path: Path) -> None:
     work = repository(tmp_path / "work", hidden=True)
     solved = (PLAIN / "solutions" / "text" / "greeting.py").read_text(encoding="utf-8")
@@ -536,7 +536,7 @@ def test_the_instructors_workflow_grades_the_class(tmp_path: Path) -> None:
 
 
 @bash
-@pytest.mark.skipif(not shutil.which("git"), reason="no git here")
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_forks_with_the_same_name_are_distinguished_by_owner(tmp_path: Path) -> None:
     work = repository(tmp_path / "work", hidden=True)
     remotes = tmp_path / "remotes"

@@ -34,7 +34,7 @@ def test_a_failed_write_leaves_the_file_unchanged(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 def test_permissions_are_default_preserved_or_private(tmp_path: Path) -> None:
     usual, script, secret = tmp_path / "usual", tmp_path / "script", tmp_path / "secret"
     (tmp_path / "made").touch()

@@ -32,7 +32,7 @@ from .test_ci_workflows import (
 )
 
 pytestmark = [
-    pytest.mark.skipif(not shutil.which("bash"), reason="no bash here"),
+    pytest.mark.skipif(not shutil.which("bash"), reason="needs bash"),
     pytest.mark.thorough,
 ]
 

@@ -37,7 +37,7 @@ def test_points_texts_and_claims_are_evidence_however_slow_the_machine() -> None
     assert found == [Proof.SCORE, Proof.TEXT, Proof.CLAIM]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="only these systems keep a user's home in a table")
+@pytest.mark.skipif(os.name != "posix", reason="needs a table of users with their homes")
 def test_both_homes_are_watched_if_home_is_set_to_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

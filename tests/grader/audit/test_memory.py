@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="memory is read through /proc"),
     pytest.mark.skipif(
         sys.platform == "linux" and os.geteuid() != 0,
-        reason="a sandbox's memory is closed to its own user; only root can look into it",
+        reason="needs root: the memory of a sandbox is closed to its own user",
     ),
 ]
 

@@ -30,7 +30,7 @@ from grader.sandbox.walls.survey import reached, survey
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 SETUP_OPTIONS = ("--no-deps", "--no-index")
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="Gradescope's images are Linux's")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Gradescope runs Linux")
 
 
 def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -109,7 +109,7 @@ def test_a_wrong_answer_earns_a_part_and_the_student_reads_why(root: Path) -> No
 
 @pytest.mark.thorough
 @linux
-def test_an_unrelated_submission_is_told_what_is_missing(root: Path) -> None:
+def test_an_unrelated_submission_gets_a_message_about_the_missing_file(root: Path) -> None:
     (root / "submission" / "essay.txt").write_text("=1+1", encoding="utf-8")
     assert run("run_autograder", root).returncode == 0
     read = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from grader.course.manifest import Course, load_course
 from ..test_ci_workflows import PLAIN, Runner, break_suite, load, put_environment
 
 pytestmark = [
-    pytest.mark.skipif(not shutil.which("bash"), reason="no bash here"),
+    pytest.mark.skipif(not shutil.which("bash"), reason="needs bash"),
     pytest.mark.thorough,
 ]
 

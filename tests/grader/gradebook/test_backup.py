@@ -142,7 +142,7 @@ def test_a_broken_corrections_file_is_backed_up(graded: School, tmp_path: Path) 
     assert (made.path / "corrections.toml").read_bytes() == b"\xff = ["
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_a_kill_leaves_a_draft_and_every_earlier_backup(graded: School, tmp_path: Path) -> None:
     first = make_backup(graded.results, tmp_path, NOW)
     before = contents(first.path)
@@ -226,7 +226,7 @@ def test_only_the_newest_are_kept_and_everything_else_in_the_folder_stays(
     (folder / "2020-01-02T000000Z").write_text("a file", encoding="utf-8")
     damage((damaged := make_backup(graded.results, folder, NOW - HOUR)).path / FILE)
     (damaged.path / FILE).write_bytes(b"not a database, at its very beginning")
-    # As `grade erase` leaves it.
+    # `grade erase` opens a backup for writing, as here.
     with Gradebook.open_to_write(own[1].path):
         pass
     deleted = delete_older(folder, own[0].secret, 2)

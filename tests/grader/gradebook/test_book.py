@@ -133,7 +133,7 @@ def test_a_gradebook_is_created_and_reopened(school: School) -> None:
         assert [entry.result.score for entry in book.entries()] == [10]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 def test_other_users_of_the_machine_cannot_read_a_gradebook(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)

@@ -23,7 +23,7 @@ from grader.results import StudentInfo
 
 from .conftest import School
 
-pytestmark = [pytest.mark.skipif(os.name != "posix", reason="forks"), pytest.mark.thorough]
+pytestmark = [pytest.mark.skipif(os.name != "posix", reason="needs fork"), pytest.mark.thorough]
 
 FILE = "gradebook.sqlite"
 # Everything in a gradebook except times and its secret, in an order independent of how it is stored.

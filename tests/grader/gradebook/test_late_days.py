@@ -309,7 +309,7 @@ def test_a_late_student_reads_the_cost_before_the_verdict(hours: float, said: st
     assert counted.cost(ANN, "relu", files) == said
 
 
-def test_a_file_in_time_is_not_told_of_another_files_late_day() -> None:
+def test_a_file_in_time_does_not_mention_a_late_day_of_another_file() -> None:
     files = {"relu": [at("relu", 20)], "glu": [at("glu", -1)]}
     counted = policy().with_late_days(ANN, files)
     assert counted.cost(ANN, "relu", files["relu"]) == "late: 1 late day used, 2 left"

@@ -101,7 +101,7 @@ def test_a_marked_file_is_not_shown_again(marked: School) -> None:
     assert "0 marked, 0 of 2 left." in mark(marked, "").output
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sessions without a terminal are POSIX's")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs sessions without a terminal")
 def test_without_a_terminal_no_file_is_shown(marked: School) -> None:
     command = ["mark", str(marked.results), "task", "--course", str(marked.course.root)]
     done = subprocess.run(

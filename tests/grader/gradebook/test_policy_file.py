@@ -166,7 +166,7 @@ by = "1 day"
     assert "B" in notes[2]
 
 
-def test_a_policy_file_is_read_as_utf_8_with_or_without_a_mark(tmp_path: Path) -> None:
+def test_a_policy_file_is_read_as_utf_8_with_or_without_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(PolicyError, match="not in UTF-8"):

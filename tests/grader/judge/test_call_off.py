@@ -19,7 +19,7 @@ RIGHT = (PLAIN / "solutions" / "text" / "greeting.py").read_bytes()
 ENDLESS = b"import time\n\ndef greeting(name):\n    while True:\n        time.sleep(1)\n"
 
 
-@pytest.mark.skipif(not CAN_FORK, reason="only forked sandboxes are called off")
+@pytest.mark.skipif(not CAN_FORK, reason="only forked sandboxes can be called off")
 def test_a_judgment_that_is_called_off_ends_at_once() -> None:
     with LocalPool(load_course(PLAIN), 1, GradingOptions()) as pool:
         # The judge has just started the first time, and has waited after that.

@@ -17,7 +17,7 @@ from grader.judge.process import Judge, judges
 from grader.results import Outcome, Status, Visibility
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the limits need Linux"),
     pytest.mark.thorough,
 ]
 

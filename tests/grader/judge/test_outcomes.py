@@ -192,7 +192,7 @@ def test_the_end_of_a_process_is_explained_with_the_last_line(status: int, told:
     )
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGXCPU"), reason="a signal of POSIX")
+@pytest.mark.skipif(not hasattr(signal, "SIGXCPU"), reason="needs SIGXCPU")
 @pytest.mark.parametrize(
     ("name", "told"),
     [

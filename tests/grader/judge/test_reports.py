@@ -304,7 +304,7 @@ def test_importing_a_written_file_counts_as_running_a_string(judged: JudgeSource
     assert any("runs code from a string" in reason for reason in held(judged(RIGHT + code, SUITE)))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="descriptors of sockets are no files there")
+@pytest.mark.skipif(sys.platform == "win32", reason="sockets are not file descriptors on Windows")
 @pytest.mark.parametrize(
     "way",
     ["os.dup2(os.open(os.devnull, os.O_WRONLY), 4)", "os.write(4, b'all is well')"],

@@ -429,7 +429,7 @@ def test_first(student):
     assert (test.outcome, test.message) == (Outcome.FAILED, "one is not two")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the policy is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="the scheduling policy needs Linux")
 def test_a_sandbox_runs_with_batch_priority(judged: JudgeSource) -> None:
     first = "return int(os.sched_getscheduler(0) == os.SCHED_BATCH)"
     source = f"import os\ndef first():\n    {first}\n{SECOND}"

@@ -20,7 +20,7 @@ from grader.sandbox.walls.wall import Limits
 
 from .arena import SITUATIONS, Arena, Outcome, open_arena, situations
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux")
 MEBIBYTE = 1024 * 1024
 
 
@@ -55,7 +55,7 @@ def test_all_expected_walls_hold(arena: Arena) -> None:
 @linux
 def test_the_kernel_confirms_the_walls(arena: Arena) -> None:
     if arena.without:
-        pytest.skip("all walls wanted")
+        pytest.skip("needs all walls")
     # Read by system calls, since /proc is closed to the sandbox.
     code = """
 import ctypes, os, resource
@@ -283,7 +283,7 @@ def test_open_descriptors_are_limited(arena: Arena) -> None:
 @linux
 def test_processor_time_is_limited(arena: Arena) -> None:
     if arena.inside != arena.unprivileged or set(arena.without) - {"namespaces"}:
-        pytest.skip("takes two seconds; enough of the others do")
+        pytest.skip("takes two seconds and is checked in other situations")
     code = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
     outcome = arena.run(code, cpu_seconds=1)
     assert outcome.status == -9
@@ -315,7 +315,7 @@ except OSError:
 @linux
 def test_threads_and_processes_are_counted(arena: Arena) -> None:
     if "process_limit" not in arena.run("").walls:
-        pytest.skip("not counted here")
+        pytest.skip("processes are not counted here")
     assert 100 < succeeded(arena.run(THREAD_BOMB)) < 310
     assert 100 < succeeded(arena.run(FORK_BOMB, processes=True)) < 310
 
@@ -365,7 +365,7 @@ def test_no_process_outlives_its_sandbox(how_long: int, arena: Arena) -> None:
 @linux
 def test_shared_memory_does_not_outlive_its_sandbox(arena: Arena) -> None:
     if "namespaces" in arena.without:
-        pytest.skip("the machine's own /dev/shm")
+        pytest.skip("the sandbox has the machine's own /dev/shm")
     code = "open('/dev/shm/canary', 'w').write('x')"
     succeeded(arena.run(code, processes=True))
     assert arena.run("open('/dev/shm/canary')", processes=True).error == "FileNotFoundError"

@@ -24,7 +24,7 @@ import pytest
 from .arena import AS_NOBODY, NOBODY, SITUATIONS, Arena, open_arena, situations
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux"),
 ]
 
 SECRET = "canary-7f3a"

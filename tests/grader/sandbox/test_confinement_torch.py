@@ -10,7 +10,7 @@ import pytest
 from .arena import SITUATIONS, Arena, open_arena
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux"),
     pytest.mark.thorough,
 ]
 

@@ -34,7 +34,7 @@ from grader.sandbox.wire.messages import (
     Stop,
 )
 
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nothing can be forked here")
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="needs fork")
 
 
 # --- the loop ---------------------------------------------------------------------------------------

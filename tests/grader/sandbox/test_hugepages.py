@@ -47,7 +47,7 @@ print(could, after - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="large pages are asked of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_collapsed_memory_is_unchanged_and_in_large_pages() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=120
@@ -55,6 +55,6 @@ def test_collapsed_memory_is_unchanged_and_in_large_pages() -> None:
     assert done.returncode == 0, done.stderr
     could, collapsed = map(int, done.stdout.split())
     if could == 0:
-        pytest.skip("this kernel collapses nothing, or has no large page left")
+        pytest.skip("this kernel cannot collapse memory or has no large page left")
     # The strings and the list take about 45 MB. A machine short of large pages collapses fewer.
     assert collapsed >= min(6 << 20, could // 4), (collapsed, could)

@@ -15,7 +15,7 @@ import pytest
 from grader.sandbox.walls import landlock, syscalls
 from grader.sandbox.walls.wall import Limits, Plan, Site
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock needs Linux")
 
 CREATE, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1, 2, 4, 8, 1 << 14

@@ -24,7 +24,7 @@ from grader.sandbox.walls.syscalls import (
 )
 from grader.sandbox.walls.wall import Limits, Plan, Site
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces need Linux")
 
 
 class Kernel:
@@ -216,7 +216,7 @@ def test_without_a_mount_namespace_nothing_is_mounted(folders: Folders, tmp_path
     assert folders.private == {}
 
 
-def test_a_sealed_file_system_is_read_only_and_a_refused_mount_is_no_wall(
+def test_a_seal_is_a_read_only_mount_and_a_refused_mount_is_reported(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []

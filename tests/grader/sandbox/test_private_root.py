@@ -13,7 +13,7 @@ from grader.sandbox.walls import private_root, syscalls
 from grader.sandbox.walls.private_root import enter_private_root, outermost
 from grader.sandbox.walls.syscalls import MS_BIND, MS_RDONLY, MS_REMOUNT
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the mounts are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts need Linux")
 
 
 def test_only_the_outermost_existing_paths_are_shown(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ MEBIBYTE = 1024 * 1024
 def group() -> Iterator[ControlGroup]:
     with control_group(memory_bytes=200 * MEBIBYTE, processes=20) as group:
         if group is None:
-            pytest.skip("no control group can be made here")
+            pytest.skip("needs a control group")
         yield group
     assert not any(folder.exists() for folder in group.folders)
 

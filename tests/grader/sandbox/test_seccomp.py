@@ -16,7 +16,7 @@ from grader.sandbox.walls import seccomp
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64",
-    reason="the numbers of the calls are those of Linux on x86-64",
+    reason="the numbers of system calls are those of Linux on x86-64",
 )
 
 ALLOWED, ERRNO = 0x7FFF_0000, 0x0005_0000

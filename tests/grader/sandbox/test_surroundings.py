@@ -147,7 +147,7 @@ os._exit(7)
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a shell closes them")
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams_are_opened(closed: str) -> None:
     command = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, CLOSED]

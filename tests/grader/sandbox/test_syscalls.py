@@ -13,7 +13,7 @@ import pytest
 from grader.sandbox.walls import syscalls
 from grader.sandbox.walls.wall import Limits, Plan, Site
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the calls are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the calls need Linux")
 
 SITE = Site(Plan(()), Limits(), Path("/scratch"))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Pack
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="needs rlimits that hold"),
+    pytest.mark.skipif(sys.platform != "linux", reason="needs resource limits that are enforced"),
     pytest.mark.thorough,
 ]
 

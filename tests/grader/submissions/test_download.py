@@ -340,7 +340,7 @@ def test_two_spellings_of_one_name_are_two_people(find: Find) -> None:
     assert who(found) == [("René", 1), ("René~2", 1)]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="file names are not bytes there")
+@pytest.mark.skipif(os.name == "nt", reason="file names are not bytes on Windows")
 def test_names_that_are_not_utf8_stay_distinct(
     course: Course, tmp_path: Path, sources: Sources
 ) -> None:

@@ -126,7 +126,7 @@ def test_grade_run_accepts_an_archive(course: Course, tmp_path: Path, zipped: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["alice.zip"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a special permission on Windows")
 def test_a_folder_that_is_a_link_is_not_followed(course: Course, tmp_path: Path, lay: Lay) -> None:
     lay(tmp_path / "other", {"modules/glu.py": GLU, "autograd/gelu.py": GLU})
     lay(tmp_path / "mine", {"autograd/gelu.py": GLU})

@@ -181,7 +181,9 @@ def test_utf_8_is_read_under_any_of_its_names(source: bytes) -> None:
     assert ast.unparse(assigned) == "x = 'é'"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a child has no limits there but that of time")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="on Windows, only the time of a child is limited"
+)
 @pytest.mark.parametrize(
     "source",
     [
@@ -206,7 +208,9 @@ def test_a_source_that_takes_quadratic_time_is_first_parsed_by_a_child(
     assert tried == [source.encode()]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a child has no limits there but that of time")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="on Windows, only the time of a child is limited"
+)
 def test_a_child_has_a_second_to_parse() -> None:
     assert source_module._is_bearable(b"x = 1\n")
     # Python sorts each combining character into place among those before it.

@@ -291,7 +291,7 @@ def test_a_damaged_gradebook_is_reported(school: School) -> None:
     assert "cannot be opened" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap needs Linux")
 def test_a_missing_wall_stops_the_batch_before_any_code_runs(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:

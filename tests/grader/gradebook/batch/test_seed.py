@@ -35,7 +35,7 @@ def test_a_later_batch_uses_the_same_seed_unless_it_names_another(school: School
     assert seeds(school) == {0}
 
 
-def test_a_class_without_a_seed_is_not_told_of_one(school: School) -> None:
+def test_a_seed_that_was_not_chosen_is_not_mentioned(school: School) -> None:
     school.batch()
     done = run(school.command("regrade", str(school.results)))
     assert "seed" not in done.stderr

@@ -174,7 +174,7 @@ def test_submissions_without_course_files_are_listed_in_every_grading(
     assert {"hal", "ivy", "kim", "cem", "fay"} <= told
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs links")
+@pytest.mark.skipif(os.name != "posix", reason="needs symbolic links")
 def test_a_linked_folder_is_named_as_a_link(school: School) -> None:
     folder = school.submissions / "hal"
     folder.mkdir()

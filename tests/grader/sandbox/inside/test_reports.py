@@ -226,7 +226,7 @@ def test_an_event_is_reported_once(ends: tuple[socket.socket, socket.socket]) ->
     assert told() == 2 and max(map(len, lines)) < MAX_REPORT
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="descriptors of sockets are no files there")
+@pytest.mark.skipif(sys.platform == "win32", reason="sockets are not file descriptors on Windows")
 @pytest.mark.parametrize("way", ["hung up", "by a file", "by a socket"])
 def test_a_sandbox_that_cannot_report_ends(
     way: str, ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
