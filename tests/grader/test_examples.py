@@ -40,10 +40,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_submission_is_in_the_table(folder: Path) -> None:
-    told = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     found = find_class(folder, COURSE)
     assert {each.student.id for each in found.attempts} == set(BEGUN)
-    assert all(f"`{name}`" in told for name in BEGUN)
+    assert all(f"`{name}`" in readme for name in BEGUN)
 
 
 @pytest.mark.parametrize("name", BEGUN)

@@ -201,7 +201,7 @@ def test_names_missing_in_this_python_are_noted_only_if_the_code_raised() -> Non
 # --- a whole submission ---------------------------------------------------------------------------
 
 
-class Told(Progress):
+class RecordedProgress(Progress):
     def __init__(self) -> None:
         self.events: list[str] = []
 
@@ -227,13 +227,13 @@ def test_work_is_judged_and_the_rest_is_settled(
 ) -> None:
     # Other tests may have learned late imports of an exercise.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    told = Told()
-    result = grade(submission(greeting=WORK), course=COURSE, seed=7, progress=told)
+    progress = RecordedProgress()
+    result = grade(submission(greeting=WORK), course=COURSE, seed=7, progress=progress)
     assert (result.score, result.max_score, result.seed) == (2.5, 20, 7)
     assert judges.started == [()], "only the modules that greeting preloads"
     assert result.environment.isolation == ("seccomp",)
     count = len(result.exercises[1].tests)
-    assert told.events == [
+    assert progress.events == [
         "end word_count",
         f"begin greeting {count}",
         *["test"] * count,

@@ -17,8 +17,8 @@ CUDA = re.compile(r"(cuda|nvidia)-|triton$")
 def pins(name: str) -> dict[str, Requirement]:
     """Read the pins of a file by package, without hashes."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    told = [line.removesuffix("\\") for line in lines if re.match("[a-z]", line)]
-    read = [Requirement(line) for line in told]
+    pinned = [line.removesuffix("\\") for line in lines if re.match("[a-z]", line)]
+    read = [Requirement(line) for line in pinned]
     assert len({each.name for each in read}) == len(read), "a package is pinned twice"
     return {canonicalize_name(each.name): each for each in read}
 

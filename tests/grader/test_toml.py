@@ -60,7 +60,7 @@ class Page(msgspec.Struct, forbid_unknown_fields=True):
     task: list[Task] = []
 
 
-def told(text: str, examples: Mapping[str, str] | None = None) -> str:
+def message_of(text: str, examples: Mapping[str, str] | None = None) -> str:
     """Return the line and the explanation of the mistake in a page."""
     with pytest.raises(TomlMistake) as raised:
         read_toml(text, Page)
@@ -93,7 +93,7 @@ places = ["forward", "Layer.forward"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         # Not TOML.
         ("\nname = = 'a'", "2: this is not TOML: Invalid value, in `name = = 'a'`."),
@@ -164,12 +164,12 @@ places = ["forward", "Layer.forward"]
         ),
     ],
 )
-def test_a_mistake_is_explained_with_its_line_and_key(text: str, said: str) -> None:
-    assert said in told(text)
+def test_a_mistake_is_explained_with_its_line_and_key(text: str, message: str) -> None:
+    assert message in message_of(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("name = 1", "got a whole number. Write name = 'Ann'."),
         ("count = 'best'", "0: needs `name`. Write name = 'Ann'."),
@@ -184,8 +184,8 @@ def test_a_mistake_is_explained_with_its_line_and_key(text: str, said: str) -> N
         ),
     ],
 )
-def test_an_example_is_shown_if_there_is_one(text: str, said: str) -> None:
-    assert said in told(text, {"name": "name = 'Ann'", "count": "count = 'best'"})
+def test_an_example_is_shown_if_there_is_one(text: str, message: str) -> None:
+    assert message in message_of(text, {"name": "name = 'Ann'", "count": "count = 'best'"})
 
 
 def test_a_mistake_has_a_path_and_a_place() -> None:
@@ -206,7 +206,7 @@ def test_a_table_without_its_text_has_no_line() -> None:
 def test_a_mistake_in_a_course_file_names_file_line_and_page(tmp_path: Path) -> None:
     file = tmp_path / "page.toml"
     advice = "Compare with docs/authoring.md, where every key is explained."
-    for content, said in (
+    for content, message in (
         (
             b"name = 1",
             f"{file}, line 1: `name`: expected a text in quotes, got a whole number. {advice}",
@@ -217,7 +217,7 @@ def test_a_mistake_in_a_course_file_names_file_line_and_page(tmp_path: Path) -> 
         file.write_bytes(content)
         with pytest.raises(CourseError) as raised:
             read_course_file(file, Page, "authoring.md")
-        assert said in str(raised.value)
+        assert message in str(raised.value)
     file.unlink()
     with pytest.raises(CourseError, match="No such file"):
         read_course_file(file, Page, "authoring.md")

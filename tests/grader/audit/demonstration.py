@@ -107,8 +107,8 @@ class Demonstration:
             yield from self._frames(source)
             return
         patience = PATIENCE_SECONDS if attack.proof is Proof.TIME else self._patience
-        report, said, score = self._run(exercise, source, patience)
-        trial = Trial(score, said, time.monotonic() - begin, BUDGET_SECONDS)
+        report, output, score = self._run(exercise, source, patience)
+        trial = Trial(score, output, time.monotonic() - begin, BUDGET_SECONDS)
         known = self._hidden | self._canaries.secrets | self._at_start
         yield from evidence_in(trial, known, self._canaries.trophy)
         for seen in self._canaries.files_changed():
@@ -148,7 +148,7 @@ class Demonstration:
         if parent == 0:
             _be_parent(lambda: _grade_here(self._course, exercise, folder))
         code = _wait(parent, patience)
-        said = _ends_of(folder / "output")
+        output = _ends_of(folder / "output")
         report: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):
             report = json.loads((folder / "report").read_text())
@@ -157,7 +157,7 @@ class Demonstration:
         if code == _CRASHED:
             report["parent"] = "lost its child"
         # Graders look at the exit code, the report or the summary.
-        passed = int(report.get("passed", 0)) or bool(re.search(r"^[1-9]\d* passed", said, re.M))
+        passed = int(report.get("passed", 0)) or bool(re.search(r"^[1-9]\d* passed", output, re.M))
         score = 10.0 if code == 0 else float(passed)
         # Other graders clean up in this way.
         try:
@@ -165,7 +165,7 @@ class Demonstration:
         except RecursionError:
             report["left"] = "a folder that nobody can remove"
         remove_tree(folder)
-        return report, said, score
+        return report, output, score
 
     # --- frames -------------------------------------------------------------------------------------
 

@@ -62,8 +62,8 @@ def test_drift_from_markers_is_reported_and_repaired(course: Course) -> None:
     solution = course.solution(exercise)
     change(solution, "    return", "    # begin solution: say hello\n    return")
     solution.write_text(solution.read_text("utf-8") + "    # end solution\n", encoding="utf-8")
-    (told,) = drift(course, exercise)
-    assert told.splitlines() == [
+    (complaint,) = drift(course, exercise)
+    assert complaint.splitlines() == [
         (
             "exercises/text/greeting.py: it differs from the stub that the markers of "
             "solutions/text/greeting.py make; `grade stub greeting` writes it anew."
@@ -86,8 +86,8 @@ def test_drift_from_markers_is_reported_and_repaired(course: Course) -> None:
 def test_markers_that_make_no_stub_are_reported(course: Course) -> None:
     exercise = course.exercise("greeting")
     change(course.solution(exercise), "    return", "    # begin solution\n    return")
-    (told,) = drift(course, exercise)
-    assert told.startswith("solutions/text/greeting.py, line 6: this solution has no `# end")
+    (complaint,) = drift(course, exercise)
+    assert complaint.startswith("solutions/text/greeting.py, line 6: this solution has no `# end")
 
 
 def marked(course: Course) -> Exercise:

@@ -114,10 +114,10 @@ def test_an_unrelated_submission_gets_a_message_about_the_missing_file(root: Pat
     assert run("run_autograder", root).returncode == 0
     read = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))
     assert read["score"] == 0
-    told = (
+    message = (
         "text/word_count.py is missing: hand it in under this name. Handed in instead: essay.txt."
     )
-    assert told in read["output"]
+    assert message in read["output"]
     # Students see no paths of the container and no advice for instructors.
     assert str(root) not in read["output"] and "grade batch" not in read["output"]
 
@@ -296,7 +296,7 @@ def test_a_release_for_students_cannot_be_packaged(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("name", "before", "after", "told"),
+    ("name", "before", "after", "message"),
     [
         (
             "solutions/text/word_count.py",
@@ -314,7 +314,7 @@ def test_a_release_for_students_cannot_be_packaged(tmp_path: Path) -> None:
     ids=["solution", "suite"],
 )
 def test_a_package_that_fails_its_trial_is_not_written(
-    tmp_path: Path, name: str, before: str, after: str, told: str
+    tmp_path: Path, name: str, before: str, after: str, message: str
 ) -> None:
     course = tmp_path / "course"
     shutil.copytree(PLAIN, course)
@@ -323,7 +323,7 @@ def test_a_package_that_fails_its_trial_is_not_written(
     assert changed != text
     (course / name).write_text(changed, encoding="utf-8")
     made = load_course(course)
-    with pytest.raises(CourseError, match=f"(?s)Nothing was written.*{told}") as raised:
+    with pytest.raises(CourseError, match=f"(?s)Nothing was written.*{message}") as raised:
         write_gradescope(
             tmp_path / "p.zip", made.only([made.exercise("word_count")]), GradescopeOptions()
         )

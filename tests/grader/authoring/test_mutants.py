@@ -160,16 +160,16 @@ def test_a_replacement_that_cannot_be_made_is_reported(
 ) -> None:
     course.solution(exercise).write_text(LINES, encoding="utf-8")
     write(course, exercise, f"[mistake.a]\nsays = 'No.'\n{entry}\n")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told == f"tests/wrong/text/word_count.toml: a: {complaint}"
+    (message,) = wrong_answers(course, exercise).complaints
+    assert message == f"tests/wrong/text/word_count.toml: a: {complaint}"
 
 
 def test_a_base_that_is_not_python_is_reported(course: Course, exercise: Exercise) -> None:
     course.solution(exercise).write_text("def f(:\n    pass\n", encoding="utf-8")
     entry = "[mistake.a]\nsays = 'No.'\nline = 'pass'\nmutant = ''\ninside = 'f'\n"
     write(course, exercise, entry)
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.endswith(": a: solutions/text/word_count.py, line 1, is not valid Python.")
+    (complaint,) = wrong_answers(course, exercise).complaints
+    assert complaint.endswith(": a: solutions/text/word_count.py, line 1, is not valid Python.")
 
 
 BASE = "one\ntwo\n\ntwo\n    three\n"
@@ -213,8 +213,8 @@ def test_a_diff_that_cannot_be_applied_is_reported(
     right.write_text(BASE, encoding="utf-8")
     head = f'base = "{course.name_of(right)}"\n[mistake.a]\nsays = "No."\n'
     write(course, exercise, f"{head}change = '''\n{diff}'''\n")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.startswith(f"tests/wrong/text/word_count.toml: a: {complaint}")
+    (message,) = wrong_answers(course, exercise).complaints
+    assert message.startswith(f"tests/wrong/text/word_count.toml: a: {complaint}")
 
 
 def test_line_ends_of_another_system_make_the_same_mutant(
@@ -279,25 +279,25 @@ def test_a_mistake_in_the_file_is_one_complaint(
     write(course, exercise, text)
     read = wrong_answers(course, exercise)
     assert [wrong.id for wrong in read.answers] == ["characters"]
-    (told,) = read.complaints
-    assert told.startswith("tests/wrong/text/word_count.toml: ")
-    assert told.endswith(complaint)
+    (message,) = read.complaints
+    assert message.startswith("tests/wrong/text/word_count.toml: ")
+    assert message.endswith(complaint)
 
 
 def test_an_unreadable_file_of_catching_tests_is_reported(
     course: Course, exercise: Exercise
 ) -> None:
     course.caught(exercise).write_text("test_case = 1\n", encoding="utf-8")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.startswith(
+    (complaint,) = wrong_answers(course, exercise).complaints
+    assert complaint.startswith(
         "tests/wrong/text/word_count.caught.toml: expected a list, got a whole number"
     )
 
 
 def test_a_file_that_is_not_utf_8_is_reported(course: Course, exercise: Exercise) -> None:
     course.mutants(exercise).write_bytes(b"base = '\xff'\n")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.startswith("tests/wrong/text/word_count.toml: 'utf-8' codec can't decode")
+    (complaint,) = wrong_answers(course, exercise).complaints
+    assert complaint.startswith("tests/wrong/text/word_count.toml: 'utf-8' codec can't decode")
 
 
 def test_a_pack_has_the_same_wrong_answers(course: Course, tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def pieces(text: str) -> set[str]:
     """Return the lines of a text with at least three words, and every run of five words."""
     lines = {" ".join(line.split()) for line in text.splitlines()}
     words = re.findall(r"\w+", text)
-    told = {line for line in lines if len(re.findall(r"\w+", line)) >= 3}
-    return told | {" ".join(words[at : at + 5]) for at in range(len(words) - 4)}
+    sentences = {line for line in lines if len(re.findall(r"\w+", line)) >= 3}
+    return sentences | {" ".join(words[at : at + 5]) for at in range(len(words) - 4)}
 
 
 def secrets(course: Course) -> set[str]:

@@ -129,8 +129,8 @@ def test_the_grader_is_released_and_installed_from_there(course: Course, tmp_pat
     release(course, out)
     (wheel,) = out.glob("*.whl")
     (install,) = [step for step in steps(out) if step.get("name") == "Install the grader"]
-    for told in (install["run"], (out / "README.md").read_text(encoding="utf-8")):
-        assert f'pip install -c constraints.txt "./{wheel.name}"' in told
+    for text in (install["run"], (out / "README.md").read_text(encoding="utf-8")):
+        assert f'pip install -c constraints.txt "./{wheel.name}"' in text
     # pip accepts it, and the program in it runs.
     target = tmp_path / "site"
     pip = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]

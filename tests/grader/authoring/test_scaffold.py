@@ -73,7 +73,7 @@ def test_a_new_exercise_is_appended_to_the_manifest(folder: Path, end: str, line
 
 
 @pytest.mark.parametrize(
-    ("exercise", "chapter", "title", "told"),
+    ("exercise", "chapter", "title", "message"),
     [
         ("Glu", None, None, "'Glu' cannot be the name of an exercise: it is a small letter"),
         ("../up", None, None, "'../up' cannot be the name of an exercise"),
@@ -94,12 +94,12 @@ def test_a_new_exercise_is_appended_to_the_manifest(folder: Path, end: str, line
     ],
 )
 def test_a_refused_exercise_changes_nothing(
-    folder: Path, exercise: str, chapter: str | None, title: str | None, told: str
+    folder: Path, exercise: str, chapter: str | None, title: str | None, message: str
 ) -> None:
     before = everything(folder)
     with pytest.raises(UsageError) as raised:
         new_exercise(load_course(folder), exercise, chapter=chapter, title=title)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert everything(folder) == before
 
 

@@ -79,8 +79,8 @@ def test_a_misused_check_is_reported_with_the_line_of_the_suite(
 def test_an_exception_caused_by_a_wrong_answer_is_reported_with_its_line(suite: Path) -> None:
     call = 'assert_equal(student.function("word_count")("A a"), {"a": 2})'
     replace(suite, call, 'assert student.function("word_count")("A")["a"] == 1, "No."')
-    told = [text for text in complaints(suite) if "it makes" in text]
-    assert told[0] == (
+    found = [text for text in complaints(suite) if "it makes" in text]
+    assert found[0] == (
         "tests/wrong/text/word_count.toml: case_kept: it makes test_case raise KeyError (test_word_count.py, "
         "line 18): 'a'. Its student reads nothing useful: check the answer "
         "before you use it."
@@ -90,7 +90,7 @@ def test_an_exception_caused_by_a_wrong_answer_is_reported_with_its_line(suite: 
 def test_a_test_that_passes_without_work_is_reported(suite: Path) -> None:
     any_answer_will_do = 'student.function("word_count")("A a")'
     replace(suite, f'assert_equal({any_answer_will_do}, {{"a": 2}})', any_answer_will_do)
-    told = [text for text in complaints(suite) if text.startswith("word_count: code that")]
+    found = [text for text in complaints(suite) if text.startswith("word_count: code that")]
     junk = "code that returns None and code that returns its first argument"
     why = "which is worth points: mark the test with `word=`."
-    assert told == [f"word_count: {junk} passes hidden test_case, {why}"]
+    assert found == [f"word_count: {junk} passes hidden test_case, {why}"]

@@ -71,7 +71,7 @@ def test_earlier_corrections_do_not_change_the_judged_points(book: Gradebook) ->
 
 
 @pytest.mark.parametrize(
-    ("student", "fields", "told"),
+    ("student", "fields", "message"),
     [
         ("ada", {}, "Nothing would change: give points, or write a comment."),
         ("ada", {"comment": " \n"}, "Nothing would change"),
@@ -82,9 +82,9 @@ def test_earlier_corrections_do_not_change_the_judged_points(book: Gradebook) ->
     ],
 )
 def test_a_correction_without_effect_is_refused(
-    book: Gradebook, student: str, fields: dict[str, object], told: str
+    book: Gradebook, student: str, fields: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(SubmissionError, match=told):
+    with pytest.raises(SubmissionError, match=message):
         adjusted(book, student, **fields)
 
 

@@ -78,7 +78,7 @@ def test_nothing_that_identifies_a_student_is_left(results: Path) -> None:
         entries = list(book.entries())
         sources = {entry.student.id: book.sources(entry) for entry in entries}
         similarity = book.similarity(Similarity(threshold=0.6, exercises=(survey,), pairs=(pair,)))
-        told = (
+        shown = (
             entries, book.students(), book.names(), book.absent(), book.attempt_counts(),
             book.attention(), similarity,
             book.shown(BatchSummary(1, 1, 0, 0, (), ("a.lee17",), ("max",))),
@@ -87,7 +87,7 @@ def test_nothing_that_identifies_a_student_is_left(results: Path) -> None:
         ann = pseudonyms_in(results)(ANN.id)
         names = [entry.student.id for entry in entries]
         assert book.entry_of(ANN.id) is None
-    text = msgspec.json.encode(told).decode().replace("max(leeway, 1)", "").casefold()
+    text = msgspec.json.encode(shown).decode().replace("max(leeway, 1)", "").casefold()
     for word in TELLING:
         # Short words may be part of other words, such as "failing" and "passing".
         assert not any(word == part for part in text.replace('"', " ").split()), word
@@ -189,8 +189,8 @@ def test_no_command_writes_a_name_to_a_file(
     out.mkdir()
     main([word.format(results=results, out=out) for word in command], standalone_mode=False)
     files = [path for path in out.rglob("*") if path.is_file()]
-    said = [capsys.readouterr().out.replace(str(tmp_path), "")]
-    for text in (*said, *(path.name + path.read_text(encoding="utf-8") for path in files)):
+    printed = [capsys.readouterr().out.replace(str(tmp_path), "")]
+    for text in (*printed, *(path.name + path.read_text(encoding="utf-8") for path in files)):
         for word in ("a.lee17", "Lee", "uni.example", "4711", "Max", "zed.1"):
             assert word not in text
     assert files

@@ -355,14 +355,14 @@ def test_a_damaged_gradebook_is_kept_as_it_is(graded: School, tmp_path: Path) ->
 
 def test_corrections_of_a_damaged_gradebook_are_set_aside(graded: School, tmp_path: Path) -> None:
     corrections = graded.results / CORRECTIONS_FILE
-    told = corrections.read_bytes()
+    before = corrections.read_bytes()
     corrections.unlink()
     made = make_backup(graded.results, tmp_path / "backups", NOW)
-    corrections.write_bytes(told)
+    corrections.write_bytes(before)
     (graded.results / FILE).write_bytes(b"of a broken disk" * 1000)
     done = restore(made.path, graded.results, NOW)
     assert done.before is not None
-    assert (done.before / CORRECTIONS_FILE).read_bytes() == told
+    assert (done.before / CORRECTIONS_FILE).read_bytes() == before
     # The backup had none.
     assert not corrections.exists()
 
@@ -406,7 +406,7 @@ def other(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "message"),
     [
         (newer, "a newer grader wrote it"),
         (damage, "Use another one"),
@@ -415,12 +415,12 @@ def other(file: Path) -> None:
     ],
 )
 def test_a_backup_that_cannot_be_used_changes_nothing(
-    graded: School, tmp_path: Path, harm: Callable[[Path], None], told: str
+    graded: School, tmp_path: Path, harm: Callable[[Path], None], message: str
 ) -> None:
     made = make_backup(graded.results, tmp_path / "backups", NOW)
     before = contents(graded.results)
     harm(made.path / FILE)
-    with pytest.raises(GraderError, match=f"nothing was changed: .*2026-11-30T021000Z.*{told}"):
+    with pytest.raises(GraderError, match=f"nothing was changed: .*2026-11-30T021000Z.*{message}"):
         restore(made.path, graded.results, NOW)
     assert contents(graded.results) == before
     assert not (graded.results / BEFORE_RESTORE).exists()

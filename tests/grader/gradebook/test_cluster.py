@@ -164,14 +164,14 @@ def test_a_server_waits_for_its_task(pool_of: Pools) -> None:
     assert future.is_released
 
 
-@pytest.mark.parametrize(("end", "told"), [("alone", "has no worker"), ("stop", "told to stop")])
-def test_a_task_that_no_worker_takes_is_released(pool_of: Pools, end: str, told: str) -> None:
+@pytest.mark.parametrize(("end", "message"), [("alone", "has no worker"), ("stop", "told to stop")])
+def test_a_task_that_no_worker_takes_is_released(pool_of: Pools, end: str, message: str) -> None:
     future = Future("k", VERDICT, moments=1000)
     pool = pool_of(Client(future))
     pool._is_alone = end == "alone"
     if end == "stop":
         pool.stop()
-    with pytest.raises(GraderError, match=told):
+    with pytest.raises(GraderError, match=message):
         pool.complete(TASK)
     assert future.is_released, "the cluster does not judge it in vain"
     assert not pool.is_lost
@@ -180,8 +180,8 @@ def test_a_task_that_no_worker_takes_is_released(pool_of: Pools, end: str, told:
 def test_a_cluster_without_workers_is_reported_each_time(
     pool_of: Pools,
 ) -> None:
-    told: list[str] = []
-    pool = pool_of(client := Client(), tell=told.append)
+    notes: list[str] = []
+    pool = pool_of(client := Client(), tell=notes.append)
     workers = iter([0, 0, 2, 0])
 
     class Over(threading.Event):
@@ -192,7 +192,7 @@ def test_a_cluster_without_workers_is_reported_each_time(
 
     pool._over = Over()
     pool._watch()
-    assert len(told) == 2 and all("has no worker: waiting for one" in each for each in told)
+    assert len(notes) == 2 and all("has no worker: waiting for one" in each for each in notes)
 
 
 def test_workers_with_another_grader_are_refused(pool_of: Pools) -> None:

@@ -128,14 +128,14 @@ def test_a_kill_at_any_statement_loses_no_transaction_and_leaves_no_half(
 
         status = in_a_child(act)
         os.close(writer)
-        told = len(os.read(reader, 1000))
+        done = len(os.read(reader, 1000))
         os.close(reader)
         if status == 0:
             break
         assert status == -signal.SIGKILL
         left = known(school.results / FILE)
-        died_within.add(told)
-        assert _between(left, snapshots[told], snapshots[told + 1]), (number, told)
+        died_within.add(done)
+        assert _between(left, snapshots[done], snapshots[done + 1]), (number, done)
         if number % 20 == 0:
             # Grading again ends in the same state as an undisturbed grading.
             grade(school)
@@ -206,11 +206,11 @@ def test_a_full_disk_is_reported_and_loses_nothing(
     os.close(writer)
     message = os.read(reader, 10_000).decode()
     os.close(reader)
-    told = len(message) - len(message.lstrip("."))
+    done = len(message) - len(message.lstrip("."))
     assert "make room" in message or "when there is room" in message
     assert "move it away" not in message
-    if (school.results / FILE).is_file() and told:
-        assert _between(known(school.results / FILE), snapshots[told], snapshots[told + 1])
+    if (school.results / FILE).is_file() and done:
+        assert _between(known(school.results / FILE), snapshots[done], snapshots[done + 1])
     grade(school)
     assert _final(school) == _entries(snapshots[-1])
 

@@ -219,7 +219,7 @@ def test_grade_adjust_gives_lists_and_takes_back_an_extension(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["ann", "task", "--until", "2026-12-03T23:59"], "--reason"),
         (["ann", "task", "--until", "2026-12-03", "--reason", "x"], "add the time of day"),
@@ -237,10 +237,10 @@ def test_grade_adjust_gives_lists_and_takes_back_an_extension(
     ids=range(9),
 )
 def test_an_invalid_extension_is_explained(
-    late: School, adjust: Callable[..., Result], arguments: list[str], said: str
+    late: School, adjust: Callable[..., Result], arguments: list[str], message: str
 ) -> None:
     done = adjust(*arguments)
-    assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+    assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
     assert corrections_text(late.results) == ""
 
 

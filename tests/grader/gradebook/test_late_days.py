@@ -189,7 +189,7 @@ def test_an_override_says_which_attempts_count_and_are_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("late_days = 3", "`late_days` has no effect, since nothing is due"),
         ("late_days = 3\n[[due]]\nat = 2026-10-01T12:00:00Z", "since lateness costs nothing"),
@@ -198,8 +198,8 @@ def test_an_override_says_which_attempts_count_and_are_judged() -> None:
         ('[[override]]\nexercises = ["relu"]', "changes nothing"),
     ],
 )
-def test_mistakes_are_reported(text: str, told: str) -> None:
-    with pytest.raises(PolicyError, match=told):
+def test_mistakes_are_reported(text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
         policy(text)
 
 
@@ -293,7 +293,7 @@ def test_two_overrides_for_one_exercise_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hours", "said"),
+    ("hours", "message"),
     [
         (-1, ""),
         (1, "late: 1 late day used, 2 left"),
@@ -302,11 +302,11 @@ def test_two_overrides_for_one_exercise_are_refused() -> None:
         (2000, "83 days 8 hours late: too late to count"),
     ],
 )
-def test_a_late_student_reads_the_cost_before_the_verdict(hours: float, said: str) -> None:
+def test_a_late_student_reads_the_cost_before_the_verdict(hours: float, message: str) -> None:
     rules = policy(RULES.replace("per_day = 10", 'per_day = 10\ncloses = "30 days"'))
     files = [msgspec.structs.replace(at("relu", hours), judged=None)]
     counted = rules.with_late_days(ANN, {"relu": files})
-    assert counted.cost(ANN, "relu", files) == said
+    assert counted.cost(ANN, "relu", files) == message
 
 
 def test_a_file_in_time_does_not_mention_a_late_day_of_another_file() -> None:

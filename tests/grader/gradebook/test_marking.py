@@ -86,8 +86,8 @@ def test_a_comment_names_an_existing_line_and_is_shown_on_its_own_line(marked: S
     assert points(marked)["ann"][2] == "Line 1: Name it\nWhy x"
     with Gradebook.open(marked.results) as book:
         (ann, _) = book.entries()
-    said = plain_feedback(ann)
-    assert "\n  Line 1: Name it\n  Why x\n" in said
+    feedback = plain_feedback(ann)
+    assert "\n  Line 1: Name it\n  Why x\n" in feedback
     remark = written(FORMATS["csv"], [ann])[0]
     assert "Line 1: Name it. Why x" in remark
 
@@ -144,7 +144,7 @@ def test_anonymous_marking_shows_no_names(marked: School) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (RUBRIC.replace('"e"', '"d"'), "two items have the key 'd'"),
         (RUBRIC.replace('"e"', '"q"'), "the key 'q' means stop"),
@@ -156,9 +156,9 @@ def test_anonymous_marking_shows_no_names(marked: School) -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_rubric_is_reported(tmp_path: Path, text: str, told: str) -> None:
+def test_a_mistake_in_a_rubric_is_reported(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         read_rubric(tmp_path / "r.toml", 10)
     with pytest.raises(UsageError, match="There is no rubric at"):
         read_rubric(tmp_path / "none.toml", 10)

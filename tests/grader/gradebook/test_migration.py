@@ -136,8 +136,8 @@ def test_an_older_gradebook_is_updated_beside_a_copy(
     assert version_of(copy) == version
     if os.name == "posix":
         assert copy.stat().st_mode & 0o777 == 0o600
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert f"was a gradebook of format {version}" in told and copy.name in told
+    (note,) = [record.getMessage() for record in caplog.records]
+    assert f"was a gradebook of format {version}" in note and copy.name in note
     with Gradebook.open(file.parent) as book:
         # Nothing is reported twice.
         assert len(caplog.records) == 1

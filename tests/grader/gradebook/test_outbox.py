@@ -222,8 +222,8 @@ def test_a_refused_mail_waits_for_another_address(here: Class) -> None:
         here.judge(book, here.hand_in(book, "ada", b"x = 1\n"))
         outbox.notice(book, NOW)
         outbox.refused(book, outbox.waiting(book)["ada"], "ada@example.org", "550 unknown")
-        told = Undelivered("ada", "ada@example.org", "550 unknown")
-        assert outbox.counts(book) == Counts(0, 0, (told,))
+        undelivered = Undelivered("ada", "ada@example.org", "550 unknown")
+        assert outbox.counts(book) == Counts(0, 0, (undelivered,))
         outbox.turn_on(book, ALL, NOW)
         assert outbox.waiting(book) == {}
         with book.transaction():

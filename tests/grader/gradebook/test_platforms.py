@@ -173,8 +173,10 @@ HERE = [
 def test_a_platform_elsewhere_has_no_column_on_this_machine(book: Gradebook, address: str) -> None:
     """Otherwise the platform could make the server send signed requests to services that listen only here."""
     platforms.add_platform(book, CANVAS)
-    told = msgspec.structs.replace(LINK, lineitem=address, lineitems=address, memberships=address)
-    platforms.keep_launch(book, told)
+    launched = msgspec.structs.replace(
+        LINK, lineitem=address, lineitems=address, memberships=address
+    )
+    platforms.keep_launch(book, launched)
     (kept,) = platforms.links(book)
     assert (kept.lineitem, kept.lineitems, kept.memberships) == ("", "", "")
 

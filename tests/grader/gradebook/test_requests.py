@@ -80,12 +80,12 @@ def test_a_second_answer_replaces_the_first_one_which_stays_in_the_history(grade
     shown = grade(graded, "1").output
     assert shown.index("Answered by ben") < shown.index("No.") < shown.index("Answered by eve")
     assert "8 / 10" in shown, "the points are shown with it"
-    told = plain_feedback(entry(graded, "ann"))
-    assert "Yes, after all." in told and "Answer: No." not in told
+    feedback = plain_feedback(entry(graded, "ann"))
+    assert "Yes, after all." in feedback and "Answer: No." not in feedback
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (("7",), 2, "There is no request 7. Requests here: none yet."),
         (("7", "--answer", "x"), 2, "There is no request 7"),
@@ -96,10 +96,10 @@ def test_a_second_answer_replaces_the_first_one_which_stays_in_the_history(grade
     ],
 )
 def test_a_wrong_command_is_explained(
-    graded: School, arguments: tuple[str, ...], code: int, told: str
+    graded: School, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     done = grade(graded, *arguments)
-    assert done.exit_code == code and told in done.output, done.output
+    assert done.exit_code == code and message in done.output, done.output
 
 
 def test_a_repeated_message_is_one_request_and_requests_are_limited(graded: School) -> None:
@@ -123,11 +123,11 @@ def test_a_message_is_shortened_and_harmless_wherever_it_is_shown(graded: School
         answer(book, request, HOSTILE, HOSTILE)
     assert len(request.message) <= MOST_CHARACTERS
     shown = grade(graded, "--all").output + grade(graded, "1").output
-    told = entry(graded, "ann")
-    for text in (shown, plain_feedback(told), markdown_feedback(told), html_feedback(told)):
+    ann = entry(graded, "ann")
+    for text in (shown, plain_feedback(ann), markdown_feedback(ann), html_feedback(ann)):
         assert not set(text) & set("\x1b\x07\u202e\x00"), "no control character is left"
-    assert "<script>" not in html_feedback(told)
-    assert "\\`" in markdown_feedback(told), "a fence is text"
+    assert "<script>" not in html_feedback(ann)
+    assert "\\`" in markdown_feedback(ann), "a fence is text"
     report = graded.results / "report"
     arguments = ["report", str(graded.results), "-o", str(report)]
     assert CliRunner().invoke(main, arguments).exit_code == 0

@@ -77,9 +77,9 @@ def test_an_expired_class_is_reported_from_its_last_day(kept: School) -> None:
         until = datetime.datetime(2026, 11, 29, 23, 30, tzinfo=datetime.UTC)
         assert retention.until == until
         assert passed_words(book, until - datetime.timedelta(seconds=1)) == ""
-        told = passed_words(book, until)
-    assert "for 2 years after its last submission on 2024-11-30, until 2026-11-30" in told
-    assert f"grade erase {kept.results} --expired" in told
+        words = passed_words(book, until)
+    assert "for 2 years after its last submission on 2024-11-30, until 2026-11-30" in words
+    assert f"grade erase {kept.results} --expired" in words
 
 
 def test_without_a_rule_or_a_submission_nothing_expires(kept: School, tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_without_a_rule_or_a_submission_nothing_expires(kept: School, tmp_path: 
         book.set_policy(Rules())
         assert retention_of(book) is None
         assert passed_words(book, far) == old_backup_words(book, far) == ""
-    status, said = grade("erase", kept.results, "--expired", "--yes")
-    assert status == 2 and 'keep = "2 years"' in said
+    status, output = grade("erase", kept.results, "--expired", "--yes")
+    assert status == 2 and 'keep = "2 years"' in output
     with Gradebook.open_to_write(tmp_path / "empty") as book:
         book.set_policy(KEPT)
         assert passed_words(book, far) == ""
@@ -114,15 +114,15 @@ def test_an_expired_class_is_listed_and_erased_after_confirmation(kept: School) 
     made = make_backup(kept.results, kept.results.with_name("backups"), LAST)
     (kept.results / "report").mkdir()
     command = ("erase", kept.results, "--expired")
-    status, said = grade(*command, "--dry-run")
-    assert status == 0 and "ann, bob, eve, zoe" in said
-    status, said = grade(*command, typed="n\n")
+    status, output = grade(*command, "--dry-run")
+    assert status == 0 and "ann, bob, eve, zoe" in output
+    status, output = grade(*command, typed="n\n")
     assert status == 1
     with Gradebook.open(kept.results) as book:
         assert len(book.students()) == 3
-    status, said = grade(*command, typed="y\n")
-    assert status == 0, said
-    assert "Erased 4 students" in said and "report" in said and made.path.name in said
+    status, output = grade(*command, typed="y\n")
+    assert status == 0, output
+    assert "Erased 4 students" in output and "report" in output and made.path.name in output
     files = [path for path in kept.results.rglob("*") if path.is_file()]
     everything = b"".join(path.read_bytes() for path in files)
     assert [sign for sign in SIGNS if sign in everything] == []
@@ -139,8 +139,8 @@ def test_an_expired_class_is_listed_and_erased_after_confirmation(kept: School) 
 def test_a_class_is_not_erased_before_it_expires(kept: School) -> None:
     with Gradebook.open_to_write(kept.results) as book:
         kept.hand_in(book, "bob", b"z = 1\n", "2026-11-01T00:00:00Z")
-    status, said = grade("erase", kept.results, "--expired", "--yes")
-    assert status == 2 and "until 2028-11-01" in said
+    status, output = grade("erase", kept.results, "--expired", "--yes")
+    assert status == 2 and "until 2028-11-01" in output
     for wrong in (["ann", "--expired"], ["ann", "--dry-run"], []):
         assert grade("erase", kept.results, *wrong)[0] == 2
     with Gradebook.open(kept.results) as book:
@@ -156,27 +156,27 @@ def test_a_report_mentions_the_expiry_and_names_old_backups(kept: School, tmp_pa
     with Gradebook.open_to_write(tmp_path / "other"):
         pass
     make_backup(tmp_path / "other", kept.results.with_name("backups"), LAST)
-    status, said = grade("report", kept.results, "-o", tmp_path / "report")
+    status, output = grade("report", kept.results, "-o", tmp_path / "report")
     assert status == 0
-    assert "--expired" in said
+    assert "--expired" in output
     assert (
         f"1 backup older than 2 years, for which the policy keeps this class: delete {old.path.name}."
-        in said
+        in output
     )
-    status, said = grade("policy", kept.results)
-    assert "kept for 2 years" in said
+    status, output = grade("policy", kept.results)
+    assert "kept for 2 years" in output
 
 
 def test_a_student_is_erased_in_every_backup(kept: School, tmp_path: Path) -> None:
     folder = kept.results.with_name("backups")
     first = make_backup(kept.results, folder, LAST)
-    status, said = grade("erase", kept.results, "ann", "--yes")
-    assert status == 0 and f"grade erase {folder} ann" in said and first.path.name in said
+    status, output = grade("erase", kept.results, "ann", "--yes")
+    assert status == 0 and f"grade erase {folder} ann" in output and first.path.name in output
     make_backup(kept.results, folder, LAST + datetime.timedelta(hours=1))
-    status, said = grade("erase", folder, "ann", typed="y\n")
-    assert status == 0 and said.count("Erased ann") == 1, said
+    status, output = grade("erase", folder, "ann", typed="y\n")
+    assert status == 0 and output.count("Erased ann") == 1, output
     with Gradebook.open(first.path) as book:
         assert [student.id for student in book.students()] == ["bob", "eve"]
     assert b"# of ann" not in b"".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
-    status, said = grade("erase", folder, "ann", "--yes")
-    assert status == 2 and "2 backups" in said
+    status, output = grade("erase", folder, "ann", "--yes")
+    assert status == 2 and "2 backups" in output

@@ -262,8 +262,8 @@ def test_a_waiting_verdict_is_not_a_fault_of_the_grader(semester: Semester, tmp_
     with Gradebook.open(tmp_path / "week2") as kept:
         (entry,) = kept.entries()
     assert why_open(entry) == waiting.message
-    said = plain_feedback(entry)
-    assert "fault" not in said and "Not judged yet: this costs no points." in said
+    feedback = plain_feedback(entry)
+    assert "fault" not in feedback and "Not judged yet: this costs no points." in feedback
 
 
 def upload_note(semester: Semester, folder: Path) -> str:

@@ -89,7 +89,7 @@ def test_a_mode_set_in_one_test_does_not_reach_the_next(judged: JudgeSource) -> 
     assert [(test.outcome, test.message) for test in result.tests] == [(Outcome.PASSED, "")] * 2
 
 
-def told(
+def explained(
     source: str, modes: Sequence[str], *results: TestResult, passing: Sequence[str] = ()
 ) -> list[TestResult]:
     def passes(tried: Sequence[TestResult]) -> set[tuple[Visibility, str]]:
@@ -116,18 +116,18 @@ FAILED = checked("test_a", Outcome.FAILED)
     ],
 )
 def test_the_line_that_sets_a_mode_is_found(source: str, mode: str, line: int | None) -> None:
-    (result,) = told(source, [mode], FAILED, passing=["test_a"])
+    (result,) = explained(source, [mode], FAILED, passing=["test_a"])
     assert (result.place.line if result.place else None) == line
     assert (result.outcome, result.cause, result.score) == (Outcome.ERROR, Cause.OTHER, 0)
 
 
 def test_only_tests_that_pass_without_the_mode_are_blamed_on_it() -> None:
     held, other = checked("test_b"), checked("test_c", Outcome.FAILED)
-    results = told("f()", ["grad"], FAILED, held, other, passing=["test_a", "test_b"])
+    results = explained("f()", ["grad"], FAILED, held, other, passing=["test_a", "test_b"])
     assert results[0].message.endswith("Without this change, the test passes.")
     assert results[1:] == [held, other]
 
 
 @pytest.mark.parametrize("modes", [[], ["\x1b[31m"], ["no such mode"]])
 def test_unknown_modes_reported_by_a_sandbox_are_ignored(modes: Sequence[str]) -> None:
-    assert told("f()", modes, FAILED, passing=["test_a"]) == [FAILED]
+    assert explained("f()", modes, FAILED, passing=["test_a"]) == [FAILED]

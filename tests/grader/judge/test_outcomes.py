@@ -142,7 +142,7 @@ def test_a_name_missing_from_the_file_is_recognized(type_name: str, text: str, n
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "told"),
+    ("text", "name", "start"),
     [
         (
             "Layer.forward() got an unexpected keyword argument 'mask'",
@@ -161,11 +161,11 @@ def test_a_name_missing_from_the_file_is_recognized(type_name: str, text: str, n
         ("'int' object is not callable", "", ""),
     ],
 )
-def test_a_call_that_does_not_fit_is_explained(text: str, name: str, told: str) -> None:
+def test_a_call_that_does_not_fit_is_explained(text: str, name: str, start: str) -> None:
     found, message = misfitting_call(reply("TypeError", text))
     assert found == name
-    assert message.startswith(told) and bool(message) == bool(told)
-    assert message.endswith("; keep the parameters of the stub" if told else "")
+    assert message.startswith(start) and bool(message) == bool(start)
+    assert message.endswith("; keep the parameters of the stub" if start else "")
     assert misfitting_call(reply("ValueError", text)) == ("", "")
 
 
@@ -173,7 +173,7 @@ def test_a_call_that_does_not_fit_is_explained(text: str, name: str, told: str) 
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "message"),
     [
         (
             0,
@@ -185,8 +185,8 @@ def test_a_call_that_does_not_fit_is_explained(text: str, name: str, told: str) 
         (-4242, "(signal 4242) at line 3, in forward: a signal ended it."),
     ],
 )
-def test_the_end_of_a_process_is_explained_with_the_last_line(status: int, told: str) -> None:
-    assert told in cause_of_death(status, FRAME)
+def test_the_end_of_a_process_is_explained_with_the_last_line(status: int, message: str) -> None:
+    assert message in cause_of_death(status, FRAME)
     assert cause_of_death(status, None) == cause_of_death(status, FRAME).replace(
         " at line 3, in forward", ""
     )
@@ -194,12 +194,12 @@ def test_the_end_of_a_process_is_explained_with_the_last_line(status: int, told:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXCPU"), reason="needs SIGXCPU")
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("SIGKILL", "killed for using more"),
         ("SIGXCPU", "processor time"),
         ("SIGXFSZ", "larger than"),
     ],
 )
-def test_an_exceeded_limit_is_named(name: str, told: str) -> None:
-    assert told in cause_of_death(-getattr(signal, name), None)
+def test_an_exceeded_limit_is_named(name: str, message: str) -> None:
+    assert message in cause_of_death(-getattr(signal, name), None)

@@ -259,12 +259,12 @@ def test_a_submission_that_cannot_be_judged_ends_pytest_with_a_sentence(
     empty.mkdir()
     (other / "text").mkdir(parents=True)
     (other / "text/greeting.py").write_bytes(b"# mine\n")
-    for submission, told in (
+    for submission, message in (
         (other, "word_count.py is missing"),
         (empty, "has no file of Plain Python"),
         (tmp_path / "none", "There is no submission at"),
     ):
-        with pytest.raises(pytest.UsageError, match=told):
+        with pytest.raises(pytest.UsageError, match=message):
             plain._Suites(str(submission), 0).find(SUITE)
     with pytest.raises(pytest.UsageError, match="nothing"):
         plain._Suites(None, 0).find(SUITE.with_name("test_nothing.py"))

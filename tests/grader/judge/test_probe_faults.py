@@ -36,7 +36,7 @@ def _write_solution(root: Path, source: str = SOLUTION) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suite", "probe", "told"),
+    ("suite", "probe", "message"),
     [
         # These faults are found in the files of the course without a solution.
         (
@@ -55,11 +55,13 @@ def _write_solution(root: Path, source: str = SOLUTION) -> None:
 )
 @pytest.mark.parametrize("has_solution", [True, False])
 def test_faults_in_the_files_of_a_course_are_found_without_a_solution(
-    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, told: str, has_solution: bool
+    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, message: str, has_solution: bool
 ) -> None:
     if has_solution:
         _write_solution(tmp_path)
-    with pytest.raises(JudgeError, match=f"The suite of 'task' is at fault in test_first.*{told}"):
+    with pytest.raises(
+        JudgeError, match=f"The suite of 'task' is at fault in test_first.*{message}"
+    ):
         judged(SOLUTION, SUITE.replace('"story"', f'"{suite}"'), probe)
 
 
@@ -90,7 +92,7 @@ def story(module, n):
     "suite", [SUITE, OBSERVED, RAISING], ids=["call", "observed", "must_raise"]
 )
 @pytest.mark.parametrize(
-    ("probe", "told"),
+    ("probe", "message"),
     [
         (PROBE.replace("* n", "* n.factor"), "probe_task.py, line 2: AttributeError: 'int' object"),
         (PROBE.replace("first", "frist"), "probe_task.py, line 2: AttributeError: module 'task'"),
@@ -100,14 +102,14 @@ def story(module, n):
     ids=["argument", "name", "import", "callback"],
 )
 def test_a_probe_that_also_raises_for_the_solution_is_at_fault(
-    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, told: str
+    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, message: str
 ) -> None:
     _write_solution(tmp_path, SOLUTION.replace("[n]", "[len(n)]" if "Spy" in probe else "[n]"))
     source = SOLUTION.replace("[n]", "[len(n)]" if "Spy" in probe else "[n]")
     with pytest.raises(JudgeError) as raised:
         judged(source, suite, probe)
     assert "The suite of 'task' is at fault in test_first: " in str(raised.value)
-    assert told.replace("module 'task'", "one/task.py") in str(raised.value)
+    assert message.replace("module 'task'", "one/task.py") in str(raised.value)
     assert "costs it no points" in str(raised.value)
 
 
@@ -116,8 +118,8 @@ def test_a_suite_that_makes_the_solution_raise_is_at_fault(
 ) -> None:
     _write_solution(tmp_path)
     suite = SUITE.replace('student.run("story", 2)', 'student.function("first")()')
-    told = r"at fault in test_first: the course's own solution: TypeError: first does not accept"
-    with pytest.raises(JudgeError, match=told):
+    message = r"at fault in test_first: the course's own solution: TypeError: first does not accept"
+    with pytest.raises(JudgeError, match=message):
         judged(SOLUTION, suite)
 
 
@@ -177,13 +179,13 @@ def test_names_defined_in_any_way_count_as_defined(tmp_path: Path) -> None:
 
     def undefined(more: str = "") -> list[str]:
         path.write_text(path.read_text() + more)
-        told = []
+        complaints = []
         for name in ("Y", "t", "os", "later", "a", "value", "error", "rest", "__name__", "missing"):
             try:
                 read_probe(path, "make").refuse_undefined(f"name {name!r} is not defined")
             except JudgeError as error:
-                told.append(str(error))
-        return told
+                complaints.append(str(error))
+        return complaints
 
     path.write_text(
         "from __future__ import annotations\n"

@@ -171,7 +171,7 @@ yield "the next weight", any_gradients(layer.weight)
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         ("a * b.detach()", ""),
         ("a * b.detach() + 0 * b", ""),
@@ -179,14 +179,14 @@ yield "the next weight", any_gradients(layer.weight)
     ],
 )
 def test_no_gradient_may_reach_inputs_that_the_solution_detaches(
-    judged: JudgeSource, answer: str, told: str
+    judged: JudgeSource, answer: str, message: str
 ) -> None:
     body = 'yield "y", code.function("product")(draw.normal(3, grad="a"), draw.normal(3, grad="b"))'
     solution = "def product(a, b): return a * b.detach()\n"
     source = f"import torch\ndef product(a, b): return {answer}\n"
     test = only(judged(source, f"import torch\n{suite(body)}", solution=solution))
-    assert test.message == told
-    assert (test.outcome is Outcome.PASSED) == (not told)
+    assert test.message == message
+    assert (test.outcome is Outcome.PASSED) == (not message)
 
 
 FILLED = suite('yield "y", draw.fill(code.module("Layer", 3), scale=2.0)(draw.normal(4, 3))')
@@ -298,7 +298,7 @@ def test_a_missing_or_failing_solution_is_a_fault_of_the_course(judged: JudgeSou
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (suite('yield "x", 1', "student"), "test_it yields cases: it takes `code` and `draw`"),
         (suite("pass"), "takes `code` and `draw`, and yields nothing to compare"),
@@ -311,9 +311,9 @@ def test_a_missing_or_failing_solution_is_a_fault_of_the_course(judged: JudgeSou
     ],
 )
 def test_a_suite_that_compares_nothing_is_a_fault_of_the_course(
-    judged: JudgeSource, text: str, told: str
+    judged: JudgeSource, text: str, message: str
 ) -> None:
-    with pytest.raises(JudgeError, match=told):
+    with pytest.raises(JudgeError, match=message):
         judged("def scale(x): return x\n", text, solution=SOLUTION)
 
 

@@ -59,8 +59,8 @@ def test_an_exception_is_observed_without_its_line_and_a_refusal_not_at_all() ->
     assert alike(*ends)
     other = meaning_of(student_error("TypeError", ("TypeError",), "no item()", (frame,)))
     assert not alike(ends[0], observation(other.outcome, other.finding))
-    said = a_finding("aten::glu is not allowed")
-    assert observation(Outcome.FAILED, said, refused=True) is None
+    refusal = a_finding("aten::glu is not allowed")
+    assert observation(Outcome.FAILED, refusal, refused=True) is None
     assert observation(Outcome.TIMEOUT, a_finding("It took too long.")) is None
     assert observation(Outcome.FAILED, Finding("")) is None
 
@@ -86,8 +86,8 @@ class Seen:
 
     def __call__(self, answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, Finding | None]:
         self.run.add(answer.id)
-        said = self.messages.get(answer.id, {})
-        causes = {key: Finding(said[key], cause=Cause.VALUES) for key in said}
+        messages = self.messages.get(answer.id, {})
+        causes = {key: Finding(messages[key], cause=Cause.VALUES) for key in messages}
         return {key: causes.get(key) for key in keys}
 
 
@@ -115,8 +115,8 @@ def test_the_note_of_an_author_is_not_shown_to_students() -> None:
     bare, unnamed = failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")
     answer = WrongAnswer("a", "a", b"a", mistake="an odd d is fine", told="got", caught_by=("x",))
     found = Recognition(answer, (FORWARD, GRADIENT))
-    told = with_sentences([bare, unnamed], [found])
-    assert [(test.message, test.mistake) for test in told] == [("got 1", 1), ("got 2", 1)]
+    shown = with_sentences([bare, unnamed], [found])
+    assert [(test.message, test.mistake) for test in shown] == [("got 1", 1), ("got 2", 1)]
     first, _ = with_sentences([bare, named(GRADIENT, "The bias is missing.")], [found])
     assert first.message == "The bias is missing.\ngot 1"
     assert "odd d" not in msgspec.json.encode(observed(answer, exercise(bare))).decode()
@@ -241,8 +241,8 @@ def test_a_release_names_mistakes_from_public_tests_and_reveals_no_hidden_ones(
     mine.write_text(ALPHABET, encoding="utf-8")
     made = grade("release", release, "--course", course, "--grader", "lab-bench", cwd=course)
     assert made.returncode == 0, made.stderr
-    told = judged(release, mine)
-    assert told["test_most_common"].startswith("You sort by the alphabet alone: ")
+    shown = judged(release, mine)
+    assert shown["test_most_common"].startswith("You sort by the alphabet alone: ")
     observed = (release / "tests/observed/text/word_count.json").read_text(encoding="utf-8")
     (known,) = [each for each in json.loads(observed)["mistakes"] if each["id"] == "alphabetical"]
     assert known["seen"].keys() == {"public/test_most_common"}

@@ -74,7 +74,7 @@ def test_a_value_without_a_graph_or_inputs_is_returned_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "told"),
+    ("positions", "message"),
     [
         ((1,), "no such tensor"),
         ((-1,), "no such tensor"),
@@ -84,17 +84,17 @@ def test_a_value_without_a_graph_or_inputs_is_returned_unchanged() -> None:
     ],
 )
 def test_a_reply_that_differentiates_the_wrong_tensor_is_refused(
-    positions: tuple[int, ...], told: str
+    positions: tuple[int, ...], message: str
 ) -> None:
     numbers = torch.ones(2, dtype=torch.int64)
-    with pytest.raises(SandboxDied, match=told):
+    with pytest.raises(SandboxDied, match=message):
         attached(
             Session(), Returned(numbers, graph=1, differentiable=positions), [numbers], leaf(2)
         )
 
 
 @pytest.mark.parametrize(
-    ("products", "told"),
+    ("products", "message"),
     [
         (None, "wrong number of gradients"),
         ([], "wrong number of gradients"),
@@ -104,11 +104,11 @@ def test_a_reply_that_differentiates_the_wrong_tensor_is_refused(
         ([1.0], "shape or dtype is not its input's"),
     ],
 )
-def test_a_gradient_that_does_not_fit_its_input_is_refused(products: Any, told: str) -> None:
+def test_a_gradient_that_does_not_fit_its_input_is_refused(products: Any, message: str) -> None:
     y = torch.ones(2)
     session = Session((Returned(products), []))
     attached(session, Returned(y, graph=1, differentiable=(0,)), [y], leaf(2))
-    with pytest.raises(SandboxDied, match=told):
+    with pytest.raises(SandboxDied, match=message):
         y.sum().backward()
 
 
@@ -206,8 +206,8 @@ def test_the_size_of_a_module_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_call_sends_the_current_state_and_numbers_tensors_of_its_arguments() -> None:
     net, session = built({"weight": torch.ones(2), "bias": torch.ones(2)}, {"seen": torch.ones(1)})
-    told: list[tuple[str, ...]] = []
-    object.__setattr__(net, "_remote", (session, 9, told.append))
+    names: list[tuple[str, ...]] = []
+    object.__setattr__(net, "_remote", (session, 9, names.append))
     net.eval().requires_grad_(False)
     cast(Tensor, net.bias).requires_grad_()
     y, x = torch.ones(2), leaf(2)
@@ -217,7 +217,7 @@ def test_a_call_sends_the_current_state_and_numbers_tensors_of_its_arguments() -
     assert isinstance(request, Forward)
     assert (request.handle, request.trainable, request.training) == (9, ("bias",), False)
     # Positions count tensors of the arguments only, without the three of the state.
-    assert request.wants == (1,) and told == [("x",)]
+    assert request.wants == (1,) and names == [("x",)]
     y = torch.ones(2)
     session.replies = [(Returned(y, 3, (0,)), [y])]
     with torch.no_grad():

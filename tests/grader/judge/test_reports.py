@@ -175,8 +175,8 @@ def held(judgment: object) -> tuple[str, ...]:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_way_out_is_reported(way: str, judged: JudgeSource) -> None:
     code, words = WAYS[way]
-    told = held(judged(RIGHT + textwrap.dedent(code), SUITE))
-    assert any(words in reason for reason in told), told
+    found = held(judged(RIGHT + textwrap.dedent(code), SUITE))
+    assert any(words in reason for reason in found), found
 
 
 INNOCENT = {
@@ -278,8 +278,8 @@ READING = {
 def test_reading_the_source_of_a_forbidden_function_is_reported(
     way: str, judged: JudgeSource
 ) -> None:
-    told = held(judged(f"{RIGHT}{ADAM}{READING[way]}\n", SUITE, extra=FORBIDDEN))
-    assert any("reads the source of a forbidden function" in reason for reason in told), told
+    found = held(judged(f"{RIGHT}{ADAM}{READING[way]}\n", SUITE, extra=FORBIDDEN))
+    assert any("reads the source of a forbidden function" in reason for reason in found), found
 
 
 def test_a_library_that_shows_a_line_of_it_is_not_reported(judged: JudgeSource) -> None:
@@ -310,8 +310,8 @@ def test_importing_a_written_file_counts_as_running_a_string(judged: JudgeSource
     ["os.dup2(os.open(os.devnull, os.O_WRONLY), 4)", "os.write(4, b'all is well')"],
 )
 def test_tampering_with_the_reports_is_reported(way: str, judged: JudgeSource) -> None:
-    told = held(judged(f"{RIGHT}import os\n{way}\n", SUITE))
-    assert told == ("the code kept the sandbox from reporting its actions",)
+    found = held(judged(f"{RIGHT}import os\n{way}\n", SUITE))
+    assert found == ("the code kept the sandbox from reporting its actions",)
 
 
 def test_an_action_that_cannot_be_reported_ends_the_sandbox(judged: JudgeSource) -> None:

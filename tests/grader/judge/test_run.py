@@ -172,13 +172,13 @@ def test_a_missing_name_is_reported(judged: JudgeSource, call: str) -> None:
     probe = "def first(module):\n    return module.first()\n"
     suite = SUITE.replace('student.function("first")()', call)
     first, second = judged("def second():\n    return 2\n", suite, probe).result.tests
-    told = "one/task.py defines no 'first'; keep the names of the stub."
-    assert (first.outcome, first.message) == (Outcome.ERROR, told)
+    message = "one/task.py defines no 'first'; keep the names of the stub."
+    assert (first.outcome, first.message) == (Outcome.ERROR, message)
     assert second.outcome is Outcome.PASSED
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ("a, c", "first has no parameter 'b', which the exercise passes by name;"),
         ("a", "first has no parameter 'b', which the exercise passes by name;"),
@@ -188,13 +188,13 @@ def test_a_missing_name_is_reported(judged: JudgeSource, call: str) -> None:
 )
 @pytest.mark.parametrize("call", ['student.function("first")(1, b=2)', 'student.run("first")'])
 def test_changed_parameters_are_reported(
-    judged: JudgeSource, call: str, parameters: str, told: str
+    judged: JudgeSource, call: str, parameters: str, message: str
 ) -> None:
     probe = "def first(module):\n    return module.first(1, b=2)\n"
     suite = SUITE.replace('student.function("first")()', call)
     source = f"def first({parameters}):\n    return 1\n\ndef second():\n    return 2\n"
     first, second = judged(source, suite, probe).result.tests
-    assert first.message.startswith(told)
+    assert first.message.startswith(message)
     assert first.message.endswith("; keep the parameters of the stub.")
     assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.PASSED)
     # A wrong call in the student's own code is reported with its line.

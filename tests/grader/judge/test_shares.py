@@ -143,19 +143,19 @@ def test_the_points_of_a_test_are_finite(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('place("Layer', 'place("Layr', "in 'Layr', which is in no share .* mean 'Layer'"),
         ("flow = 30", "flaw = 30", "a share for 'flaw', which the stub does not define. .* 'flow'"),
     ],
 )
 def test_a_misspelt_share_or_place_gets_a_suggestion(
-    write_course: Callable[..., Course], tmp_path: Path, old: str, new: str, told: str
+    write_course: Callable[..., Course], tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     course = write_course(tmp_path, SUITE.replace(old, new, 1), extra=SHARES.replace(old, new))
     stub = course.folder / course.exercises[0].file
     stub.write_text("class Layer:\n    pass\ndef flow():\n    pass\n")
-    with pytest.raises(CourseError, match=told):
+    with pytest.raises(CourseError, match=message):
         declared(course, course.exercises[0], tuple(Visibility))
 
 

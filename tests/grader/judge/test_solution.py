@@ -132,7 +132,7 @@ def test_a_test_runs_once_for_each_seed(
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (CheckFailed("It is 3.25."), "first: the course's own solution does not pass it"),
         (raised(), "first: the course's own solution: ValueError: no"),
@@ -147,7 +147,7 @@ def test_a_failing_solution_is_a_fault_reported_without_values(
     session: FakeSession,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
-    told: str,
+    message: str,
 ) -> None:
     def run(*given: Any) -> Outcomes:
         raise error
@@ -157,7 +157,7 @@ def test_a_failing_solution_is_a_fault_reported_without_values(
     monkeypatch.setattr(PROMISE, "outcomes_of", run)
     with pytest.raises(JudgeError) as caught:
         solution.outcomes(TEST, PROBE, first)
-    assert str(caught.value) == told
+    assert str(caught.value) == message
     assert session.closed == 1, "the next test has a new sandbox"
     error = GraderError("The fork server ended.")
     with pytest.raises(GraderError, match="The fork server ended"):

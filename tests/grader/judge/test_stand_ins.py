@@ -62,10 +62,10 @@ def test_a_mistake_costs_once(judged: JudgeSource, scale: str) -> None:
     for name in ("test_total", "test_refusal"):
         assert (tests[name].outcome, tests[name].stood_in) == (Outcome.PASSED, ("scale",))
     assert judgment.result.score == 5
-    told = (
+    remark = (
         "A mistake costs once: in 2 tests of later functions, the course's own scale answers until"
     )
-    assert told in remarks(judgment.result)
+    assert remark in remarks(judgment.result)
 
 
 def test_a_second_mistake_is_reported_without_the_first(judged: JudgeSource) -> None:

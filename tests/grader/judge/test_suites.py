@@ -71,7 +71,7 @@ def test_an_edited_suite_is_read_again(judged: JudgeSource) -> None:
 
 
 def test_a_suite_that_cannot_be_imported_is_a_fault_until_it_is_fixed(judged: JudgeSource) -> None:
-    for slip, told in (
+    for slip, message in (
         (
             "import nowhere_at_all",
             "No module named 'nowhere_at_all'. A suite may import torch, pytest",
@@ -90,7 +90,7 @@ def test_a_suite_that_cannot_be_imported_is_a_fault_until_it_is_fixed(judged: Ju
         assert line.startswith(
             "The suite tests/hidden/one/test_task.py cannot be imported: line 3: "
         )
-        assert told in line
+        assert message in line
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
 

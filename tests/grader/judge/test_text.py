@@ -97,11 +97,11 @@ def test_values_that_occur_in_a_source_are_words(suite: Path) -> None:
         ("blue moon", True),
         ("midnight", False),
     ):
-        said = plain(finding([text("The sum of all entries {when} is zero.", value)]), suite)
-        assert (value in said) == read
+        shown = plain(finding([text("The sum of all entries {when} is zero.", value)]), suite)
+        assert (value in shown) == read
     for words in ("The entries of x are {word}.", "One is transposed, expected {word}."):
-        said = plain(finding([text(words, "transposed")]), suite)
-        assert said == ("The entries of x are transposed." if "entries" in words else "")
+        shown = plain(finding([text(words, "transposed")]), suite)
+        assert shown == ("The entries of x are transposed." if "entries" in words else "")
 
 
 def test_a_sentence_of_values_only_is_hidden(suite: Path) -> None:
@@ -140,7 +140,7 @@ def test_findings_of_the_checks_show_no_values(suite: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (
             student_error("IndexError", ("IndexError",), "index 7 of 3.25", ()),
@@ -170,9 +170,9 @@ def test_findings_of_the_checks_show_no_values(suite: Path) -> None:
     ],
 )
 def test_other_failures_are_described_without_values(
-    suite: Path, error: Exception, said: str
+    suite: Path, error: Exception, message: str
 ) -> None:
-    assert plain(meaning_of(error).finding, suite) == said
+    assert plain(meaning_of(error).finding, suite) == message
 
 
 # --- nothing takes a message apart --------------------------------------------------------------------

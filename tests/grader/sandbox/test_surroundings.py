@@ -91,11 +91,11 @@ def test_output_and_errors_name_no_folder_of_this_machine(judged: JudgeSource) -
         "from torch.nn import no_such_layer\n"
     )
     result = judged(source, SUITE).result
-    told = result.message + result.output
+    shown = result.message + result.output
     assert "torch/__init__.py one/task.py\n" in result.output
     assert "from 'torch.nn' (torch/nn/__init__.py) (line 4, in <module>)" in result.message
     folders = (Path(grader.__file__).parents[1], sys.prefix, sys.base_prefix, "grade-")
-    assert not [folder for folder in folders if str(folder) in told]
+    assert not [folder for folder in folders if str(folder) in shown]
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ def test_files_that_come_with_the_course_are_ignored(read: Read, zipped: Pack) -
 def test_two_different_files_are_reported_and_equal_ones_count_once(
     read: Read, zipped: Pack
 ) -> None:
-    told = read(zipped({"one/glu.py": GLU, "two/glu.py": GLU + b"#"}), "a.zip")["glu"]
-    assert told == (
+    problem = read(zipped({"one/glu.py": GLU, "two/glu.py": GLU + b"#"}), "a.zip")["glu"]
+    assert problem == (
         "There are 2 files named glu.py, and they differ (one/glu.py, two/glu.py): hand in one of them."
     )
     assert read(zipped({"one/glu.py": GLU, "two/glu.py": GLU}), "b.zip") == {"glu": GLU}
@@ -145,8 +145,8 @@ def test_a_name_that_occurs_twice_is_reported(read: Read) -> None:
         warnings.simplefilter("ignore")
         archive.writestr("modules/glu.py", GLU)
         archive.writestr("modules/glu.py", b"another")
-    told = read(packed.getvalue(), "a.zip")["glu"]
-    assert told == (
+    problem = read(packed.getvalue(), "a.zip")["glu"]
+    assert problem == (
         "There are 2 files named glu.py, and they differ (modules/glu.py): hand in one of them."
     )
 
@@ -213,8 +213,8 @@ def test_paths_that_lead_out_of_the_archive_are_refused(
         zipped({name: GLU}),
         zipped({"modules/glu.py": GLU, name: GLU}),
     ):
-        told = read(data, "a.zip")["glu"]
-        assert told == (
+        problem = read(data, "a.zip")["glu"]
+        assert problem == (
             f"a.zip holds {name}, which leads out of it: pack the folder itself, from within."
         )
 
@@ -284,9 +284,9 @@ def test_encrypted_rare_and_damaged_members_are_reported(read: Read, zipped: Pac
             patched(plain, CENTRAL, 24, b"\xff\xff\xff\x7f"),
         ],
     }
-    for told, archives in cases.items():
+    for problem, archives in cases.items():
         for number, data in enumerate(archives):
-            assert read(data, f"{number}.zip")["glu"] == told, (told, number)
+            assert read(data, f"{number}.zip")["glu"] == problem, (problem, number)
 
 
 def test_no_more_is_unpacked_than_the_stated_size(read: Read, zipped: Pack) -> None:
@@ -327,9 +327,9 @@ def test_broken_archives_are_reported(read: Read, zipped: Pack, tarred: Pack) ->
         (gz[:-9] + b"\0" * 9, cut),
         (tar[:700], cut),
     ]
-    for number, (archive, told) in enumerate(cases):
+    for number, (archive, problem) in enumerate(cases):
         name = f"{number}.zip"
-        assert read(archive, name)["glu"] == f"{name} {told}", number
+        assert read(archive, name)["glu"] == f"{name} {problem}", number
     import gzip
 
     assert read(gzip.compress(GLU), "glu.tgz")["glu"] == (
@@ -361,10 +361,10 @@ def test_too_many_entries_are_refused(
 ) -> None:
     monkeypatch.setattr(archive_module, "MAX_ENTRIES", 500)  # fifty thousand would take a while
     many = {f"x/{number}": b"" for number in range(501)}
-    told = "holds more than 500 files: hand in only the files of the exercises."
-    assert read(zipped(many, zipfile.ZIP_STORED), "a.zip")["glu"] == f"a.zip {told}"
+    problem = "holds more than 500 files: hand in only the files of the exercises."
+    assert read(zipped(many, zipfile.ZIP_STORED), "a.zip")["glu"] == f"a.zip {problem}"
     header = member("x").tobuf()
-    assert read(header * 501, "a.tar")["glu"] == f"a.tar {told}"
+    assert read(header * 501, "a.tar")["glu"] == f"a.tar {problem}"
     assert read(header * 500, "b.tar") == {}
 
 
@@ -390,9 +390,9 @@ def test_sparse_files_and_huge_headers_in_a_tar_are_refused(read: Read) -> None:
 
 def test_control_characters_in_a_name_are_escaped(read: Read, zipped: Pack) -> None:
     name = "\x1b[2J\u202e<b>=x/glu.py"
-    told = read(zipped({name: GLU, "one/glu.py": GELU}), "a.zip")["glu"]
-    assert told.isprintable()
-    assert "\\x1b[2J\\u202e<b>=x/glu.py" in told
+    problem = read(zipped({name: GLU, "one/glu.py": GELU}), "a.zip")["glu"]
+    assert problem.isprintable()
+    assert "\\x1b[2J\\u202e<b>=x/glu.py" in problem
 
 
 def seeds() -> list[bytes]:

@@ -105,7 +105,7 @@ def test_a_stub_in_another_usual_place_gives_no_note(
 
 
 @pytest.mark.parametrize(
-    ("files", "judged", "told"),
+    ("files", "judged", "message"),
     [
         ({"modules/glu.py": WORK, "modules/glu (1).py": OTHER}, WORK, "Not judged: glu (1).py."),
         ({"modules/glu.py": WORK, "old/glu.py": OTHER}, WORK, "Not judged: old/glu.py."),
@@ -129,12 +129,12 @@ def test_a_stub_in_another_usual_place_gives_no_note(
     ],
 )
 def test_the_likelier_of_two_edited_files_is_judged(
-    handed: Handed, files: dict[str, bytes], judged: bytes, told: str
+    handed: Handed, files: dict[str, bytes], judged: bytes, message: str
 ) -> None:
     found = handed(files)
     assert found.source == judged
-    assert told in found.problem if told else not found.problem
-    assert found.seems_misnamed is bool(told)
+    assert message in found.problem if message else not found.problem
+    assert found.seems_misnamed is bool(message)
 
 
 def test_an_untouched_stub_under_another_name_is_ignored(handed: Handed, stub: bytes) -> None:
@@ -173,9 +173,9 @@ def test_code_of_no_exercise_is_noted_once_if_there_is_no_other_work(
     mine = {"hw/main.py": b"def f(x):\n    return x\n", "conftest.py": b"x = 1\n"}
     given = {"bench/__main__.py": (course.root / "bench/__main__.py").read_bytes()}
     files = read_submission(lay(tmp_path / "ada", stubs | mine | given), course).files
-    told = [name for name, file in files.items() if file.seems_misnamed]
-    assert told == [course.exercises[0].id]
-    assert files[told[0]].problem == "Also handed in: main.py, which is not an exercise's name."
+    noted = [name for name, file in files.items() if file.seems_misnamed]
+    assert noted == [course.exercises[0].id]
+    assert files[noted[0]].problem == "Also handed in: main.py, which is not an exercise's name."
     (tmp_path / "ada" / course.exercises[2].file).write_bytes(b"x = 1\n")
     files = read_submission(tmp_path / "ada", course).files
     assert not any(file.seems_misnamed for file in files.values())
@@ -189,19 +189,19 @@ def test_an_archive_beside_the_stub_is_opened(
     assert found.files["glu"].source == WORK
     nested = lay(tmp_path / "b", {"b.zip": zipped({"modules/glu.py": stub, "w.zip": work})})
     only = course.only([course.exercise("glu")])
-    told = read_submission(nested / "b.zip", only).files["glu"]
-    assert told.source == stub
-    assert told.problem == "Also handed in: w.zip. An archive in an archive is not opened."
+    handed_in = read_submission(nested / "b.zip", only).files["glu"]
+    assert handed_in.source == stub
+    assert handed_in.problem == "Also handed in: w.zip. An archive in an archive is not opened."
     many = lay(
         tmp_path / "d", {"glu.py": stub} | dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], work)
     )
-    told = read_submission(many, only).files["glu"]
-    assert told.problem == "There are 4 archives: hand in one."
-    assert told.seems_misnamed
+    handed_in = read_submission(many, only).files["glu"]
+    assert handed_in.problem == "There are 4 archives: hand in one."
+    assert handed_in.seems_misnamed
     broken = lay(tmp_path / "c", {"modules/glu.py": stub, "w.zip": work[:40]})
-    told = read_submission(broken, only).files["glu"]
-    assert told.problem.startswith("w.zip is cut off or damaged")
-    assert told.seems_misnamed
+    handed_in = read_submission(broken, only).files["glu"]
+    assert handed_in.problem.startswith("w.zip is cut off or damaged")
+    assert handed_in.seems_misnamed
 
 
 def test_exercises_that_are_not_graded_give_no_note(

@@ -216,7 +216,7 @@ def test_rows_that_differ_only_in_section_are_one_student(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "id,name,section\n\nada,Ada A,1\n\nada,Ada B,2\n",
@@ -235,10 +235,10 @@ def test_rows_that_differ_only_in_section_are_one_student(tmp_path: Path) -> Non
         ("id,name,team\n,,\n,,red\n", "has no student in row 3: give it an id or a name"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_reported_with_its_row(tmp_path: Path, text: str, told: str) -> None:
+def test_a_mistake_is_reported_with_its_row(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SubmissionError) as caught:
         students(tmp_path, text)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_role_in_a_team_is_not_a_staff_role(tmp_path: Path) -> None:

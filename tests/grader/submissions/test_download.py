@@ -144,8 +144,8 @@ def test_a_download_of_canvas_is_read(find: Find, sources: Sources, zipped: Pack
     assert neil.late and not jane.late
     assert neil.student.name == "o_neil"
     assert sources(neil) == {"glu": GLU}
-    told = "Only text was typed in, without a file: hand in the files of the exercises."
-    assert typed.problem == told == link.problem and link.late
+    problem = "Only text was typed in, without a file: hand in the files of the exercises."
+    assert typed.problem == problem == link.problem and link.late
     assert sources(pdf) == {}
     assert sources(anon) == {"glu": GLU}
 
@@ -385,8 +385,8 @@ def test_links_in_a_folder_are_not_followed(
     os.mkfifo(top / "eve" / "glu.py")
     found = find_class(top, course)
     assert who(found) == [(name, 1) for name in ("alice", "bob", "carol", "dan", "eve")]
-    told = [sources(each).get("glu") for each in found.attempts]
-    assert told == [
+    read = [sources(each).get("glu") for each in found.attempts]
+    assert read == [
         "modules/glu.py is a link; hand in the file itself.",
         "This submission is a link: hand in the file or folder itself.",
         "This submission is a link: hand in the file or folder itself.",
@@ -429,7 +429,7 @@ def test_names_that_lead_out_of_a_class_archive_are_noted(
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({}, "has no submissions"),
         ({"notes.txt": b""}, "has no submissions"),
@@ -439,17 +439,17 @@ def test_names_that_lead_out_of_a_class_archive_are_noted(
     ],
 )
 def test_a_folder_that_is_not_a_class_is_refused(
-    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], files: Files, told: str
+    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], files: Files, message: str
 ) -> None:
     (tmp_path / "class").mkdir()
-    with pytest.raises(SubmissionError, match=told):
+    with pytest.raises(SubmissionError, match=message):
         find_class(lay(tmp_path / "class", files), course)
 
 
 def test_an_archive_that_is_not_a_class_is_refused(
     course: Course, tmp_path: Path, zipped: Pack, tarred: Pack
 ) -> None:
-    for data, told in (
+    for data, message in (
         (zipped({"modules/glu.py": GLU}), "is one submission"),
         (tarred({"alice/glu.py": GLU, "bob/glu.py": GLU}, "w:gz"), "is a compressed tar"),
         (b"hello", "is not a zip or tar"),
@@ -457,7 +457,7 @@ def test_an_archive_that_is_not_a_class_is_refused(
     ):
         path = tmp_path / "download"
         path.write_bytes(data)
-        with pytest.raises(SubmissionError, match=told):
+        with pytest.raises(SubmissionError, match=message):
             find_class(path, course)
 
 

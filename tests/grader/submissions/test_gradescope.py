@@ -85,7 +85,7 @@ def test_tags_construct_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"a: [1, 2", "is not valid YAML in line"),
         (b"\xff\xfe\x00", "is not valid YAML"),
@@ -93,6 +93,6 @@ def test_tags_construct_nothing() -> None:
         (b"[" * 10_000, "is nested too deeply"),
     ],
 )
-def test_unreadable_metadata_is_reported_in_one_sentence(data: bytes, told: str) -> None:
-    with pytest.raises(Unreadable, match=told):
+def test_unreadable_metadata_is_reported_in_one_sentence(data: bytes, message: str) -> None:
+    with pytest.raises(Unreadable, match=message):
         read_metadata(io.BytesIO(data))

@@ -20,7 +20,7 @@ NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["import torch"]}], "nbfo
 
 
 @pytest.mark.parametrize(
-    ("source", "line", "told"),
+    ("source", "line", "message"),
     [
         (NOTEBOOK, 1, "it is a notebook, not a Python file; copy the code"),
         (NOTEBOOK.replace("4}", '4, "metadata": null}'), 1, "it is a notebook"),
@@ -44,14 +44,14 @@ NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["import torch"]}], "nbfo
         (CODE.replace("x + 1", "x +"), 5, "invalid syntax"),
     ],
 )
-def test_a_file_that_is_not_python_is_explained(source: str, line: int, told: str) -> None:
+def test_a_file_that_is_not_python_is_explained(source: str, line: int, message: str) -> None:
     look = ExerciseFile(source.encode()).look(Stub(CODE.encode()))
     assert (look.state, look.line) == (State.INVALID, line)
-    assert told in look.error
+    assert message in look.error
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n", "of Git LFS"),
         (b"\n<!DOCTYPE html>\n<html><title>Log in</title></html>\n", "a web page"),
@@ -82,9 +82,9 @@ def test_a_file_that_is_not_python_is_explained(source: str, line: int, told: st
         ("x = 1\n".encode("utf-16"), "saved as UTF-16"),
     ],
 )
-def test_a_file_of_another_kind_is_named_and_flagged(source: bytes, told: str) -> None:
+def test_a_file_of_another_kind_is_named_and_flagged(source: bytes, message: str) -> None:
     look = ExerciseFile(source).look(Stub(CODE.encode()))
-    assert look.state is State.INVALID and told in look.error
+    assert look.state is State.INVALID and message in look.error
     assert ExerciseFile(source).is_foreign
 
 
@@ -131,7 +131,7 @@ def test_syntax_wrong_in_every_python_is_not_called_newer(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         (
             "from typing import Any, override\n",
@@ -149,10 +149,10 @@ def test_syntax_wrong_in_every_python_is_not_called_newer(line: str) -> None:
         ("def f(:\n", ""),
     ],
 )
-def test_names_of_a_newer_library_are_recognized(source: str, told: str) -> None:
-    said = newer_names(source.encode(), (3, 11))
-    assert told in said if told else not said
-    assert not newer_names(source.encode(), (3, 15)) or "notebook" in told
+def test_names_of_a_newer_library_are_recognized(source: str, message: str) -> None:
+    note = newer_names(source.encode(), (3, 11))
+    assert message in note if message else not note
+    assert not newer_names(source.encode(), (3, 15)) or "notebook" in message
 
 
 @pytest.mark.parametrize(

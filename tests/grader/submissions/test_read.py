@@ -77,7 +77,7 @@ def test_an_archive_is_a_submission(
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "told"),
+    ("name", "data", "message"),
     [
         ("a.zip", b"hello", "a.zip is not a zip or tar"),
         ("a.zip", None, "has no file of"),
@@ -86,10 +86,10 @@ def test_an_archive_is_a_submission(
     ],
 )
 def test_an_archive_or_file_without_an_exercise_is_refused(
-    course: Course, tmp_path: Path, zipped: Pack, name: str, data: bytes | None, told: str
+    course: Course, tmp_path: Path, zipped: Pack, name: str, data: bytes | None, message: str
 ) -> None:
     (tmp_path / name).write_bytes(zipped({"x.txt": b""}) if data is None else data)
-    with pytest.raises(SubmissionError, match=told):
+    with pytest.raises(SubmissionError, match=message):
         read_submission(tmp_path / name, course)
 
 
@@ -201,11 +201,11 @@ def test_misnamed_work_beside_the_untouched_stub_is_noted(
     handed = read_submission(path, course).files["glu"]
     assert handed.source == stub
     assert handed.seems_misnamed is is_told
-    told = f"Also handed in: {name}, which is not an exercise's name."
+    note = f"Also handed in: {name}, which is not an exercise's name."
     advice = (
         "" if name in ("gluten.py", "plot.py") else " Only glu.py is judged: put the code there."
     )
-    assert handed.problem == (told + advice if is_told else "")
+    assert handed.problem == (note + advice if is_told else "")
 
 
 def test_misnamed_work_beside_work_is_not_noted(course: Course, tmp_path: Path, lay: Lay) -> None:

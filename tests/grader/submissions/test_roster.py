@@ -83,7 +83,7 @@ def test_an_exact_id_is_preferred_to_other_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "has no column that names a student"),
         ("points,grade\n1,2\n", "has no column that names a student"),
@@ -93,8 +93,8 @@ def test_an_exact_id_is_preferred_to_other_names(tmp_path: Path) -> None:
         ('id,name\n1,"' + "x" * 200_000, "cannot be read"),
     ],
 )
-def test_a_list_that_is_not_a_roster_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(SubmissionError, match=told):
+def test_a_list_that_is_not_a_roster_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SubmissionError, match=message):
         roster(tmp_path, text)
 
 

@@ -132,7 +132,7 @@ def test_a_name_in_full_width_letters_is_recognized() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "line", "told"),
+    ("source", "line", "message"),
     [
         ("x = 1\n".encode("utf-16"), 1, "saved as UTF-16"),
         ("x = 1\n".encode("utf-16-le"), 1, "saved as UTF-16"),
@@ -156,8 +156,8 @@ def test_a_name_in_full_width_letters_is_recognized() -> None:
         (b"# coding:rot13\r# coding: utf-8\r", 1, "'rot13'"),
     ],
 )
-def test_another_encoding_is_named_with_its_line(source: bytes, line: int, told: str) -> None:
-    with pytest.raises(SyntaxError, match=told) as refused:
+def test_another_encoding_is_named_with_its_line(source: bytes, line: int, message: str) -> None:
+    with pytest.raises(SyntaxError, match=message) as refused:
         parse(source)
     assert refused.value.lineno == line
 

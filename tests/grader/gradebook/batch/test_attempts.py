@@ -75,27 +75,27 @@ def term(tmp_path: Path) -> Term:
 def test_an_older_download_is_noted_and_replaces_nothing(term: Term) -> None:
     first = term.download("d1", {"text/greeting.py": WRONG}, "2026-03-01")
     second = term.download("d2", {"text/greeting.py": GREETING}, "2026-03-02")
-    told = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
-    assert ["newer attempt than this download" in each for each in told] == [False, False, True]
-    assert "(ada (Ada Lovelace))" in told[2]
-    assert not any("found last counts" in each for each in told)
+    outputs = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
+    assert ["newer attempt than this download" in each for each in outputs] == [False, False, True]
+    assert "(ada (Ada Lovelace))" in outputs[2]
+    assert not any("found last counts" in each for each in outputs)
     row = term.rows()["ada"]
     assert (row["total"], row["submitted_at"]) == ("2.5", "2026-03-02T10:00:00Z")
     # An older download that is new to the gradebook replaces nothing either.
     shutil.rmtree(term.results)
     for each in (second, first):
-        told.append(term.batch(each, "--exercise", "greeting"))
-    assert "newer attempt than this download" in told[-1]
-    assert "0 exercises judged" in told[-1], "a file that cannot count is not judged"
+        outputs.append(term.batch(each, "--exercise", "greeting"))
+    assert "newer attempt than this download" in outputs[-1]
+    assert "0 exercises judged" in outputs[-1], "a file that cannot count is not judged"
     assert term.rows()["ada"]["total"] == "2.5"
 
 
 def test_without_times_the_rule_is_explained(term: Term) -> None:
     first = term.download("d1", {"text/greeting.py": WRONG})
     second = term.download("d2", {"text/greeting.py": GREETING})
-    told = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
-    assert ["the file found last counts" in each for each in told] == [False, True, True]
-    assert "newer attempt than this download" in told[2]
+    outputs = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
+    assert ["the file found last counts" in each for each in outputs] == [False, True, True]
+    assert "newer attempt than this download" in outputs[2]
     assert term.rows()["ada"]["total"] == "2.5"
 
 
@@ -106,8 +106,8 @@ def test_weekly_downloads_add_up_to_one_result(term: Term) -> None:
     second = term.download("d2", {"arrays/running_mean.py": MEAN})
     term.batch(first, "--roster", roster)
     assert term.ada().result.score == 2.5
-    told = term.batch(second, "--roster", roster)
-    assert "1 exercise judged" in told and "found last" not in told, "no rule was needed"
+    output = term.batch(second, "--roster", roster)
+    assert "1 exercise judged" in output and "found last" not in output, "no rule was needed"
     rows = term.rows()
     assert (rows["ada"]["text/greeting"], rows["ada"]["arrays/running_mean"]) == ("2.5", "7.5")
     assert (rows["ada"]["text/word_count"], rows["ada"]["total"]) == ("0", "10")
@@ -128,8 +128,8 @@ def test_several_downloads_are_one_batch(term: Term) -> None:
     second = term.download("d2", {"text/greeting.py": GREETING, "arrays/running_mean.py": MEAN})
     (second / "bob" / "text").mkdir(parents=True)
     (second / "bob" / "text" / "greeting.py").write_text(GREETING)
-    told = term.grade("batch", first, second, "-o", term.results)
-    assert "2 exercises judged" in told and "found last counts" in told
+    output = term.grade("batch", first, second, "-o", term.results)
+    assert "2 exercises judged" in output and "found last counts" in output
     rows = term.rows()
     assert (rows["ada"]["total"], rows["ada"]["attempt"], rows["bob"]["total"]) == (
         "10",
@@ -141,8 +141,8 @@ def test_several_downloads_are_one_batch(term: Term) -> None:
 def test_an_unreadable_file_is_reported_and_the_earlier_one_counts(term: Term) -> None:
     term.batch(term.download("d1", {"text/greeting.py": GREETING}), "--exercise", "greeting")
     second = term.download("d2", {"text/greeting.py": "#" * 300_000})
-    told = term.batch(second)
-    assert "unreadable" in told and "Until then the file of an earlier attempt counts." in told
+    output = term.batch(second)
+    assert "unreadable" in output and "Until then the file of an earlier attempt counts." in output
     assert term.rows()["ada"]["total"] == "2.5"
 
 
@@ -172,8 +172,8 @@ def test_only_attempts_that_the_policy_needs_are_judged(term: Term) -> None:
     assert term.rows()["ada"]["total"] == "0"
     (term.course / "exercises" / "policy.toml").write_text('attempts = "best"\n')
     # The two that could not count had no verdict until now.
-    told = term.grade("regrade", term.results)
-    assert "3 submissions: 2 exercises judged, 0 settled without a judge, 1 known" in told
+    output = term.grade("regrade", term.results)
+    assert "3 submissions: 2 exercises judged, 0 settled without a judge, 1 known" in output
     assert term.rows()["ada"]["total"] == "2.5"
     mark = term.ada().result.exercises[0].mark
     assert mark is not None and (mark.judged, mark.submitted_at) == (2.5, "2026-03-01T10:00:00Z")

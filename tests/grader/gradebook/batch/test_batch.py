@@ -169,7 +169,7 @@ def test_after_kills_the_gradebook_equals_that_of_an_undisturbed_run(
 
 def test_two_gradings_do_not_write_at_once(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.rmtree(school.submissions / "cem")
-    told: list[str] = []
+    refusals: list[str] = []
 
     class Beside(RememberingPool):
         """A pool during which another grading starts."""
@@ -180,13 +180,13 @@ def test_two_gradings_do_not_write_at_once(school: School, monkeypatch: pytest.M
                 Gradebook.open_to_write(school.results),
             ):
                 pass
-            told.append(str(refused.value))
+            refusals.append(str(refused.value))
             super().__enter__()
             return self
 
     monkeypatch.setattr(batch_command, "LocalPool", Beside)
     assert school.batch().returncode == 0
-    assert len(told) == 1 and "Another grading writes to" in told[0]
+    assert len(refusals) == 1 and "Another grading writes to" in refusals[0]
     with Gradebook.open_to_write(school.results):
         second = school.batch()
     assert second.returncode == 3
@@ -312,10 +312,10 @@ def test_misnamed_work_beside_the_stub_is_reported_in_every_grading(
     stub = (school.course / "exercises" / "one" / "task.py").read_text()
     school.hand_in("hal", stub)
     (school.submissions / "hal" / "one" / "task_solution.py").write_text(RIGHT)
-    told = "task: one/task.py is still the stub. Also handed in: task_solution.py"
+    note = "task: one/task.py is still the stub. Also handed in: task_solution.py"
     for done in (school.batch(), run(school.command("regrade", str(school.results)))):
         assert "1 misnamed" in done.stdout
-        assert told in " ".join(done.stdout.split())
+        assert note in " ".join(done.stdout.split())
     # Changes come before the things to look at.
     assert done.stdout.index("0 gained, 0 lost") < done.stdout.index("To look at:")
     message = school.entries()["hal"].result.exercises[0].message

@@ -46,8 +46,8 @@ def test_leaving_out_the_roster_later_is_refused(school: School, tmp_path: Path)
     assert school.batch("--roster", str(roster)).returncode == 0
     done = school.batch()
     assert done.returncode == 2
-    told = " ".join(done.stderr.split())
-    assert "7 of these 7 students are in" in told and "such as ann under 100" in told
+    message = " ".join(done.stderr.split())
+    assert "7 of these 7 students are in" in message and "such as ann under 100" in message
     with Gradebook.open(school.results) as book:
         assert set(book.attempt_counts()) == {str(number) for number in range(100, 107)}
 
@@ -69,8 +69,8 @@ def test_downloads_with_different_ids_for_the_same_students_are_refused(
     (other / "submission_metadata.yml").write_text(metadata)
     done = school.batch(str(other))
     assert done.returncode == 2
-    told = " ".join(done.stderr.split())
-    assert "3 of these 3 students are in another of these downloads under another id" in told
+    message = " ".join(done.stderr.split())
+    assert "3 of these 3 students are in another of these downloads under another id" in message
     assert not school.results.exists()
 
 

@@ -73,8 +73,8 @@ def test_the_largest_group_comes_first_with_its_code(judged: School) -> None:
 def test_a_sentence_reaches_the_group_at_once_and_changes_no_points(judged: School) -> None:
     before = {student: entry.result.score for student, entry in judged.entries().items()}
     grade(judged, "--name", first_group(judged), SENTENCE)
-    told = messages(judged)
-    assert {s for s, text in told.items() if text.startswith(f"{SENTENCE}\n")} == TRIPLED.keys()
+    shown = messages(judged)
+    assert {s for s, text in shown.items() if text.startswith(f"{SENTENCE}\n")} == TRIPLED.keys()
     assert {s: entry.result.score for s, entry in judged.entries().items()} == before
     assert SENTENCE in (judged.results / "results" / "bob.json").read_text(encoding="utf-8")
     assert "1 group of 1 student." in grade(judged)

@@ -153,6 +153,6 @@ def test_observations_of_other_mistakes_are_not_shown_to_students(
     (path,) = kept_files(empty_cache)
     kept = msgspec.json.decode(path.read_bytes(), type=Kept)
     seen = [what for tests in kept.values() for what in tests.values() if what is not None]
-    (other,) = [said for said in map(message_of, seen) if "21" in said]
+    (other,) = [message for message in map(message_of, seen) if "21" in message]
     for path in (school.results / "results").iterdir():
         assert other not in path.read_text(encoding="utf-8")

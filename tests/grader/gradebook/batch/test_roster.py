@@ -49,8 +49,8 @@ def test_a_stranger_and_a_missing_student_are_noted_together(course: Path) -> No
     roster = ("--roster", str(course.parent / "class" / "class.csv"))
     done = batch(course, *roster)
     assert done.exit_code == 0, done.output
-    (told,) = [line for line in done.stderr.splitlines() if line.startswith("Not in the roster: ")]
-    assert told.startswith("Not in the roster: bne; in the roster, but without a submission: ben.")
+    (note,) = [line for line in done.stderr.splitlines() if line.startswith("Not in the roster: ")]
+    assert note.startswith("Not in the roster: bne; in the roster, but without a submission: ben.")
     assert "Ignored" not in done.stderr
     # The gradebook within the class is ignored the next time.
     done = batch(course, *roster)

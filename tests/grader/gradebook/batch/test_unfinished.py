@@ -51,12 +51,12 @@ def stopped(school: School, how: signal.Signals, *options: str) -> tuple[int, st
         time.sleep(0.5)
         assert process.poll() is None
         process.send_signal(how)
-        _, told = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
         process.communicate()
         manifest.write_text(text)
-    return process.returncode, told
+    return process.returncode, stderr
 
 
 def _is_next(school: School, student: str, after: str) -> bool:
@@ -94,10 +94,10 @@ def test_an_unjudged_student_has_no_total(school: School) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
 def test_an_interruption_prints_one_line(school: School) -> None:
-    code, told = stopped(school, signal.SIGINT, "--jobs", "1")
+    code, stderr = stopped(school, signal.SIGINT, "--jobs", "1")
     assert code == 130
-    assert "Exception in thread" not in told
-    assert told.strip().endswith("grade: interrupted.")
+    assert "Exception in thread" not in stderr
+    assert stderr.strip().endswith("grade: interrupted.")
 
 
 def test_a_result_that_cannot_be_written_is_reported_and_nothing_is_lost(school: School) -> None:
@@ -170,8 +170,8 @@ def test_submissions_without_course_files_are_listed_in_every_grading(
     done = run(school.command("batch", str(tmp_path / "more"), "-o", str(school.results)))
     assert done.returncode == 0, done.stderr
     with Gradebook.open(school.results) as book:
-        told = {each.student for each in book.attention()}
-    assert {"hal", "ivy", "kim", "cem", "fay"} <= told
+        listed = {each.student for each in book.attention()}
+    assert {"hal", "ivy", "kim", "cem", "fay"} <= listed
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs symbolic links")

@@ -20,7 +20,9 @@ from grader.results import Cause
 from grader.sandbox.wire.values import Opaque, Record
 
 
-def told(actual: Any, expected: Any, what: str = "the output", *, exact: bool = False) -> list[str]:
+def lines_of(
+    actual: Any, expected: Any, what: str = "the output", *, exact: bool = False
+) -> list[str]:
     rule = Rule(exact=exact)
     mismatch = first_mismatch(actual, expected, rule)
     assert mismatch is not None
@@ -42,11 +44,11 @@ def told(actual: Any, expected: Any, what: str = "the output", *, exact: bool = 
     ],
 )  # fmt: skip
 def test_the_first_line_is_the_finding(actual: object, expected: object, line: str) -> None:
-    assert told(actual, expected)[0] == line
+    assert lines_of(actual, expected)[0] == line
 
 
 def test_a_wrong_order_names_the_first_entry_out_of_place() -> None:
-    lines = told({"b": 1, "a": 2}, {"a": 2, "b": 1}, exact=True)
+    lines = lines_of({"b": 1, "a": 2}, {"a": 2, "b": 1}, exact=True)
     assert lines == [
         "The entries of the output are right, but in another order.",
         'The first one out of place is "b", expected "a".',
@@ -59,7 +61,7 @@ def test_the_worst_of_many_elements_is_shown_with_its_tolerance() -> None:
     actual = expected.clone()
     actual[1, 2] += 1
     actual[2, 3] -= 2
-    lines = told(actual, expected, "the gradients of x")
+    lines = lines_of(actual, expected, "the gradients of x")
     assert lines[0] == "2 of 12 elements of the gradients of x (shape (3, 4), float32) differ."
     assert lines[1].startswith("The greatest difference is 2, at [2, 3]: got ")
     assert lines[2] == "A difference of 1e-05 + 1.3e-06 · |expected| is allowed."
@@ -68,13 +70,13 @@ def test_the_worst_of_many_elements_is_shown_with_its_tolerance() -> None:
 
 def test_a_mask_shows_its_first_wrong_element() -> None:
     mask = torch.tensor([True, False, True])
-    assert "The first one is at [0]: got False, expected True." in told(~mask, mask)
+    assert "The first one is at [0]: got False, expected True." in lines_of(~mask, mask)
 
 
 def test_a_relation_of_all_entries_is_named_once() -> None:
     drawn = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
     expected = dict(zip("ab", drawn, strict=True))
-    lines = told({name: 2 * value for name, value in expected.items()}, expected)
+    lines = lines_of({name: 2 * value for name, value in expected.items()}, expected)
     assert "Over all entries: every element is twice the expected value." in lines
     assert "\n".join(lines).count("twice") == 1
 

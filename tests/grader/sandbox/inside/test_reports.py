@@ -216,14 +216,14 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def test_an_event_is_reported_once(ends: tuple[socket.socket, socket.socket]) -> None:
-    tell, told = reports.reporter(ends[0])
+    tell, count = reports.reporter(ends[0])
     for _ in range(3):
         tell("exec", 7, 'a "quoted"\nplace')
     tell("exec", 8, "x" * MAX_REPORT)
     lines = ends[1].recv(2 * MAX_REPORT).decode().splitlines()
     assert [json.loads(line)[:2] for line in lines] == [["exec", 7], ["exec", 8]]
     assert json.loads(lines[0])[2] == 'a "quoted"\nplace'
-    assert told() == 2 and max(map(len, lines)) < MAX_REPORT
+    assert count() == 2 and max(map(len, lines)) < MAX_REPORT
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sockets are not file descriptors on Windows")
@@ -235,7 +235,7 @@ def test_a_sandbox_that_cannot_report_ends(
         raise SystemExit(status)
 
     monkeypatch.setattr(reports, "_exit", ended)
-    tell, told = reports.reporter(ends[0])
+    tell, count = reports.reporter(ends[0])
     sending, hearing = socket.socketpair()
     with Path(os.devnull).open("wb") as file, sending, hearing:
         if way == "hung up":
@@ -245,4 +245,4 @@ def test_a_sandbox_that_cannot_report_ends(
             os.dup2(other.fileno(), ends[0].fileno())
         with pytest.raises(SystemExit, match="71"):
             tell("exec", 1, "")
-    assert told() == 0
+    assert count() == 0

@@ -28,14 +28,14 @@ def test_axes_have_their_scales_labels_and_legend() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"y_scale": "linear"}, r'The y axis is "linear".*: ax.set_yscale\("log"\)'),
         ({"x_label": " "}, r"The x axis has no label: ax.set_xlabel"),
     ],
 )
-def test_a_missing_part_is_reported_with_its_call(changes: dict[str, str], told: str) -> None:
-    with pytest.raises(CheckFailed, match=told):
+def test_a_missing_part_is_reported_with_its_call(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(CheckFailed, match=message):
         check_axes(with_axes(**changes), y_scale="log")
 
 

@@ -55,11 +55,11 @@ def test_a_missing_parameter_is_the_same_mistake_in_every_check() -> None:
     for check in checks:
         with pytest.raises(CheckFailed) as caught:
             check()
-        told = first_line(caught.value.finding)
-        assert told.startswith("There is no parameter named weight: make self.weight an nn.Param")
+        line = first_line(caught.value.finding)
+        assert line.startswith("There is no parameter named weight: make self.weight an nn.Param")
         # It ranks before its consequences.
         assert caught.value.finding.cause is Cause.MISTAKE
-        assert first_line(without_values(caught.value.finding)) == told
+        assert first_line(without_values(caught.value.finding)) == line
 
 
 def test_a_buffer_in_place_of_a_parameter_is_recognized() -> None:

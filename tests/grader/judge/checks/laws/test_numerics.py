@@ -23,7 +23,7 @@ def test_finite_numbers_are_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "why", "told"),
+    ("values", "why", "message"),
     [
         ([math.nan], "", "The output is not finite (torch.float32): nan: something overflows on the way."),
         ([1.0, math.inf], "", "1 of 2 entries of the output is not finite (torch.float32): inf"),
@@ -32,11 +32,11 @@ def test_finite_numbers_are_accepted() -> None:
     ],
 )  # fmt: skip
 def test_numbers_that_are_not_finite_are_counted_and_reported(
-    values: list[float], why: str, told: str
+    values: list[float], why: str, message: str
 ) -> None:
     with pytest.raises(CheckFailed) as caught:
         check_finite(torch.tensor(values), why=why)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert not str(caught.value).endswith("?.")
 
 
