@@ -1,4 +1,4 @@
-"""`grade verify` proves a correct course, and reports every problem of another."""
+"""`grade verify` proves a correct course and reports every problem of a faulty one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.grader.cli.conftest import Grade
 
 
-def test_course_in_order(grade: Grade, clone: Path) -> None:
+def test_a_correct_course_is_proved(grade: Grade, clone: Path) -> None:
     done = grade("verify", "--jobs", "2", "--seeds", "2", cwd=clone)
     assert done.stdout.splitlines() == [
         "+ word_count: 6 tests, 2 right answers, 3 wrong answers: proved",
@@ -63,7 +63,7 @@ def test_release_without_solutions_cannot_be_proved(grade: Grade, clone: Path) -
 
 
 def verified(grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1) -> list[str]:
-    """The complaints, each of which is one line on a terminal of this width."""
+    """Return the complaints. On this wide terminal, each is one line."""
     done = grade(
         "verify", exercise, "--jobs", "2", "--seeds", str(seeds), cwd=clone, COLUMNS="2000"
     )
@@ -99,7 +99,7 @@ def test_one_complaint_for_all_seeds(grade: Grade, clone: Path) -> None:
     assert "loud.py is right, but test_greeting is failed with seeds 0, 1, 2: " in complaint
 
 
-def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
+def test_a_fault_of_the_suite_is_reported_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
     (complaint,) = verified(grade, clone, seeds=2)
     assert complaint.startswith(
@@ -108,7 +108,7 @@ def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
     assert "no such file is beside it" in complaint
 
 
-def test_an_answer_that_is_no_python(grade: Grade, clone: Path) -> None:
+def test_an_answer_that_is_not_python(grade: Grade, clone: Path) -> None:
     (clone / "tests/wrong/text/word_count/latin.py").write_bytes(b"x = '\xe9'\n")
     (clone / "tests/right/text/word_count/half.py").write_bytes(b"x = 1\ndef f(:\n")
     half, latin = verified(grade, clone)
@@ -118,7 +118,7 @@ def test_an_answer_that_is_no_python(grade: Grade, clone: Path) -> None:
     assert latin.startswith("tests/wrong/text/word_count/latin.py: line 1 is not valid Python: ")
 
 
-def test_a_wrong_answer_about_which_nothing_is_said(grade: Grade, clone: Path) -> None:
+def test_a_wrong_answer_that_no_test_catches(grade: Grade, clone: Path) -> None:
     solution = (clone / "solutions/text/greeting.py").read_text("utf-8")
     header = "# wrong: nothing | told: hello\n"
     wrong = clone / "tests/wrong/text/greeting/nothing.py"
@@ -138,7 +138,7 @@ def test_a_wrong_answer_about_which_nothing_is_said(grade: Grade, clone: Path) -
     ]
 
 
-def test_names_that_lead_nowhere(grade: Grade, clone: Path) -> None:
+def test_unknown_names_in_the_manifest_and_the_suite(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, 'inside = ["word_count"]', 'inside = ["word_cuont"]')
     replace(manifest, 'preload = ["numpy"]', 'preload = ["numpy.linalg", "numpi", "numpy.lianlg"]')
@@ -159,7 +159,7 @@ def test_names_that_lead_nowhere(grade: Grade, clone: Path) -> None:
     ]
 
 
-def test_a_rule_that_forbids_what_there_is_not(grade: Grade, clone: Path) -> None:
+def test_a_rule_that_forbids_an_unknown_name(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, '"collections.Counter"', '"collections.Conuter", "not_installed.Counter"')
     first, *_ = verified(grade, clone, "word_count")
@@ -202,7 +202,6 @@ def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Pa
     command = "`grade verify word_count --write`"
     assert stale == f"{name}: there is no wrong answer 'gone': {command} removes it."
     assert missing == f"{name}: which tests catch alphabetical is not in it: {command} writes it."
-    # It holds, and is worth nothing.
     assert wrong.endswith("case_kept: test_counts does not catch it (passed).")
     done = grade("verify", "word_count", "--jobs", "1", "--seeds", "2", "--write", cwd=clone)
     assert f"{name}: written" in done.stdout
@@ -214,14 +213,14 @@ def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Pa
     assert (again.returncode, "written" in again.stdout) == (0, False)
 
 
-def test_what_each_test_catches_and_costs(grade: Grade, clone: Path) -> None:
+def test_worth_shows_what_each_test_catches_and_costs(grade: Grade, clone: Path) -> None:
     options = ["--jobs", "1", "--seeds", "1", "--worth"]
     done = grade("verify", "word_count", *options, cwd=clone)
     assert done.returncode == 0, done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     rows = lines[lines.index(["caught", "alone", "ms", "test"]) + 1 : -1]
     figures = {row[4]: (int(row[0]), int(row[1])) for row in rows}
-    # Of three wrong answers: characters fails test_counts, case_kept no public test.
+    # Of the three wrong answers, characters fails test_counts and case_kept fails no public test.
     assert figures["test_counts"] == (1, 0)
     assert figures["test_case"] == (2, 0)
     assert figures["test_no_torch"] == (0, 0)
@@ -236,7 +235,7 @@ def test_a_stub_that_earns_points(grade: Grade, clone: Path) -> None:
     assert any("judged, the stub is passed: let all that a student writes" in each for each in told)
 
 
-def test_a_stub_that_is_complete_and_wrong_is_in_order(grade: Grade, clone: Path) -> None:
+def test_a_stub_may_be_complete_and_wrong(grade: Grade, clone: Path) -> None:
     solution = clone / "solutions/text/greeting.py"
     lines = solution.read_text("utf-8").splitlines()
     (at,) = (i for i, line in enumerate(lines) if line.lstrip().startswith("return "))
@@ -248,9 +247,7 @@ def test_a_stub_that_is_complete_and_wrong_is_in_order(grade: Grade, clone: Path
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "No complaint about 1 exercise.")
 
 
-def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
-    grade: Grade, clone: Path
-) -> None:
+def test_each_mutant_that_cannot_be_made_is_a_complaint(grade: Grade, clone: Path) -> None:
     mutants = clone / "tests/wrong/text/word_count.toml"
     entry = 'mistake = "m"\ntold = "counted"\n'
     line = 'line = "if n < 1:"\nmutant = "if n < 2:"'
@@ -285,7 +282,7 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
 
 
 @pytest.mark.parametrize("file", ["word_count.toml", "word_count.caught.toml"])
-def test_a_slip_in_the_syntax_is_one_complaint(grade: Grade, clone: Path, file: str) -> None:
+def test_a_syntax_error_is_one_complaint(grade: Grade, clone: Path, file: str) -> None:
     path = clone / "tests/wrong/text" / file
     path.write_text(f"{path.read_text('utf-8')}\nlast = = 1\n", encoding="utf-8")
     (complaint,) = verified(grade, clone)
@@ -300,7 +297,7 @@ def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> 
     assert first.startswith("tests/right/text/word_count/sets.py is right, but test_most_common ")
 
 
-def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> None:
+def test_told_shows_the_messages_about_wrong_answers(grade: Grade, clone: Path) -> None:
     done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
     first, name, test, message, *_ = done.stdout.splitlines()
     assert first == "+ running_mean: 3 tests, 2 right answers, 1 wrong answer: proved"
@@ -313,7 +310,7 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_proof_mutants_and_words_are_done_in_turn(grade: Grade, clone: Path) -> None:
+def test_proof_mutants_and_words_run_one_after_another(grade: Grade, clone: Path) -> None:
     options = ("running_mean", "--seeds", "1", "--mutants", "2", "--words")
     done = grade("verify", *options, cwd=clone)
     assert done.stdout.splitlines() == [
@@ -325,7 +322,7 @@ def test_proof_mutants_and_words_are_done_in_turn(grade: Grade, clone: Path) -> 
         "  - hidden test_no_torch: 1",
         "1 exercise. 1 is above a tenth.",
     ]
-    # Each of them is to hold.
+    # All three must hold.
     assert done.returncode == 1
     alone = grade("verify", "greeting", "--mutants", "1", "--told", cwd=clone)
     assert "mutants" in alone.stdout and "proved" not in alone.stdout
@@ -349,7 +346,7 @@ def test_mutants_that_the_suites_catch(grade: Grade, clone: Path) -> None:
 def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
     suite = clone / "tests/hidden/text/test_word_count.py"
     replace(suite, '{"a": 2}', 'student.function("word_count")("A a")')
-    # An exercise may come right after the option.
+    # An exercise may follow the option directly.
     done = grade("verify", "--mutants", "word_count", "--jobs", "1", cwd=clone)
     assert done.stdout.splitlines() == [
         "x word_count: 19 mutants, 18 caught, 0 marked equivalent, 1 unseen",
@@ -363,7 +360,7 @@ def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
         "18 of 19 mutants caught, 0 marked equivalent, 1 unseen, in 1 exercise.",
     ]
     assert (done.returncode, done.stderr) == (1, "")
-    # And a number there says how many mutants.
+    # A number after the option limits the mutants.
     some = grade("verify", "--mutants", "3", "word_count", "greeting", cwd=clone).stdout
     assert some.startswith(("+ word_count: 3 of 19 mutants, ", "x word_count: 3 of 19 mutants, "))
     assert " of 5 mutants caught, " in some
