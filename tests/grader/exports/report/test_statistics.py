@@ -18,7 +18,7 @@ def test_discrimination_is_the_point_biserial_correlation() -> None:
     assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(2 / math.sqrt(5))
 
 
-def test_an_item_that_the_weak_pass_discriminates_negatively() -> None:
+def test_an_item_that_weak_students_pass_discriminates_negatively() -> None:
     items = [0.0] * 10 + [1.0] * 10
     rests = [6.0, 8.0] * 5 + [2.0, 4.0] * 5
     assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(-2 / math.sqrt(5))
@@ -45,9 +45,7 @@ def test_discrimination_agrees_with_numpy_on_any_points() -> None:
     ],
     ids=["too few students", "all passed", "the rest is alike", "nobody"],
 )
-def test_discrimination_that_would_say_nothing_is_none(
-    items: list[float], rests: list[float]
-) -> None:
+def test_meaningless_discrimination_is_none(items: list[float], rests: list[float]) -> None:
     assert discrimination(list(zip(items, rests, strict=True))) is None
 
 
@@ -59,7 +57,7 @@ def test_mean_median_and_quantile() -> None:
     assert quantile([5.0], 0.0) == 5.0
 
 
-def test_nothing_has_no_mean() -> None:
+def test_an_empty_list_has_no_mean() -> None:
     assert mean([]) is None
     assert median([]) is None
     assert quantile([], 0.5) is None
