@@ -23,7 +23,7 @@ from tests.grader.gradebook.conftest import School
 REASON = ("--reason", "shown in the lab")
 
 
-def refused(tmp_path: Path, *words: str) -> str:
+def error_of(tmp_path: Path, *words: str) -> str:
     """Return the error about these arguments after RESULTS, an empty folder."""
     done = invoke("adjust", tmp_path, *words, cwd=tmp_path)
     assert done.exit_code == 2, done.output
@@ -80,7 +80,7 @@ def refused(tmp_path: Path, *words: str) -> str:
     ],
 )
 def test_conflicting_options_are_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
-    assert told in refused(tmp_path, *words)
+    assert told in error_of(tmp_path, *words)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_conflicting_options_are_refused(tmp_path: Path, words: tuple[str, ...],
     ],
 )
 def test_valid_options_reach_the_gradebook(tmp_path: Path, words: tuple[str, ...]) -> None:
-    assert "There is no gradebook" in refused(tmp_path, *words)
+    assert "There is no gradebook" in error_of(tmp_path, *words)
 
 
 @pytest.mark.parametrize(

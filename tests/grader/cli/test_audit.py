@@ -49,7 +49,7 @@ def test_forged_replies_and_forged_answers_must_both_earn_nothing(
     assert judged == ["greeting"]
 
 
-@pytest.mark.skipif(SYSTEM.NAME != "Linux", reason="the attacks are Linux's")
+@pytest.mark.skipif(SYSTEM.NAME != "Linux", reason="the attacks are for Linux")
 @pytest.mark.parametrize("missed", [True, False])
 def test_an_attack_that_succeeds_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, missed: bool

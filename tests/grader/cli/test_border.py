@@ -18,7 +18,7 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 
 
-def ended(error: BaseException | None) -> Result:
+def run_raising(error: BaseException | None) -> Result:
     """Run a command that raises this error."""
 
     def body() -> None:
@@ -48,19 +48,19 @@ def ended(error: BaseException | None) -> Result:
 def test_each_error_has_its_exit_code_and_message(
     error: BaseException | None, code: int, told: str
 ) -> None:
-    done = ended(error)
+    done = run_raising(error)
     assert done.exit_code == code
     assert told in done.stderr if told else done.stderr == ""
 
 
 def test_usage_is_shown_only_for_mistakes_in_the_arguments() -> None:
-    assert ended(SubmissionError("no file")).stderr.startswith("Usage: ")
-    assert "Usage" not in ended(UsageError("sign in")).stderr
+    assert run_raising(SubmissionError("no file")).stderr.startswith("Usage: ")
+    assert "Usage" not in run_raising(UsageError("sign in")).stderr
 
 
 @pytest.mark.parametrize("error", [SubmissionError, GraderError])
 def test_control_characters_in_an_error_are_removed(error: type[Exception]) -> None:
-    done = ended(error("a\x1b[31mb\x07c\u202ed"))
+    done = run_raising(error("a\x1b[31mb\x07c\u202ed"))
     assert "\x1b" not in done.stderr and "\x07" not in done.stderr and "\u202e" not in done.stderr
 
 
@@ -115,4 +115,4 @@ def test_commands_are_listed_in_order_and_loaded_by_name() -> None:
     restore = group.get_command(context, "restore")
     assert restore is not None and restore.name == "restore"
     reset = group.get_command(context, "reset")
-    assert reset is not None and reset.name == "reset", "a function of another module"
+    assert reset is not None and reset.name == "reset", "reset is defined in another module"

@@ -14,7 +14,7 @@ import pytest
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a shell closes them")
+@pytest.mark.skipif(os.name != "posix", reason="a POSIX shell closes the streams")
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["run", pytest.param("batch", marks=pytest.mark.thorough)])
 def test_commands_judge_with_closed_streams(tmp_path: Path, command: str, closed: str) -> None:

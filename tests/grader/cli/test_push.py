@@ -86,7 +86,7 @@ def test_the_link_of_an_assignment_gets_no_points_of_the_whole_course(
             _linked(book, "another", "week1")
     with Gradebook.open_to_write(school.results) as book:
         book.change(assignment="week1")
-        assert _linked(book, "", None).name, "it is the gradebook of that assignment"
+        assert _linked(book, "", None).name, "the gradebook is for that assignment"
 
 
 class Target:
@@ -153,4 +153,4 @@ def test_without_a_change_no_question_is_asked(
     monkeypatch.setattr(comparison, "planned", lambda *_: Plan())
     monkeypatch.setattr(click, "confirm", lambda _: pytest.fail("asked"))
     pushed(school, dry_run=False, yes=False)
-    assert len(sent) == 1, "what arrived before is settled"
+    assert len(sent) == 1, "even an empty plan settles earlier sends"

@@ -272,7 +272,7 @@ def test_a_file_missing_from_a_submission_is_to_be_handed_in(grade: Grade, clone
     assert "grade reset" not in done.stdout
 
 
-def test_without_any_file_a_student_is_told_how_to_get_one(grade: Grade, clone: Path) -> None:
+def test_without_any_file_the_error_says_how_to_restore_one(grade: Grade, clone: Path) -> None:
     shutil.rmtree(clone / "exercises" / "text")
     shutil.rmtree(clone / "exercises" / "arrays")
     done = grade(cwd=clone)
@@ -572,7 +572,7 @@ def test_an_unreadable_suite_does_not_affect_the_others(grade: Grade, clone: Pat
     assert shown.returncode == 3 and "has no docstring" in " ".join(shown.stdout.split())
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals are sent differently elsewhere")
+@pytest.mark.skipif(os.name != "posix", reason="Windows sends signals differently")
 def test_interrupted(clone: Path) -> None:
     write(clone, "text/greeting.py", "while True:\n    pass\n")
     process = subprocess.Popen(

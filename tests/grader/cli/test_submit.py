@@ -80,7 +80,7 @@ def workspace(tmp_path: Path, write_course: Callable[..., Course], source: bytes
     return Workspace(course)
 
 
-def there(monkeypatch: pytest.MonkeyPatch, file: str, *submissions: str) -> None:
+def server_has(monkeypatch: pytest.MonkeyPatch, file: str, *submissions: str) -> None:
     """Make the server report a file with this digest, and these submissions."""
     standing: dict[str, Any] = {
         "exercises": [{"name": "task", "file": file}],
@@ -109,7 +109,7 @@ def test_only_changed_files_are_handed_in(
     is_changed: bool,
 ) -> None:
     here = workspace(tmp_path, write_course, source)
-    there(monkeypatch, on_server)
+    server_has(monkeypatch, on_server)
     assert _changed(here, HERE) == list(here.course.exercises) * is_changed
     if is_changed:
         assert _files(here, HERE, ()) == [(here.course.exercises[0], source)]
@@ -139,10 +139,10 @@ def test_a_missing_named_file_is_refused(
 
 
 def test_status_is_about_the_newest_submission(monkeypatch: pytest.MonkeyPatch) -> None:
-    there(monkeypatch, "d1gest")
+    server_has(monkeypatch, "d1gest")
     with pytest.raises(UsageError, match="You have handed in nothing yet"):
         _newest(HERE, remote.standing(HERE))
-    there(monkeypatch, "d1gest", "s2", "s1")
+    server_has(monkeypatch, "d1gest", "s2", "s1")
     monkeypatch.setattr(remote, "submission", lambda _, id_: ServerAnswer(id_, "done", {}))
     newest, digests = _newest(HERE, remote.standing(HERE))
     assert (newest.id, digests) == ("s2", {"task": "d1gest"})

@@ -62,7 +62,9 @@ def test_release_without_solutions_cannot_be_proved(grade: Grade, clone: Path) -
 # --- authors' mistakes ----------------------------------------------------------------------------
 
 
-def verified(grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1) -> list[str]:
+def complaints_of(
+    grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1
+) -> list[str]:
     """Return the complaints. On this wide terminal, each is one line."""
     done = grade(
         "verify", exercise, "--jobs", "2", "--seeds", str(seeds), cwd=clone, COLUMNS="2000"
@@ -82,7 +84,7 @@ def test_a_right_answer_whose_points_would_be_held(grade: Grade, clone: Path) ->
         "import sys\ndef greeting(name: str) -> str:\n    sys._getframe(1)\n    return f'Hello, {name}!'\n",
         encoding="utf-8",
     )
-    (complaint,) = verified(grade, clone, "greeting", seeds=2)
+    (complaint,) = complaints_of(grade, clone, "greeting", seeds=2)
     assert "caller.py is right, but its points would be held: line 3 reads a running" in complaint
     manifest = clone / "exercises" / "course.toml"
     replace(manifest, 'id = "greeting"\n', 'id = "greeting"\nordinary = ["sys._getframe"]\n')
@@ -95,13 +97,13 @@ def test_one_complaint_for_all_seeds(grade: Grade, clone: Path) -> None:
         "import random\ndef greeting(name: str) -> str:\n    return f'{random.random()}'\n",
         encoding="utf-8",
     )
-    (complaint,) = verified(grade, clone, "greeting", seeds=3)
+    (complaint,) = complaints_of(grade, clone, "greeting", seeds=3)
     assert "loud.py is right, but test_greeting is failed with seeds 0, 1, 2: " in complaint
 
 
 def test_a_fault_of_the_suite_is_reported_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
-    (complaint,) = verified(grade, clone, seeds=2)
+    (complaint,) = complaints_of(grade, clone, seeds=2)
     assert complaint.startswith(
         "exercises/text/word_count.py and 7 more: The suite of 'word_count' is at fault in "
     )
@@ -111,7 +113,7 @@ def test_a_fault_of_the_suite_is_reported_once(grade: Grade, clone: Path) -> Non
 def test_an_answer_that_is_not_python(grade: Grade, clone: Path) -> None:
     (clone / "tests/wrong/text/word_count/latin.py").write_bytes(b"x = '\xe9'\n")
     (clone / "tests/right/text/word_count/half.py").write_bytes(b"x = 1\ndef f(:\n")
-    half, latin = verified(grade, clone)
+    half, latin = complaints_of(grade, clone)
     assert half == (
         "tests/right/text/word_count/half.py: line 2 is not valid Python: invalid syntax."
     )
@@ -124,16 +126,16 @@ def test_a_wrong_answer_that_no_test_catches(grade: Grade, clone: Path) -> None:
     wrong = clone / "tests/wrong/text/greeting/nothing.py"
     wrong.write_text(header + solution, encoding="utf-8")
     name = "tests/wrong/text/greeting/nothing.py"
-    assert verified(grade, clone, "greeting") == [f"{name}: no test catches it."]
+    assert complaints_of(grade, clone, "greeting") == [f"{name}: no test catches it."]
     with (clone / "tests/wrong/text/greeting.caught.toml").open("a", encoding="utf-8") as file:
         file.write('"test_greeting test_nothing" = ["nothing"]\n')
-    assert verified(grade, clone, "greeting") == [
+    assert complaints_of(grade, clone, "greeting") == [
         f"{name}: there is no test 'test_nothing'. Did you mean 'test_greeting'?",
         f"{name}: test_greeting does not catch it (passed).",
         f"{name}: no message has the words 'hello'; the student reads: nothing",
     ]
     wrong.write_text(solution, encoding="utf-8")
-    assert verified(grade, clone, "greeting") == [
+    assert complaints_of(grade, clone, "greeting") == [
         f"{name}: its first line must read '# wrong: ' and what its student reads."
     ]
 
@@ -145,7 +147,7 @@ def test_unknown_names_in_the_manifest_and_the_suite(grade: Grade, clone: Path) 
     suite = clone / "tests/public/text/test_word_count.py"
     replace(suite, 'place("word_count")', 'place("word_counts")')
     meant = "which neither the stub nor an answer defines. Did you mean 'word_count'?"
-    first, *places = verified(grade, clone)
+    first, *places = complaints_of(grade, clone)
     assert first == (
         f"exercises/course.toml: a rule of 'word_count' looks inside 'word_cuont', {meant}"
     )
@@ -153,7 +155,7 @@ def test_unknown_names_in_the_manifest_and_the_suite(grade: Grade, clone: Path) 
     for complaint in places:
         assert complaint.startswith("word_count: the place of public test_")
         assert complaint.endswith(f" is 'word_counts', {meant}")
-    assert verified(grade, clone, "running_mean") == [
+    assert complaints_of(grade, clone, "running_mean") == [
         f"exercises/course.toml: 'running_mean' preloads {module!r}, which is not installed here."
         for module in ("numpi", "numpy.lianlg")
     ]
@@ -162,7 +164,7 @@ def test_unknown_names_in_the_manifest_and_the_suite(grade: Grade, clone: Path) 
 def test_a_rule_that_forbids_an_unknown_name(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, '"collections.Counter"', '"collections.Conuter", "not_installed.Counter"')
-    first, *_ = verified(grade, clone, "word_count")
+    first, *_ = complaints_of(grade, clone, "word_count")
     assert first == (
         "exercises/course.toml: a rule of 'word_count' forbids 'collections.Conuter', which does not exist. "
         "Did you mean 'Counter'?"
@@ -171,7 +173,7 @@ def test_a_rule_that_forbids_an_unknown_name(grade: Grade, clone: Path) -> None:
 
 def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
     (clone / "tests/stubs/text/greeting.py").unlink()
-    (complaint,) = verified(grade, clone, "greeting")
+    (complaint,) = complaints_of(grade, clone, "greeting")
     assert complaint.startswith(
         "tests/stubs/text/greeting.py is missing: mark in the solution what"
     )
@@ -180,7 +182,7 @@ def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
 def test_a_stub_that_drifted(grade: Grade, clone: Path) -> None:
     for path in ("exercises", "tests/stubs"):
         replace(clone / path / "text/greeting.py", "(name:", "(who:")
-    assert verified(grade, clone, "greeting")[0] == (
+    assert complaints_of(grade, clone, "greeting")[0] == (
         "tests/stubs/text/greeting.py: greeting is `def greeting(who: str) -> str`, but "
         "`def greeting(name: str) -> str` in the solution."
     )
@@ -198,7 +200,7 @@ def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Pa
     before = file.read_text("utf-8")
     replace(file, "alphabetical", "gone")
     replace(file, '"test_case test_random_texts"', '"test_counts test_random_texts"')
-    stale, missing, wrong = verified(grade, clone, "word_count")
+    stale, missing, wrong = complaints_of(grade, clone, "word_count")
     command = "`grade verify word_count --write`"
     assert stale == f"{name}: there is no wrong answer 'gone': {command} removes it."
     assert missing == f"{name}: which tests catch alphabetical is not in it: {command} writes it."
@@ -231,7 +233,7 @@ def test_a_stub_that_earns_points(grade: Grade, clone: Path) -> None:
     for folder in ("exercises", "tests/stubs"):
         file = clone / folder / "text/greeting.py"
         replace(file, "raise NotImplementedError", "return 'Hello, Ada!'  #")
-    told = verified(grade, clone, "greeting")
+    told = complaints_of(grade, clone, "greeting")
     assert any("judged, the stub is passed: let all that a student writes" in each for each in told)
 
 
@@ -275,7 +277,7 @@ def test_each_mutant_that_cannot_be_made_is_a_complaint(grade: Grade, clone: Pat
         "misspelled": "there is no key `change_`. Did you mean 'change'?",
         "half": "it needs either `line` and `mutant`, or `change`",
     }
-    assert verified(grade, clone) == [
+    assert complaints_of(grade, clone) == [
         f"tests/wrong/text/word_count.toml: {id_}: {complaint}{'' if complaint[-1] == '?' else '.'}"
         for id_, complaint in complaints.items()
     ]
@@ -285,7 +287,7 @@ def test_each_mutant_that_cannot_be_made_is_a_complaint(grade: Grade, clone: Pat
 def test_a_syntax_error_is_one_complaint(grade: Grade, clone: Path, file: str) -> None:
     path = clone / "tests/wrong/text" / file
     path.write_text(f"{path.read_text('utf-8')}\nlast = = 1\n", encoding="utf-8")
-    (complaint,) = verified(grade, clone)
+    (complaint,) = complaints_of(grade, clone)
     assert re.fullmatch(
         rf"tests/wrong/text/{file}: line \d+: this is not TOML: Invalid value\.", complaint
     )
@@ -293,7 +295,7 @@ def test_a_syntax_error_is_one_complaint(grade: Grade, clone: Path, file: str) -
 
 def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> None:
     replace(clone / "tests/right/text/word_count/sets.py", "reverse=True", "reverse=False")
-    first, *_ = verified(grade, clone)
+    first, *_ = complaints_of(grade, clone)
     assert first.startswith("tests/right/text/word_count/sets.py is right, but test_most_common ")
 
 
@@ -371,7 +373,7 @@ def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone
     mutants = clone / "tests/wrong/text/word_count.toml"
     entry = "\n[[equivalent]]\nline = 'if n < 1:'\nmutant = 'if n < 2:'\nreason = ''\n"
     mutants.write_text(mutants.read_text("utf-8") + entry, encoding="utf-8")
-    assert verified(grade, clone) == [
+    assert complaints_of(grade, clone) == [
         "tests/wrong/text/word_count.toml: equivalent 'if n < 2:': a reason may not be empty."
     ]
 
@@ -382,7 +384,7 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
     replace(wrongs, "[mistake.alphabetical]", '[mistake.alphabetical]\ncentral = "most_common"')
     whole = clone / "tests/wrong/text/word_count/characters.py"
     replace(whole, "central: word_count", "central: word_counts")
-    assert verified(grade, clone) == [
+    assert complaints_of(grade, clone) == [
         (
             "tests/wrong/text/word_count.toml: case_kept: this central mistake keeps 100% of the share of "
             "most_common, and may keep 50%: give more points to the tests that catch it. Still passing: "
@@ -397,7 +399,7 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
 
 def test_a_mistake_that_is_not_central_costs_at_most_two_fifths(grade: Grade, clone: Path) -> None:
     replace(clone / "tests/wrong/arrays/running_mean.toml", 'central = "running_mean"\n', "")
-    (told,) = verified(grade, clone, "running_mean")
+    (told,) = complaints_of(grade, clone, "running_mean")
     assert told.startswith(
         "tests/wrong/arrays/running_mean.toml: sums: this mistake costs 80% of the points"
     )
@@ -406,7 +408,7 @@ def test_a_mistake_that_is_not_central_costs_at_most_two_fifths(grade: Grade, cl
 def test_only_functions_can_be_built_on(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, "points = 2.5\n", 'points = 2.5\nbuilds_on = { greeting = ["Greeter"] }\n')
-    (told,) = verified(grade, clone, "greeting")
+    (told,) = complaints_of(grade, clone, "greeting")
     assert told.startswith(
         "exercises/course.toml: builds_on of 'greeting' names 'Greeter', which is not a function"
     )
@@ -415,7 +417,7 @@ def test_only_functions_can_be_built_on(grade: Grade, clone: Path) -> None:
 def test_shares_of_functions_that_no_test_is_about(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, "points = 2.5\n", "points = 2.5\nshares = { greeting = 2, greetings = 1 }\n")
-    (told,) = verified(grade, clone, "greeting")
+    (told,) = complaints_of(grade, clone, "greeting")
     assert told == (
         "exercises/course.toml: 'greeting' has a share for 'greetings', which neither the stub nor an answer "
         "defines. Did you mean 'greeting'?"
@@ -423,7 +425,7 @@ def test_shares_of_functions_that_no_test_is_about(grade: Grade, clone: Path) ->
     for name in ("exercises", "tests/stubs", "solutions"):
         stub = clone / name / "text/greeting.py"
         stub.write_text(stub.read_text("utf-8") + "\n\ndef greetings(): ...\n", encoding="utf-8")
-    assert verified(grade, clone, "greeting") == [
+    assert complaints_of(grade, clone, "greeting") == [
         (
             "exercises/course.toml: 'greeting' has a share for 'greetings', which no test has its place in; "
             "remove it, or write a test."

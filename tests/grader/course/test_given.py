@@ -73,10 +73,10 @@ def course(tmp_path: Path) -> Course:
         "solutions/text/greeting.py": SOLUTION,
     }.items():
         (root / name).write_text(text, "utf-8")
-    return gives(root, '["words.py"]')
+    return with_given(root, '["words.py"]')
 
 
-def gives(root: Path, names: str) -> Course:
+def with_given(root: Path, names: str) -> Course:
     """Set the given files of the greeting and load the course."""
     manifest = root / "exercises" / "course.toml"
     text = manifest.read_text("utf-8")
@@ -114,7 +114,7 @@ def handed_in(
 )
 def test_an_unusable_name_is_refused(course: Course, names: str, complaint: str) -> None:
     with pytest.raises(CourseError, match=complaint):
-        gives(course.root, names)
+        with_given(course.root, names)
 
 
 def test_an_answer_can_import_the_given_file(course: Course, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def manifest(tmp_path: Path) -> Path:
     return tmp_path / "exercises" / "course.toml"
 
 
-def fault(manifest: Path, old: str, new: str) -> str:
+def error_of(manifest: Path, old: str, new: str) -> str:
     """Replace the last `old` in the manifest and return the error, which may name only the changed line."""
     text = manifest.read_text(encoding="utf-8")
     assert old in text
@@ -79,7 +79,7 @@ def fault(manifest: Path, old: str, new: str) -> str:
 def test_a_mistake_is_reported_with_its_place(
     manifest: Path, old: str, new: str, told: str
 ) -> None:
-    assert told in fault(manifest, old, new)
+    assert told in error_of(manifest, old, new)
 
 
 def test_bytes_that_are_not_text(manifest: Path) -> None:

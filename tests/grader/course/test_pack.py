@@ -93,7 +93,7 @@ def test_the_folder_is_private_and_removed_with_the_course(pack: Path) -> None:
     assert exercises
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_process_does_not_remove_its_parent_s_course(pack: Path) -> None:
     read = load_course(pack)
     if not (child := os.fork()):

@@ -63,5 +63,5 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Return whether a command printed the page's text; without text, anything is fine."""
+    """Return whether a command printed the text on the page. Without text, any output is fine."""
     return not shown or re.fullmatch(pattern(plain(shown)), printed, re.DOTALL) is not None

@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.store.asked.append(url.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         query: dict[str, Any] = dict(parse_qsl(url.query))
-        # The package calculates with numbers. Pages are small here, whatever limit is asked for.
+        # The package calculates with numbers. Pages are small here, regardless of the requested limit.
         query |= {name: int(query[name]) for name in ("page", "limit") if name in query}
         if url.path == "/members" or url.path.endswith("/results"):
             query["limit"] = _PAGE

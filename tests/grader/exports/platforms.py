@@ -336,7 +336,7 @@ class MoodleServer(Platform):
 
 
 class LtiServer(Platform):
-    """An LTI platform as the specifications of AGS 2.0, NRPS 2.0 and the security framework say.
+    """An LTI platform that follows the specifications of AGS 2.0, NRPS 2.0 and the security framework.
 
     It checks the assertion for a token with `jwks` and refuses a score that is not newer than the last one. Its
     addresses have a query, as Moodle's do. With `shows_comments`, a result includes the last comment.

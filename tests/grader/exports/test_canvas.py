@@ -90,7 +90,7 @@ def test_names_match_however_they_are_written(template: Path, name: str) -> None
     assert scores["101"] == "15"
 
 
-def test_two_people_with_one_name_are_not_told_apart_by_guessing(template: Path) -> None:
+def test_rows_of_namesakes_are_not_guessed(template: Path) -> None:
     scores, notes = filled(template, [entry(student="x", name="Jo Smith")])
     assert (scores["104"], scores["105"]) == ("", "N/A")
     assert any(note.startswith("x: more than one row") for note in notes)

@@ -1,4 +1,4 @@
-"""A submission cannot carry out hidden constants by exceptions, output, names or warnings."""
+"""A submission cannot leak hidden constants through exceptions, output, names or warnings."""
 
 from __future__ import annotations
 

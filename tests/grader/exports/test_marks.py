@@ -146,7 +146,7 @@ NOTHING = exercise(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_takes_a_student_who_handed_in_nothing(name: str) -> None:
+def test_every_format_accepts_a_student_who_handed_in_nothing(name: str) -> None:
     of = entry(
         NOTHING, attempt=0, email="ada@uni.example", ids={"moodle_identifier": "Participant 5"}
     )

@@ -59,7 +59,7 @@ def test_the_worksheet_is_filled_in(tmp_path: Path, who: Entry) -> None:
     before = list(csv.reader(io.StringIO(ENGLISH, newline="")))
     after = list(csv.reader(io.StringIO(out, newline="")))
     before[1][4] = "7.5"
-    assert after == before, "nothing but the grade changes, feedback and dates included"
+    assert after == before, "only the grade changes, not even feedback or dates"
 
 
 def test_a_german_worksheet_gets_decimal_commas(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_plain_import_has_users_and_a_column_for_each_exercise() -> None:
         entry(HALF, student="bob"),
     ]
     out, _ = written(FORMATS["moodle"], entries, column="Lab 1")
-    # A dash is "no grade" to grade/import/csv, an empty cell of a new item is a broken number.
+    # grade/import/csv reads a dash as "no grade", and an empty cell of a new item as a broken number.
     assert out.splitlines() == [
         "username,email,modules/glu,modules/gelu,Lab 1",
         "ada,ada@x.example,7.5,-,-",

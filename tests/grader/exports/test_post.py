@@ -126,7 +126,7 @@ def test_a_connection_ended_by_the_mail_server_is_reported(tmp_path: Path) -> No
     mailbox.to_recipient = lambda address: f"421 too busy for {address}"
     with serving(mailbox), pytest.raises(PostError, match="with 421") as error:
         send(server_of(tmp_path, mailbox.port))
-    assert "ada" not in str(error.value), "it goes to the log"
+    assert "ada" not in str(error.value), "the message goes to the log"
     assert not error.value.is_unclear
 
 

@@ -639,7 +639,7 @@ def test_a_next_page_on_another_host_gets_no_token(canvas: Pushing) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>Sign in</html>", {"id": "x"}, [], {"cm": 3}, 7])
-def test_an_unexpected_answer_is_no_crash(
+def test_an_unexpected_answer_is_not_a_crash(
     push: Pushing, answer: object, waits: list[float]
 ) -> None:
     push.platform.override = lambda path: (200, {}, answer)

@@ -67,10 +67,10 @@ def terminal(of: Entry, folder: Path) -> str:
         is_public=False,
         standings={},
         submission=folder,
-        where=lambda name, place: f"{place.file}:{place.line}",  # as the guide has it
+        where=lambda name, place: f"{place.file}:{place.line}",  # the guide's signature
         judge=lambda name, more="": f"`grade run {name}{more}`",
         fault=lambda exercise: exercise.message,
-        next_step=lambda exercises: "",  # as the guide has it
+        next_step=lambda exercises: "",  # the guide's signature
         asked=SimpleNamespace(by_saving=False),
     )
     for line in Panel(console, of.result.exercises, guide).lines(shown=99):
@@ -78,13 +78,13 @@ def terminal(of: Entry, folder: Path) -> str:
     return stream.getvalue()
 
 
-def scorecard(of: Entry, folder: Path) -> str:  # as every renderer
+def scorecard(of: Entry, folder: Path) -> str:  # the signature of every renderer
     stream = io.StringIO()
     show_scorecard(open_console(stream), of, ())
     return stream.getvalue()
 
 
-def notebook(of: Entry, folder: Path) -> str:  # as every renderer
+def notebook(of: Entry, folder: Path) -> str:  # the signature of every renderer
     composed: Any = SimpleNamespace(notes=(), place=lambda line: ("modules/glu.py", line))
     (exercise,) = of.result.exercises
     check = CheckResult(exercise, composed)
@@ -99,7 +99,7 @@ def report(of: Entry, folder: Path) -> str:
     return html.unescape(re.sub("<[^>]*>", "", text))
 
 
-def markdown(of: Entry, folder: Path) -> str:  # as every renderer
+def markdown(of: Entry, folder: Path) -> str:  # the signature of every renderer
     return html.unescape(rendered(FORMATS["markdown"], of).decode())
 
 

@@ -100,7 +100,7 @@ def test_reset_restores_a_missing_file(course: Course, greeting: Path) -> None:
     assert "NotImplementedError" in greeting.read_text("utf-8")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links need a privilege elsewhere")
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege on Windows")
 def test_reset_keeps_a_link_as_a_link(course: Course, greeting: Path) -> None:
     target = course.root / "elsewhere.py"
     greeting.rename(target)

@@ -313,16 +313,18 @@ def own(guide: Guide) -> Guide:
     return msgspec.structs.replace(guide, standings=open_ones, asked=Asked.BARE)
 
 
-def but(guide: Guide, **standings: Standing) -> Guide:
+def with_standings(guide: Guide, **standings: Standing) -> Guide:
     return msgspec.structs.replace(guide, standings={**guide.standings, **standings})
 
 
 def test_one_exercise_is_shown_with_the_progress(own: Guide) -> None:
-    panel = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)))
+    panel = shown(with_standings(own, greeting=Standing.DONE), exercise(a_test(1)))
     assert panel.startswith("Plain Python and NumPy\n\n  ~ word_count")
     assert "\n1 of 3 done\n" in panel
     assert "Total" not in panel
-    both = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)), untouched("greeting"))
+    both = shown(
+        with_standings(own, greeting=Standing.DONE), exercise(a_test(1)), untouched("greeting")
+    )
     assert "Total: 4 of 20 points" in both
 
 
@@ -358,13 +360,13 @@ def test_missing_file_can_be_restored(own: Guide) -> None:
 
 def test_advice_names_the_exercise_only_if_needed(own: Guide) -> None:
     assert "`grade watch greeting`" in last_line(own, untouched("greeting"))
-    done = but(own, word_count=Standing.DONE)
+    done = with_standings(own, word_count=Standing.DONE)
     assert "`grade watch`" in last_line(done, untouched("greeting"))
 
 
 def test_next_step_is_the_first_open_exercise(own: Guide) -> None:
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
-    begun = but(own, word_count=Standing.EDITED_SINCE, greeting=Standing.DONE)
+    begun = with_standings(own, word_count=Standing.EDITED_SINCE, greeting=Standing.DONE)
     # Not running_mean, which comes next but needs word_count.
     assert last_line(begun, passed) == (
         "Done. Next: go on with exercises/text/word_count.py, then run `grade`."
@@ -374,7 +376,7 @@ def test_next_step_is_the_first_open_exercise(own: Guide) -> None:
         last_line(watching, passed)
         == "Done. Press n for the next one: A running mean over neighbors."
     )
-    ended = but(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
+    ended = with_standings(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
     assert last_line(ended, passed).startswith("Every exercise is done.")
 
 
@@ -385,9 +387,9 @@ def test_exercises_of_an_exam_are_not_proposed(own: Guide) -> None:
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
     course = msgspec.structs.replace(own.course, assignments=(midterm,))
     guide = msgspec.structs.replace(own, course=course, by_all_tests=True, asked=Asked.BY_NAME)
-    done = but(guide, greeting=Standing.FULL_MARKS)
+    done = with_standings(guide, greeting=Standing.FULL_MARKS)
     assert "running_mean.py" in last_line(done, passed)
-    ended = but(done, running_mean=Standing.FULL_MARKS)
+    ended = with_standings(done, running_mean=Standing.FULL_MARKS)
     assert last_line(ended, passed) == "Full marks for every exercise outside of exams. Well done!"
 
 
@@ -395,7 +397,7 @@ def test_with_a_server_a_changed_file_comes_before_the_next_exercise(own: Guide)
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
     watching = msgspec.structs.replace(own, asked=Asked.WATCHING, submit_key="s")
     told = [
-        last_line(but(watching, greeting=standing), passed)
+        last_line(with_standings(watching, greeting=standing), passed)
         for standing in (Standing.DONE, Standing.EDITED_SINCE, Standing.FULL_MARKS)
     ]
     assert told[0] == "Done. Press s to hand it in."
@@ -404,7 +406,7 @@ def test_with_a_server_a_changed_file_comes_before_the_next_exercise(own: Guide)
 
 
 def test_other_begun_exercises_are_mentioned(own: Guide) -> None:
-    begun = but(own, greeting=Standing.BEGUN, running_mean=Standing.DONE)
+    begun = with_standings(own, greeting=Standing.BEGUN, running_mean=Standing.DONE)
     assert "Begun and not done: greeting (`grade run greeting`)." in (
         shown(begun, untouched("word_count"))
     )
@@ -413,12 +415,12 @@ def test_other_begun_exercises_are_mentioned(own: Guide) -> None:
 
 def test_with_a_server_only_full_marks_are_done(own: Guide) -> None:
     served = msgspec.structs.replace(own, by_all_tests=True, asked=Asked.BY_NAME)
-    served = but(served, word_count=Standing.DONE, running_mean=Standing.FULL_MARKS)
+    served = with_standings(served, word_count=Standing.DONE, running_mean=Standing.FULL_MARKS)
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
     assert last_line(served, passed) == (
         "Full marks. Next: word_count passes the public tests: hand it in with `grade submit word_count`."
     )
-    ended = but(served, word_count=Standing.FULL_MARKS)
+    ended = with_standings(served, word_count=Standing.FULL_MARKS)
     assert last_line(ended, passed) == "Full marks for every exercise. Well done!"
     failed = [a_test(n) for n in range(1, 12)]
     panel = " ".join(shown(served, exercise(*failed)).split())
@@ -430,6 +432,6 @@ def test_with_a_server_only_full_marks_are_done(own: Guide) -> None:
 def test_complete(own: Guide) -> None:
     stream = io.StringIO()
     done = dict.fromkeys(own.standings, Standing.DONE)
-    show_complete(open_console(stream), but(own, **done))
+    show_complete(open_console(stream), with_standings(own, **done))
     assert "3 of 3 done\nEvery exercise is done, as its file is now." in stream.getvalue()
     assert "`grade --all`" in stream.getvalue()

@@ -171,7 +171,7 @@ def test_a_small_window_scrolls_through_everything(
     at_the_end = msgspec.structs.replace(view, top=tops[-1])
     assert shown.scrolled(at_the_end, -99) == 0 == shown.scrolled(view, -1)
     monkeypatch.setenv("LINES", "99")
-    assert screen(workspace, Terminal()).scrolled(view, 1) == 0, "all of it is seen"
+    assert screen(workspace, Terminal()).scrolled(view, 1) == 0, "everything is visible"
 
 
 def test_a_new_status_overwrites_only_the_last_line(workspace: Workspace) -> None:

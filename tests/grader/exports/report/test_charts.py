@@ -1,4 +1,4 @@
-"""The positions of bars."""
+"""The bars of a histogram."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def a_pair(left: str, right: str, exercise: str = "glu", digest: str = "") -> Si
     )
 
 
-def alike(folder: Path, *pairs: SimilarPair) -> Page:
+def pair_page(folder: Path, *pairs: SimilarPair) -> Page:
     write_report(
         two_students(),
         folder,
@@ -290,7 +290,7 @@ def alike(folder: Path, *pairs: SimilarPair) -> Page:
 
 
 def test_a_pair_is_shown_side_by_side_with_its_lines_marked(tmp_path: Path) -> None:
-    page = alike(tmp_path, a_pair("ada", "bob"))
+    page = pair_page(tmp_path, a_pair("ada", "bob"))
     text = (tmp_path / "staff" / "alike" / "glu-1.html").read_text(encoding="utf-8")
     assert text.count('class="marked"') == 3
     assert "87 % alike" in page.text
@@ -303,14 +303,14 @@ def test_a_pair_is_shown_side_by_side_with_its_lines_marked(tmp_path: Path) -> N
 
 
 def test_a_file_that_changed_since_the_comparison_has_no_marks(tmp_path: Path) -> None:
-    page = alike(tmp_path, a_pair("ada", "bob", digest="0ld"))
+    page = pair_page(tmp_path, a_pair("ada", "bob", digest="0ld"))
     assert "has changed since" in page.text
     text = (tmp_path / "staff" / "alike" / "glu-1.html").read_text(encoding="utf-8")
     assert 'class="marked"' not in text
 
 
 def test_a_pair_with_an_erased_student_says_so(tmp_path: Path) -> None:
-    assert "no longer in the gradebook" in alike(tmp_path, a_pair("ada", "gone")).text
+    assert "no longer in the gradebook" in pair_page(tmp_path, a_pair("ada", "gone")).text
 
 
 def test_a_student_is_written_before_the_next_is_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The numbers of a class, against those computed by hand."""
+"""The statistics of a class equal values computed by hand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from grader.exports.report.overview import FEWEST_STUDENTS, discrimination, mean
 
 
 def test_discrimination_is_the_point_biserial_correlation() -> None:
-    # Ten who passed with 6 or 8 other points, ten who did not with 2 or 4: the means are 7 and 3, the
-    # shares 1/2 each, the variance of all 4 + 1. So r = (7 - 3) / sqrt(5) * sqrt(1/4) = 2 / sqrt(5).
+    # Ten students pass and have 6 or 8 other points. Ten fail and have 2 or 4. The means are 7 and 3, each
+    # share is 1/2, and the total variance is 4 + 1. So r = (7 - 3) / sqrt(5) * sqrt(1/4) = 2 / sqrt(5).
     items = [1.0] * 10 + [0.0] * 10
     rests = [6.0, 8.0] * 5 + [2.0, 4.0] * 5
     assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(2 / math.sqrt(5))
