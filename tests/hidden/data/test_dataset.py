@@ -316,7 +316,7 @@ def test_batch_size(student: Student) -> None:
         laws.check_errors(student, "make_loaders", table, fine=(X, y, size, VAL, TEST))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers -------------------------------------------------------------------------------------
 
 
 def new_table(draw: Draw, n: int) -> Any:
