@@ -197,7 +197,7 @@ def tokens(draw: Draw) -> Tensor:
 def random_mask(draw: Draw) -> Tensor:
     """Draw a mask of about half of the tokens.
 
-    It is True at the first token of row 0 and False at that of row 1. Each row has a True after the first token.
+    It is True at the first token of row 0 and False at that of row 1. Each row has a True further on.
     """
     mask = draw.uniform(BATCH, LENGTH) < 0.5
     mask[0, 0], mask[1, 0] = True, False
