@@ -13,7 +13,7 @@ COMPLETIONS, LENGTH = 4, 6
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
 # Coarse enough to ignore an eps of 1e-4, which test_eps judges.
 COARSE = {"rtol": 1e-3, "atol": 1e-3}
-# Magnitudes of log-ratios: up to INSIDE they are within the clip, between the two of BEYOND far outside.
+# Magnitudes of log-ratios. Up to INSIDE they are within the clip; between the two of BEYOND, far outside it.
 CLIP, INSIDE, BEYOND = 0.2, 0.15, (0.4, 0.9)
 
 

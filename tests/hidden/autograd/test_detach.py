@@ -56,7 +56,7 @@ def test_numpy_leaves_x(code: Student, draw: Draw) -> Cases:
     hint="rewards + gamma * target_net(next_states).amax(1) * ~dones",
 )
 def test_target_values(code: Student, draw: Draw) -> Cases:
-    """The target is the reward plus gamma times the next state's largest value, or only the reward."""
+    """The target is the reward plus gamma times the next state's largest value; at the end, only the reward."""
     for shape in ((6, 4), (5, 2, 2)):
         batch, net = new_batch(draw, *shape), code.made("network", draw.seed())
         yield "the target", code.function("td_target")(net, *batch.for_target, GAMMA)

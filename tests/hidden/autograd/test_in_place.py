@@ -11,8 +11,8 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, any_dtype, entry, exactly, laws, must_raise, promise
 from grader.judge.student import Student
 
-# Forwards, by the tensor whose gradient x is saved for. w and m are parameters, c is a constant. Drawn
-# operations follow, so that neither the values nor the last node show which forward it is.
+# Forwards whose graph saves x for its own gradient, for another tensor's, or not at all. w and m are parameters,
+# c is a constant. Drawn operations follow, so that neither the values nor the last node show which forward it is.
 FOR_X = ("(x * x)", "x.sin()", "((x + 1).exp() + x.square())")
 FOR_ANOTHER = ("(x * w)", "(w / x)", "(x @ m)")
 DETACHED = "(x.detach() ** 2)"
@@ -33,7 +33,7 @@ STEPS, MOMENTUM = 20, 0.987
     hint='Only a leaf that requires a gradient: x.is_leaf and x.requires_grad is "leaf".',
 )
 def test_leaf(code: Student, draw: Draw) -> Cases:
-    """The outcome is "leaf" if x is a leaf that requires a gradient, whatever forward does."""
+    """The outcome is "leaf" for a leaf that requires a gradient, whatever forward does."""
     yield outcomes(code, draw, "leaf", (*FOR_X, "(x + 1)", DETACHED))
 
 
@@ -43,7 +43,7 @@ def test_leaf(code: Student, draw: Draw) -> Cases:
     hint="saved_tensors_hooks(pack, unpack) calls pack with each tensor that is saved.",
 )
 def test_saved(code: Student, draw: Draw) -> Cases:
-    """The outcome for a result x is "needed" if the graph of y has saved x, and "safe" otherwise."""
+    """If x is a result, the outcome is "needed" where the graph of y has saved x, and "safe" otherwise."""
     yield outcomes(code, draw, "result", (*FOR_X, *FOR_ANOTHER, *NOTHING))
 
 
@@ -64,7 +64,7 @@ def test_view_saved(code: Student, draw: Draw) -> Cases:
     hint="x.is_leaf is True for plain data, too. And x * w saves x for the gradient of w.",
 )
 def test_data(code: Student, draw: Draw) -> Cases:
-    """The outcome for plain data x is "needed" if the graph of y has saved x for another tensor's gradient."""
+    """If x is plain data, the outcome is "needed" where x is saved for another tensor's gradient."""
     yield outcomes(code, draw, "data", (*FOR_X, *FOR_ANOTHER, *NOTHING))
 
 
@@ -91,7 +91,7 @@ def test_nothing_happens(code: Student, draw: Draw) -> Cases:
     hint="with torch.no_grad(): p -= lr * p.grad, for each p that has a gradient.",
 )
 def test_step(code: Student, draw: Draw) -> Cases:
-    """Every parameter that has a gradient becomes p - lr * p.grad, without torch.optim; the others stay."""
+    """Every parameter with a gradient becomes p - lr * p.grad, without torch.optim; the others do not change."""
     made, lr = code.made("parameters", *new_parameters(draw)), draw.number(0.5, 1.5)
     seen = laws.observe(code, "sgd_step", made, lr).checked()
     yield "the list of parameters after a step", facts(seen.after(0, "items"), "values")
@@ -180,7 +180,7 @@ def test_average_leaves_x(student: Student) -> None:
     after="test_average",
 )
 def test_average_shapes(code: Student, draw: Draw) -> Cases:
-    """x may have any shape after its first dimension, be float32 or float64, and have no step."""
+    """x may have any trailing dimensions, be float32 or float64, and have 0 steps."""
     average, what = code.function("exponential_average"), "the average"
     shapes = [(0, 3), (0,), (3, 0), (2, 3, 2)]
     laws.check_shapes(code, average, shapes, 0.5, dtype=torch.float64, what=what)
@@ -222,12 +222,12 @@ def outcomes(code: Student, draw: Draw, kind: str, texts: Sequence[str]) -> tupl
 
 
 def operations(draw: Draw) -> str:
-    """One to three operations."""
+    """Draw one to three operations."""
     return "".join(OPERATIONS[i] for i in draw.permutation(len(OPERATIONS))[: draw.size(1, 4)])
 
 
 def new_parameters(draw: Draw) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Values and gradients of three parameters: one has no gradient, the last is not contiguous."""
+    """Draw values and gradients of three parameters: one has no gradient, the last is not contiguous."""
     values = [draw.normal(3, 2), draw.normal(4), draw.normal(2, 3).t()]
     return values, [draw.normal(3, 2), None, draw.normal(3, 2)]
 

@@ -61,7 +61,7 @@ def described(module: Any, numbers: list[int]) -> dict[str, Any]:
 
 
 def through_pickle(module: Any, items: list[Tensor], options: dict[str, Any]) -> list[Any]:
-    """Pickle what a loader sends to spawned workers. Return its batches by the unpickled collate function."""
+    """Pickle what a loader sends to spawned workers. Return batches made by the unpickled collate function."""
     loader = module.make_loader(items, **options)
     data = pickle.dumps((loader.dataset, loader.worker_init_fn, loader.collate_fn))
     loader.collate_fn = pickle.loads(data)[2]
@@ -90,7 +90,7 @@ def pinned(module: Any, cuda: bool, given: list[bool | None]) -> list[bool]:
 def workers(module: Any, length: int, options: dict[str, Any]) -> list[list[dict[str, list[int]]]]:
     """Return what the items of a Witness tell, in two epochs of each of two equal loaders.
 
-    The global random state is another one for each loader.
+    Before each loader is made, the global random state is seeded differently.
     """
     loaders: list[list[dict[str, list[int]]]] = []
     for number in (1, 2):

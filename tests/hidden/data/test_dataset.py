@@ -28,8 +28,8 @@ LAYOUTS = ("sliced", "beside other columns", "transposed")
 ROWS, VAL, TEST = 40, 11, 6
 TRAIN = ROWS - VAL - TEST
 SIZE, SEED = 5, 3
-# If rows are drawn at random, each one is in each part once in this many splits, and in a batch once in this
-# many epochs.
+# If rows are drawn at random, each one gets into each part in this many splits, and into a batch in this many
+# epochs.
 SPLITS, EPOCHS = 60, 8
 # The relative error that standardize may have in float32.
 LOOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
@@ -331,7 +331,7 @@ def new_rows() -> Any:
 
 
 def new_classes() -> Any:
-    """Make a different class for each row. The classes do not begin at 0, have gaps, and come in any order."""
+    """Make a different class for each row. Classes do not begin at 0, have gaps, and are in random order."""
     return 3 * torch.randperm(ROWS).numpy() + 7
 
 

@@ -98,7 +98,7 @@ def loader(module: Any, train: list[int], validation: list[int], place: int, *op
 
 
 def optimized(module: Any, frozen: list[int]) -> dict[str, Any]:
-    """Return the trainable parameters, those that the optimizer leaves out, and its learning rates."""
+    """Return the trainable parameters, those that the optimizer leaves out, and the learning rates."""
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2)))
     model.register_parameter("own", nn.Parameter(torch.ones(1)))  # of the model itself
     for number in frozen:
@@ -175,7 +175,7 @@ def drawn(calls: list[Any]) -> list[Any]:
 
 
 def kept(module: Any, calls: list[Any]) -> dict[str, float]:
-    """Return what a history has for these calls: the mean loss, over batches or samples, and the accuracy."""
+    """Return what a history may have for these calls: mean losses over batches and samples, and accuracy."""
     labels = [torch.tensor([label_of(number) for number in call["numbers"]]) for call in calls]
     pairs = [(call["logits"], own) for call, own in zip(calls, labels, strict=True)]
     losses = [module.classification_loss(*pair).item() for pair in pairs]

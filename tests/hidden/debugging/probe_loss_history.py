@@ -156,7 +156,7 @@ def loss_with_graph(value: Tensor) -> Any:
 
 
 def number(value: Any) -> Any:
-    """Return a tensor of one element as a number. Whether a mean is a float is shown by `played`."""
+    """Return a tensor of one element as a number. `played` shows whether a mean is a float."""
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
 
 

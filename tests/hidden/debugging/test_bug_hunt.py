@@ -136,7 +136,7 @@ def test_train_mode(code: Student, draw: Draw) -> Cases:
 
 @promise("evaluate", points=3, hint="model.eval() before the first batch.")
 def test_eval_mode(code: Student, draw: Draw) -> Cases:
-    """Every submodule is in evaluation mode in every forward pass; parameters, buffers and .grad stay."""
+    """Every submodule is in evaluation mode in every forward pass; no parameter, buffer or .grad changes."""
     for in_training in (ROOT + PARTS, PARTS):
         weights, batches = weights_and_batches(draw, 5, 5)
         report = evaluated(code, code.made("used_network", weights, in_training), batches)

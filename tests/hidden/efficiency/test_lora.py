@@ -223,5 +223,5 @@ def merged(code: Student, draw: Draw, calls: list[str]) -> Any:
 
 
 def plan(draw: Draw, names: list[str]) -> dict[str, Any]:
-    """Draw a model of some depth, and add the names to adapt."""
+    """Draw the plan of a model, with the names of the layers to adapt."""
     return {"seed": draw.seed(), "width": 4, "depth": draw.size(1, 5), "names": names}

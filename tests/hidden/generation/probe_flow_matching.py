@@ -85,7 +85,7 @@ def drawn(module: Any, x1: Tensor, edges: Tensor) -> Any:
 
 
 def repeated(module: Any, x1: Tensor, seeds: list[int], around: list[int]) -> Any:
-    """Return whether a seed decides the loss, whatever the global seed, and the global state stays."""
+    """Return whether a seed decides the loss and the global state stays, whatever the global seed is."""
     before, model = torch.get_rng_state(), Linear(torch.eye(2))
     losses, without, untouched = [], [], []
     for seed, outside in zip(seeds, around, strict=False):

@@ -15,7 +15,7 @@ def drawn(module: Any, logits: Tensor, seed: int, settings: dict[str, Any]) -> A
 
 
 def repeated(module: Any, logits: Tensor, seeds: list[int], around: list[int]) -> Any:
-    """Return whether a seed decides the tokens, whatever the global seed, and the global state stays."""
+    """Return whether a seed decides the tokens and the global state stays, whatever the global seed is."""
     before, tokens, untouched = torch.get_rng_state(), [], []
     for seed, outside in zip(seeds, around, strict=True):
         torch.manual_seed(outside)

@@ -34,7 +34,7 @@ def test_penalty(code: Student, draw: Draw) -> Cases:
 
 @promise("penalize_repetition", points=2, hint="Compute from the logits that came in, not in turn.")
 def test_penalty_once(code: Student, draw: Draw) -> Cases:
-    """A token that comes several times is penalized once."""
+    """A token that occurs several times is penalized once."""
     token = draw.integers(1, 1, high=9)
     logits = draw.normal(1, 9).abs() + 1
     yield "the logits", code.function("penalize_repetition")(logits, token.repeat(1, 3), 2.0)

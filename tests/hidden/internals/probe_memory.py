@@ -83,7 +83,7 @@ def with_error(module: Any, x: Tensor) -> dict[str, bool]:
 
 
 def hooks_left() -> bool:
-    """Return whether hooks still handle what autograd saves: then it takes no others."""
+    """Return whether hooks still handle what autograd saves. If so, it accepts no others."""
     node: Any = torch.ones(1, requires_grad=True).exp().grad_fn
     try:
         node._raw_saved_result.register_hooks(lambda tensor: tensor, lambda tensor: tensor)

@@ -102,7 +102,7 @@ def new_step(more: int, ran: list[Any]) -> Callable[[int], None]:
 
 
 def stepped(module: Any, more: int, steps: int, schedule: dict[str, int]) -> dict[str, Any]:
-    """Return which steps ran, and the counts of each cycle: their calls, and the profiler's own entries."""
+    """Return which steps ran, and the counts of each cycle, also of the profiler's own entries."""
     ran: list[Any] = []
     try:
         cycles = module.profile_steps(new_step(more, ran), steps, **schedule)
@@ -137,7 +137,7 @@ def mark(part: str) -> None:
 
 
 def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
-    """A loss that leaves a mark, and that is another one if outputs and targets are swapped."""
+    """A loss that leaves a mark, and that changes if outputs and targets are swapped."""
     mark("the loss")
     return (outputs - 2 * targets).square().mean()
 
@@ -181,7 +181,7 @@ def trained(module: Any, start: Tensor, batches: list[Any], training: bool) -> d
 
 
 def labeled(module: Any, start: Tensor, batches: list[Any]) -> list[list[str]]:
-    """Return, for each step and in order, when labels begin and end, and which parts run."""
+    """Return, for each step, the order in which labels begin and end and parts run."""
     model = Marked(start)
     optimizer = new_optimizer(model)
     steps = []

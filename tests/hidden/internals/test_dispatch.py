@@ -38,7 +38,7 @@ def test_keeps_no_tensor(code: Student, draw: Draw) -> Cases:
     hint="OperatorCall(str(func), the inputs' shapes, the outputs' shapes), each time.",
 )
 def test_names_and_shapes(code: Student, draw: Draw) -> Cases:
-    """Each operator is recorded in order, with its name and the shapes of its tensors only."""
+    """Each operator is recorded in order: its name and the shapes of its tensors, and nothing else."""
     for program in (
         "result = torch.addmm(c, a, b).relu()",
         "result = torch.where(a > 0, a, 0.0)",
@@ -67,7 +67,7 @@ def test_runs_the_same(code: Student, draw: Draw) -> Cases:
     hint="self.calls = [] in __init__, not in the class.",
 )
 def test_loggers(code: Student, draw: Draw) -> Cases:
-    """Each logger has its own list, and goes on with it; an inner block is recorded by both loggers."""
+    """Each logger has its own list, and goes on with it when entered again; both record an inner block."""
     report = code.run("entered", draw.normal(draw.size(2, 10), draw.size(2, 10)))
     for logger, calls in entry(report, kind=dict).items():
         yield f"the calls of {logger}", calls
@@ -80,7 +80,7 @@ def test_loggers(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what it recorded",
 )
 def test_lists(code: Student, draw: Draw) -> Cases:
-    """Each tensor of a list, and each of several outputs, has its own shape; no output has none."""
+    """Each tensor of a list, and each of several outputs, has its own shape; numbers have none."""
     yield from recorded(
         code,
         draw,

@@ -218,7 +218,7 @@ def test_checkpoint_hooks(code: Student, draw: Draw) -> Cases:
     after="test_checkpoint",
 )
 def test_checkpoint_leaves_all(code: Student, draw: Draw) -> Cases:
-    """No graph is built under no_grad, x comes back without layers, and all stays as it was."""
+    """Under no_grad no graph is built, without layers the result is x, and nothing is changed."""
     x, layers = new_x(draw, 3), blocks(code, draw, [3, 5, 4])
     needs_gradient = code.run("graph_under_no_grad", layers, leaf(code, x))
     yield "the output's requires_grad under no_grad", needs_gradient

@@ -43,7 +43,7 @@ def test_top(code: Student, draw: Draw) -> Cases:
     after="test_top",
 )
 def test_top_steps(code: Student, draw: Draw) -> Cases:
-    """Entries of ProfilerStep are left out before the n are taken, and no others are."""
+    """ProfilerStep entries are left out before the n are taken, and no others are."""
     rows: list[Any] = [
         ["ProfilerStep*", 900, 9e6, 9e7],
         ["ProfilerStep#2", 901, 9.1e6, 9.1e7],
