@@ -11,8 +11,9 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, any_dtype, entry, exactly, laws, must_raise, promise
 from grader.judge.student import Student
 
-# Forwards whose graph saves x for its own gradient, for another tensor's, or not at all. w and m are parameters,
-# c is a constant. Drawn operations follow, so that neither the values nor the last node show which forward it is.
+# Forwards whose graph saves x for its own gradient, for another tensor's, or not at all. w and m are
+# parameters, c is a constant. Drawn operations follow, so that neither the values nor the last node show which
+# forward it is.
 FOR_X = ("(x * x)", "x.sin()", "((x + 1).exp() + x.square())")
 FOR_ANOTHER = ("(x * w)", "(w / x)", "(x @ m)")
 DETACHED = "(x.detach() ** 2)"
@@ -91,7 +92,7 @@ def test_nothing_happens(code: Student, draw: Draw) -> Cases:
     hint="with torch.no_grad(): p -= lr * p.grad, for each p that has a gradient.",
 )
 def test_step(code: Student, draw: Draw) -> Cases:
-    """Every parameter with a gradient becomes p - lr * p.grad, without torch.optim; the others do not change."""
+    """Parameters with a gradient become p - lr * p.grad, without torch.optim; the others do not change."""
     made, lr = code.made("parameters", *new_parameters(draw)), draw.number(0.5, 1.5)
     seen = laws.observe(code, "sgd_step", made, lr).checked()
     yield "the list of parameters after a step", facts(seen.after(0, "items"), "values")
