@@ -183,7 +183,7 @@ def test_rewards_are_detached(code: Student, draw: Draw) -> Cases:
     yield "the list of requires_grad of loss, chosen and rejected rewards", attached
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def logits(draw: Draw) -> Tensor:

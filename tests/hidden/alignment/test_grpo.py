@@ -201,7 +201,7 @@ def test_changes_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "grpo_loss", *tokens, torch.randn(COMPLETIONS), mask)
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def rewards(draw: Draw, *shape: int) -> Tensor:

@@ -265,7 +265,7 @@ def test_update_tau(student: Student) -> None:
     laws.check_changes_nothing(student, "soft_update", *nets, 1.0625, raises=ValueError)
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 class Batch(NamedTuple):

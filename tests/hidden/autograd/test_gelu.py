@@ -304,7 +304,7 @@ def test_check_gradients_leaves_x(student: Student) -> None:
         laws.check_changes_nothing(student, probe, x, 1.0, EVERYWHERE, call="check_gradients")
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def value_at(code: Student, x: Tensor) -> Any:

@@ -240,7 +240,7 @@ def test_gradients_leave_all(code: Student, draw: Draw) -> Cases:
     yield "each .grad after separate_gradients (x is another leaf)", exactly(left)
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def drawn(draw: Draw, templates: Iterable[str]) -> list[str]:

@@ -202,7 +202,7 @@ def test_average_errors(student: Student) -> None:
     laws.check_errors(student, "exponential_average", bad, fine=(x, 0.5))
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def outcomes(code: Student, draw: Draw, kind: str, texts: Sequence[str]) -> tuple[str, Any]:

@@ -262,7 +262,7 @@ def test_ordinary_inside(code: Student, draw: Draw) -> Cases:
     yield from copied(code, draw.normal(3, 4), inside=True)
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def some_parts(draw: Draw) -> list[str]:

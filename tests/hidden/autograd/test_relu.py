@@ -188,7 +188,7 @@ def test_differs_leaves_x(code: Student, draw: Draw) -> Cases:
         yield "differs_from_torch(x) for an x that is data, a leaf, or a result", answer
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def points(draw: Draw) -> Tensor:

@@ -203,7 +203,7 @@ def test_network(code: Student, draw: Draw) -> Cases:
     yield "the list of loss and gradients of a network", report
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def normal(draw: Draw, *shape: int) -> Tensor:

@@ -484,7 +484,7 @@ def test_workers_repeat(student: Student) -> None:
     assert first == second, told
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_lengths(draw: Draw) -> tuple[list[int], list[int]]:

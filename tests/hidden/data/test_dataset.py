@@ -317,7 +317,7 @@ def test_batch_size(student: Student) -> None:
         laws.check_errors(student, "make_loaders", table, fine=(X, y, size, VAL, TEST))
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_table(draw: Draw, n: int) -> Any:

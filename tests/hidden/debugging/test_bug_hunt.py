@@ -250,7 +250,7 @@ def test_orders(code: Student, draw: Draw) -> Cases:
     assert by_default, "By default, epochs is 5, batch_size is 32 and seed is 0."
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 class Numbers(NamedTuple):

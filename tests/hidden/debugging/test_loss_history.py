@@ -222,7 +222,7 @@ def test_random_state(code: Student, draw: Draw) -> Cases:
     yield "the statement that train_epoch seeds or draws", entry(trained(code, draw), "seeded")
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_losses(draw: Draw, count: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:

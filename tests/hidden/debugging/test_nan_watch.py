@@ -294,7 +294,7 @@ def test_backward_errors(code: Student, draw: Draw) -> Cases:
         yield f"the error of backward_nan for a loss ({kind})", entry(report, "error")
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_gradients(draw: Draw, dtype: torch.dtype = torch.float32) -> dict[str, Any]:

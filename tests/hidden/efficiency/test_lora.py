@@ -204,7 +204,7 @@ def test_state_dict(code: Student, draw: Draw) -> Cases:
         yield f"the state for {names}", code.run("saved", plan(draw, names))
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def numbers(

@@ -180,7 +180,7 @@ def test_laws(student: Student) -> None:
         laws.check_changes_nothing(student, name, x, scale, 0)
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def steps(draw: Draw, *shape: int, largest: int = 127) -> Tensor:

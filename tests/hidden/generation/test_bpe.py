@@ -129,7 +129,7 @@ def test_decode_any(code: Student, draw: Draw) -> Cases:
     yield "the bytes", code.function("decode")([*tokens, 257, 256], merges)
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def text(draw: Draw, length: int) -> bytes:

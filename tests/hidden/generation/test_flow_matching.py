@@ -178,7 +178,7 @@ def test_laws(student: Student) -> None:
     laws.check_changes_nothing(student, "sample", student.made("network", 1), torch.randn(4, 3), 2)
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def drawn(code: Student, draw: Draw, edges: Tensor) -> Any:

@@ -189,7 +189,7 @@ def test_generator(code: Student, draw: Draw) -> Cases:
     yield "the list of results with the same seed, and with two others,", report
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def logits(draw: Draw) -> Tensor:

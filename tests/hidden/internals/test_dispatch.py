@@ -218,7 +218,7 @@ def test_flops_add_up(code: Student, draw: Draw) -> Cases:
     laws.check_not_used(code, "matmul_flops", calls, functions=functions, why=why)
 
 
-# --- helpers --------------------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def sizes(draw: Draw, count: int) -> list[int]:

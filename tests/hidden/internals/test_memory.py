@@ -228,7 +228,7 @@ def test_checkpoint_leaves_all(code: Student, draw: Draw) -> Cases:
         laws.check_changes_nothing(code, "checkpointed_forward", layers, kind)
 
 
-# --- helpers --------------------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def sizes(draw: Draw, count: int) -> list[int]:

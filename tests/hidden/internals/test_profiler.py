@@ -228,7 +228,7 @@ def test_labels(code: Student, draw: Draw) -> Cases:
     yield "the list of events in each of three steps", code.run("labeled", *new_training(draw))
 
 
-# --- helpers --------------------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def new_rows(draw: Draw, count: int) -> list[Any]:
