@@ -332,7 +332,7 @@ def test_calls_below_2(code: Student, draw: Draw) -> Cases:
         yield f"first_and_later with calls={calls}", refused
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def shuffled(draw: Draw, items: Sequence[T]) -> list[T]:

@@ -177,7 +177,7 @@ def test_plain_step_in_group(code: Student, draw: Draw) -> Cases:
     yield "the list of the ranks' weights", by_rank(code, "plain")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def parts_of(code: Student, batch: Tensor, world_size: int) -> list[Any]:

@@ -328,7 +328,7 @@ def test_onnx_leaves_the_model(student: Student) -> None:
     laws.check_changes_nothing(student, "to_onnx", model, example, only=LEFT)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def made_router(code: Student, draw: Draw, dtype: torch.dtype = torch.float32) -> Any:

@@ -121,7 +121,7 @@ def test_row_refuses(code: Student, draw: Draw) -> Cases:
     yield "the list of errors for 3 inputs on 2 ranks", refused(code, ROW, "in_features")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def column_cases(draw: Draw) -> dict[str, Any]:

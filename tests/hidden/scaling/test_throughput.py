@@ -282,7 +282,7 @@ def test_benchmark_refuses(code: Student, draw: Draw) -> Cases:
         yield what, raises(ValueError, None, code.run, "unlaunched_benchmark", 4, *given)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def values_and_keys(what: str, result: Any) -> Cases:

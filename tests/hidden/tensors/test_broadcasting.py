@@ -255,7 +255,7 @@ def test_any_loss(code: Student, draw: Draw) -> Cases:
         yield "the loss", code.function("mse_loss")(x, y, reduction)
 
 
-# --- what the tests share -------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def new_sizes(draw: Draw, count: int) -> list[int]:

@@ -272,7 +272,7 @@ def test_bad_windows(student: Student) -> None:
     laws.check_errors(student, "sliding_windows", bad, fine=(x, 6, 9))
 
 
-# --- what the tests share -------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def new_sizes(draw: Draw, count: int) -> list[int]:

@@ -135,7 +135,7 @@ def left(
     }
 
 
-# --- what they share -----------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def parameters_of(values: list[Tensor]) -> list[nn.Parameter]:

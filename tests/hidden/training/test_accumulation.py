@@ -210,7 +210,7 @@ def test_leaves_batches(student: Student) -> None:
     laws.check_changes_nothing(student, "train_epoch", *training_of(student), 1, only=only)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_batches(

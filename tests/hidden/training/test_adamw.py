@@ -292,7 +292,7 @@ def test_resumes(code: Student, draw: Draw) -> Cases:
     assert laws.same(entry(report, "loaded"), entry(report, "went on")), told
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_values(draw: Draw, shapes: tuple[tuple[int, ...], ...] = SHAPES) -> list[Tensor]:

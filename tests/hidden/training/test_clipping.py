@@ -338,7 +338,7 @@ def test_one_forward_pass(code: Student, draw: Draw) -> Cases:
         yield "the report on a step", code.run("logged", model, new_batch(draw, 3), modes)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def plain(draw: Draw) -> list[Tensor]:

@@ -315,7 +315,7 @@ def test_floor_error(student: Student) -> None:
     laws.check_errors(student, "double_softmax_floor", {"num_classes": [(0,), (-1,)]}, fine=(1,))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_batch(draw: Draw, rows: int = 9, classes: int = CLASSES) -> tuple[Tensor, Tensor]:

@@ -260,7 +260,7 @@ def test_errors(student: Student) -> None:
         laws.check_changes_nothing(student, "fit", *call, raises=ValueError, allow=["mode"])
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_batches(

@@ -496,7 +496,7 @@ def test_plot_leaves_pyplot_alone(student: Student) -> None:
     laws.check_leaves_pyplot(student, "plot_gradient_norms", {"first": torch.tensor([1.0, 2.0])})
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def norm_of(code: Student, gradients: list[Any]) -> Any:

@@ -293,7 +293,7 @@ def test_global_state(code: Student, draw: Draw) -> Cases:
             yield what, exactly(entry(passes.report, "after", number))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def seeds(draw: Draw, count: int) -> list[int]:

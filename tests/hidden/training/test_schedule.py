@@ -219,7 +219,7 @@ def test_train_errors(student: Student) -> None:
     laws.check_errors(student, "train_with_schedule", table, fine=(*call, 1))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_schedules(draw: Draw) -> list[Schedule]:

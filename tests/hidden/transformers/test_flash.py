@@ -230,7 +230,7 @@ def test_function(code: Student, draw: Draw) -> Cases:
         yield f"the output for causal = {causal}", within(output, **SUMS)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def draw_inputs(draw: Draw, *sizes: int, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:

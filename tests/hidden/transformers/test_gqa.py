@@ -199,7 +199,7 @@ def test_remembers_nothing(code: Student, draw: Draw) -> Cases:
         yield f"the output of call {number}", last(layer(draw.normal(BATCH, TIME, 1)))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_layer(code: Student, draw: Draw, *sizes: int) -> Any:

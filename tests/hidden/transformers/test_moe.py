@@ -159,7 +159,7 @@ def test_loss_of_any_shape(code: Student, draw: Draw) -> Cases:
         yield f"the loss for {(*shape, EXPERTS)}", any_gradients(within(loss, **SUMS))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def scores(draw: Draw, *shape: int) -> Tensor:

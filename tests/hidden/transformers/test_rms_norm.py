@@ -183,7 +183,7 @@ def test_layer_uses_the_function(code: Student, draw: Draw) -> Cases:
     yield "the gradients of the layer, where backward returns drawn numbers", gradients
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def gradients(code: Student, draw: Draw, x: Tensor, weight: Tensor, eps: float = EPS) -> Any:

@@ -119,7 +119,7 @@ def test_changes_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "apply_rope", torch.randn(5, 8), torch.rand(5, 4))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def random_angles(draw: Draw, *shape: int) -> Tensor:
