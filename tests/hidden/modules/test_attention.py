@@ -137,7 +137,7 @@ def test_leading_dimensions(code: Student, draw: Draw) -> Cases:
     after="test_mask",
 )
 def test_hidden_rows(code: Student, draw: Draw) -> Cases:
-    """A query that may look at no key gets zeros, and the other queries are not affected."""
+    """A query that may look at no key gets zeros, and does not affect the other queries."""
     output = code.function("attention")(*inputs(draw), mask_with_hidden_rows(draw))
     laws.check_finite(output, what="the output with rows that are hidden altogether", why=NAN_ROWS)
     yield "the output with rows that are hidden altogether", output
