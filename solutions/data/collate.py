@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import functools  # isort: skip
 import torch  # isort: skip
 
@@ -132,7 +132,7 @@ def make_loader(
     # begin solution: a DataLoader around pad_collate
     generator = None
     if seed is not None:  # not `if seed`: 0 is a seed
-        # A generator of the loader's own: the order depends on nothing else, and disturbs nothing.
+        # The loader's own generator: the order depends on nothing else, and disturbs nothing.
         generator = torch.Generator().manual_seed(seed)
     if pin_memory is None:
         pin_memory = torch.cuda.is_available()

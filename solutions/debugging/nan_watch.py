@@ -12,7 +12,7 @@ torch.autograd.set_detect_anomaly.
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import functools
 import re
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# begin solution: what it needs
+# begin solution: imports
 import torch
 
 # end solution
@@ -44,7 +44,7 @@ def gradient_norms(model: nn.Module) -> dict[str, float | None]:
 
 # begin solution: the tensors of an output
 def _is_finite(value: Any) -> bool:
-    """Whether all tensors in a value are, those in tuples, lists and dicts included."""
+    """Whether all tensors in a value are finite, also those in tuples, lists and dicts."""
     if isinstance(value, Tensor):
         return bool(value.isfinite().all())
     if isinstance(value, dict):
@@ -78,7 +78,7 @@ def first_non_finite(model: nn.Module, *inputs: Any) -> str | None:
     handles = []
 
     def note(name: str) -> Any:
-        # The name is an argument: a closure in the loop would see the last name only.
+        # The name is an argument, because a closure in the loop would see only the last name.
         def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
             if not found and not _is_finite(output):
                 found.append(name)

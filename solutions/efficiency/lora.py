@@ -51,7 +51,7 @@ class LoRALinear(nn.Module):
         if self.merged:
             output: Tensor = self.base(x)
             return output
-        # Through rank numbers: B @ A itself would be as large as W.
+        # In two steps, through rank numbers: B @ A itself would be as large as W.
         result: Tensor = self.base(x) + self.scale * (x @ self.A.T @ self.B.T)
         return result
         # end solution
