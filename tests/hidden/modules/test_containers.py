@@ -134,7 +134,7 @@ def test_mlp_float64(code: Student, draw: Draw) -> Cases:
     after="test_mlp_forward",
 )
 def test_mlp_leading_dimensions(code: Student, draw: Draw) -> Cases:
-    """Any number of leading dimensions is fine, none included."""
+    """Any number of leading dimensions is fine, also none."""
     layer = new_mlp(code, draw)
     for leading in ((2, 3), (1,), ()):
         output = any_gradients(layer(draw.normal(*leading, WIDTHS[0])))
@@ -225,7 +225,7 @@ def test_stack_skip(code: Student, draw: Draw) -> Cases:
     after="test_stack_skip",
 )
 def test_stack_each_call(code: Student, draw: Draw) -> Cases:
-    """Only the skip of this call counts, not that of an earlier one, and not the mode."""
+    """Only this call's skip counts, whatever earlier calls had, and whatever the mode is."""
     stack, x = new_stack(code, draw).eval(), draw.normal(4, FEATURES)
     skip = [draw.size(0, BLOCKS)]
     yield f"the output in evaluation mode for {skip=}", any_gradients(stack(x, skip))
@@ -268,7 +268,7 @@ def test_stack_changes_nothing(student: Student) -> None:
     after="test_stack_forward",
 )
 def test_stack_blocks_keep(code: Student, draw: Draw) -> Cases:
-    """Neither what a block was given nor what it returned is changed in place."""
+    """Neither a block's input nor its output is changed in place."""
     report, left = calls(code, draw, []), "as the forward pass leaves it,"
     yield f"the list of what each block was given, {left}", entry(report, "inputs")
     yield f"the list of what each block returned, {left}", entry(report, "outputs")

@@ -180,7 +180,7 @@ def test_freeze_unknown(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was left alone",
 )
 def test_freeze_changes_nothing_else(student: Student) -> None:
-    """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing at all."""
+    """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing."""
     model, allow = used_network(student), ("0.requires_grad", "0.grad")
     laws.check_changes_nothing(student, "freeze", model, ["encoder", "norm"], allow=allow)
     told = "Without names nothing changes."

@@ -214,7 +214,7 @@ def test_flow_zero_gradient(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which gradients there are",
 )
 def test_flow_old_gradients(code: Student, draw: Draw) -> Cases:
-    """A gradient from before never counts."""
+    """Old gradients never count."""
     yield "the answer of gradient_flow", flow(code, draw, old_gradient=OLD_GRADIENT)
 
 
@@ -266,7 +266,7 @@ def test_flow_leaves_gradients(code: Student, draw: Draw) -> Cases:
     after="test_flow_tells_who_learns",
 )
 def test_flow_changes_nothing_else(student: Student) -> None:
-    """Parameters, requires_grad, modes, x with its .grad and what x was computed from are left alone."""
+    """Parameters, requires_grad, modes, x with its .grad, and the tensors behind x are left alone."""
     data, _, leaf, computed = laws.kinds_of(torch.randn(5, 4))  # the leaf has a .grad
     for x, evaluating in zip((data, leaf, computed), EVALUATING, strict=True):
         network = student.made("network", 0, x.detach(), frozen=FROZEN, evaluating=evaluating)

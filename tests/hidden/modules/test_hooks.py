@@ -133,7 +133,7 @@ def test_activations_are_copies(code: Student, draw: Draw) -> Cases:
     after="test_activations",
 )
 def test_activations_leave_the_model(code: Student, draw: Draw) -> Cases:
-    """The model's outputs and gradients and other hooks are what they are without a block."""
+    """The block changes neither the model's outputs and gradients nor other hooks."""
     yield from beside_other_hooks(code, draw, ACTIVATIONS)
 
 
@@ -207,7 +207,7 @@ def test_no_gradient(code: Student, draw: Draw) -> Cases:
     after="test_gradients",
 )
 def test_gradients_leave_the_model(code: Student, draw: Draw) -> Cases:
-    """The model's outputs and gradients and other hooks are what they are without a block."""
+    """The block changes neither the model's outputs and gradients nor other hooks."""
     yield from beside_other_hooks(code, draw, GRADIENTS)
 
 

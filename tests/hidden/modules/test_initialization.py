@@ -115,7 +115,7 @@ def test_kaiming_kernels(code: Student, draw: Draw) -> Cases:
     hint="with torch.no_grad(): return weight.uniform_(-bound, bound)",
 )
 def test_xavier_in_place(student: Student) -> None:
-    """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
+    """xavier_uniform_ fills the weight itself, Parameter or view, and returns it; a seed decides the values."""
     check_in_place(student, XAVIER)
     check_generator(student, XAVIER)
     laws.check_errors(student, XAVIER, {"weight": [(torch.ones(4),)]})
@@ -123,7 +123,7 @@ def test_xavier_in_place(student: Student) -> None:
 
 @promise("kaiming_normal_", points=5, hint="with torch.no_grad(): return weight.normal_(0, std)")
 def test_kaiming_in_place(student: Student) -> None:
-    """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
+    """kaiming_normal_ fills the weight itself, Parameter or view, and returns it; a seed decides the values."""
     check_in_place(student, KAIMING)
     check_generator(student, KAIMING)
     laws.check_errors(student, KAIMING, {"weight": [(torch.ones(4),)]})
@@ -278,7 +278,7 @@ def deviation(weight: Tensor) -> float:
 
 
 def distribution(weight: Tensor) -> Cases:
-    """The signs of a weight's distribution: spread, mean, and distance of the farthest draw."""
+    """Measures of a weight's distribution: its spread, its mean, and the distance of the farthest draw."""
     spread = deviation(weight)
     yield DEVIATION, within(spread, rtol=SPREAD)
     mean = round(weight.mean().item() / spread, 2)

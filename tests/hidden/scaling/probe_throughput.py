@@ -148,7 +148,7 @@ def checked_throughput(module: ModuleType, steps: int, warmup: int) -> Any:
 
 
 class Watch:
-    """The fake clock of a rank, which calls advance, and notes about events on the rank.
+    """The fake clock of a rank, advanced by calls, and notes about events on the rank.
 
     `costs` has the seconds of each rank: for a `row` in shard, for `average` and `forward`, and for a `reading`
     of the clock. The first calls of shard and average_gradients take `first` seconds longer.

@@ -103,7 +103,7 @@ def test_scaling_efficiency(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_scaling_efficiency_refuses(student: Student) -> None:
-    """Throughputs without one of 1, or that are not finite and positive, are a ValueError."""
+    """Throughputs without an entry for 1, or that are not finite and positive, are a ValueError."""
     bad = [
         ({2: 10.0, 4: 20.0},),
         ({1: 0.0, 2: 10.0},),

@@ -221,7 +221,7 @@ def test_shapes_that_differ(student: Student) -> None:
     word="the sandbox says that it raised",
 )
 def test_bad_reduction(student: Student) -> None:
-    """Another reduction is a ValueError that names reduction."""
+    """Any other reduction is a ValueError that names reduction."""
     x, y = torch.randn(4), torch.randn(4)
     bad = [(x, y, word) for word in ("average", "Mean", "batchmean")]
     laws.check_errors(student, "mse_loss", {"reduction": bad}, fine=(x, y, "none"))

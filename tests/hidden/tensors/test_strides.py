@@ -46,7 +46,7 @@ WINDOWS = [(11, 3, 2), (10, 4, 3), (7, 2, 5), (6, 6, 1), (6, 1, 1), (8, 3, 20), 
     hint="Walk through the sizes from the last one to the first, and keep a product.",
 )
 def test_strides(code: Student, draw: Draw) -> Cases:
-    """Each stride is the product of the sizes behind it, and the last one is 1."""
+    """Each stride is the product of the sizes after it, and the last one is 1."""
     a, b, c = new_sizes(draw, 3)
     for shape in [(a, b, c), (c, a), (b,), (a, 1, b)]:
         yield strides(code, shape)

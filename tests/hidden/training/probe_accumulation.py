@@ -100,7 +100,7 @@ def model(
 
 
 def sgd(module: Any, model: Network) -> torch.optim.SGD:
-    """SGD with momentum, except for `gain`: with it, a gradient of zeros would move it."""
+    """SGD with momentum, except for `gain`: unlike None, zeros would move it with momentum."""
     parts = (model.body, model.head)
     groups: list[dict[str, Any]] = [{"params": p.parameters(), "momentum": 0.9} for p in parts]
     return torch.optim.SGD([*groups, {"params": [model.gain]}], lr=1e-4)

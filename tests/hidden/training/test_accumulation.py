@@ -114,7 +114,7 @@ def test_leaves_the_rest(student: Student) -> None:
     hint="if not batches: raise ValueError(...), with batches in the message.",
 )
 def test_no_batches(student: Student) -> None:
-    """An empty batches is a ValueError that names batches."""
+    """No batches are a ValueError that names batches."""
     model, loss = student.made("model", 0), student.made("loss")
     fine = model, tuple(new_batches(Draw(0), (3, 1))), loss
     laws.check_errors(student, "accumulate_gradients", {"batches": [(model, (), loss)]}, fine=fine)

@@ -32,7 +32,7 @@ BANNED: Any = {
 }
 # Below the norm of all drawn gradients, for any norm_type.
 LIMIT = 2.0
-# Above the norm of the gradients of a batch of SMALL targets, below that of LARGE ones.
+# Above the gradients' norm for a batch of SMALL targets, and below their norm for LARGE targets.
 STEP_LIMIT, SMALL, LARGE = 5.0, 0.3, 40.0
 
 

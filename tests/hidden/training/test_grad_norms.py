@@ -395,7 +395,7 @@ def test_compare_non_finite(code: Student, draw: Draw) -> Cases:
     hint="One bad norm is enough, and NaN is neither above nor below a limit.",
 )
 def test_diagnose_exploding(code: Student, draw: Draw) -> Cases:
-    """A single norm above 1e3, or infinite, or NaN means exploding; 1e3 itself does not."""
+    """A single norm that is above 1e3, infinite or NaN means exploding; 1e3 itself does not."""
     for bad in (draw.number(1001.0, 4000.0), INF, NAN):
         yield diagnosis(code, [bad, *sound(draw, 4)])
         yield diagnosis(code, [*low(draw, 2), bad, *low(draw, 2)])

@@ -163,7 +163,7 @@ def test_unscale(code: Student, draw: Draw) -> Cases:
     hint="if p.grad is not None: p.grad.div_(scale), in each of optimizer.param_groups.",
 )
 def test_unscales_all_groups(code: Student, draw: Draw) -> Cases:
-    """All groups are unscaled, in place; parameters without a gradient are passed over."""
+    """All groups are unscaled, in place; parameters without a gradient are skipped."""
     values, gradients = new_tensors(draw), new_tensors(draw)
     groups = [[values[0], torch.ones(2)], values[1:]]
     report = code.run("unscaled", 8.0, groups, [[gradients[0], None], gradients[1:]])

@@ -99,7 +99,7 @@ def test_states_come_back(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which exception came out",
 )
 def test_exceptions_go_on(code: Student, draw: Draw) -> Cases:
-    """An exception in the block comes out of it."""
+    """An exception in the block passes through."""
     for given in ([], [draw.seed()]):
         for ending in ("Stop", "KeyboardInterrupt"):
             report = code.run("forked", given, *seeds(draw, 2), ending=ending)

@@ -40,7 +40,7 @@ def test_example_gradients(student: Student) -> None:
     hint="if not batches: raise ValueError(...), whose message names batches.",
 )
 def test_example_no_batches(student: Student) -> None:
-    """An empty batches is a ValueError that names batches."""
+    """No batches are a ValueError that names batches."""
     model, loss_fn = student.made("model"), student.made("loss")
     call = "accumulate_gradients(model, [], loss_fn)"
     with must_raise(ValueError, mentions="batches", call=call):

@@ -17,7 +17,7 @@ def test_example_mask(student: Student) -> None:
 
 @promise("GroupedQueryAttention.forward", hint="repeat_interleave, not repeat: 0, 0, 1, 1.")
 def test_example_heads(student: Student) -> None:
-    """The first two of four heads get 10, the value of the first kv head, and the others that of the second."""
+    """The first two of four heads get 10, the value of the first kv head; the others get the second's, 20."""
     right = torch.tensor([10.0, 10.0, 20.0, 20.0])
     assert_close(student.run("shared_heads"), right, what="the output", rtol=1e-4)
 
