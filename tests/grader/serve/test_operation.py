@@ -103,7 +103,7 @@ def kill_something(served: Served, chance: random.Random) -> None:
 
 
 def is_sandbox(process: psutil.Process) -> bool:
-    """Whether a fork server forked this process. bwrap also has it among its arguments, but only starts it."""
+    """Whether a fork server forked this process. A bwrap as parent only starts the fork server."""
     try:
         parent = process.parent()
         words = parent.cmdline() if parent else []

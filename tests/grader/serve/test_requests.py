@@ -1,4 +1,4 @@
-"""Regrade requests on the server: a student asks on the own page, staff answers on another."""
+"""Regrade requests: students ask on their page, staff answers on the class page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def home(served: Served, who: str) -> str:
     return served.ask("GET", "/", who).body.decode()
 
 
-def test_a_student_asks_once_staff_answers_and_both_are_read(served: Served) -> None:
+def test_a_request_and_its_answer_are_shown(served: Served) -> None:
     handed = served.hand_in("ada", {"greeting.py": SOLUTION})
     served.judged("ada", handed.json["id"])
     assert 'name="exercise" value="greeting"' in home(served, "ada")
@@ -40,7 +40,7 @@ def test_a_student_asks_once_staff_answers_and_both_are_read(served: Served) -> 
     assert standing["result"]["exercises"][0]["score"] > 0, "points are as they were"
 
 
-def test_what_is_not_a_request_is_refused(served: Served) -> None:
+def test_invalid_requests_are_refused(served: Served) -> None:
     for path, who, fields, status in (
         ("/requests", "bob", {"exercise": "none", "message": "x"}, 422),
         ("/requests", "bob", {"exercise": "greeting", "message": " "}, 422),
