@@ -78,7 +78,7 @@ class Served:
         self._process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
-    def said(self) -> str:
+    def log_tail(self) -> str:
         """The last lines of the log, without those of requests that succeeded."""
         lines = self.log.read_text().splitlines()
         told = [line for line in lines if '"level": "info"' not in line or '"status": 5' in line]
@@ -196,7 +196,7 @@ class Served:
         while (answer := self.ask("POST", f"/api/staff/{button}", "staff")).status == 503:
             assert time.monotonic() < deadline, answer
             time.sleep(0.1)
-        assert answer.status == 200, (answer, self.said)
+        assert answer.status == 200, (answer, self.log_tail)
 
 
 # Servers that are still running.
@@ -209,7 +209,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed:
         for served in _started:
-            report.sections.append((f"log of the server at port {served.port}", served.said))
+            report.sections.append((f"log of the server at port {served.port}", served.log_tail))
     return report
 
 
@@ -221,7 +221,7 @@ def in_json(files: Mapping[str, bytes]) -> bytes:
 
 
 def marked(number: int) -> bytes:
-    """A right answer whose file no other number gives."""
+    """A right answer, different for each number."""
     return SOLUTION + f"\n# {number}\n".encode()
 
 

@@ -89,7 +89,7 @@ def main(folder: Path, tool_keys: str) -> None:
         "address": address,
         "client": known.lti_1p3_client_id,
         "passport": str(known.passport_id),
-        # The claim about grades, as a launch has it.
+        # The claim about grades in a launch.
         "grades": consumer.lti_ags.get_lti_ags_launch_claim(),
     }
     server.set_app(get_wsgi_application())

@@ -57,7 +57,7 @@ def test_a_file_is_accepted_and_judged(served: Served) -> None:
         time.sleep(0.05)
 
 
-def test_a_student_sees_of_hidden_tests_only_the_disclosed_part(served: Served) -> None:
+def test_hidden_tests_show_students_only_the_mistake(served: Served) -> None:
     judged = served.judged("bob", served.hand_in("bob", {"word_count.py": WRONG}).json["id"])
     (exercise,) = judged["result"]["exercises"]
     hidden = [test for test in exercise["tests"] if test["visibility"] == "hidden"]
@@ -131,7 +131,7 @@ def test_a_newer_file_replaces_a_waiting_one(served: Served) -> None:
 
 
 def now(served: Served, who: str, id_: str) -> Any:
-    """A submission in its present state."""
+    """Return a submission as it is now, judged or not."""
     return served.ask("GET", f"/api/submissions/{id_}", who).json
 
 
@@ -196,7 +196,7 @@ def test_progress_is_streamed_until_the_verdict(served: Served) -> None:
     told = list(stream)
     connection.close()
     tests = [data for name, data in told if name == "test"]
-    assert tests, "no test was told of as it ended"
+    assert tests, "no test was reported as it ended"
     assert all(set(test) == {"exercise", "ended", "of"} for test in tests)
     last = told[-1]
     assert last[0] == "state" and last[1]["state"] == "done" and last[1]["result"]["score"] == 10
@@ -286,7 +286,7 @@ def test_a_valid_token_is_required(served: Served, method: str, path: str) -> No
 
 
 @pytest.mark.parametrize(("method", "path"), [*STAFF, ("GET", "/class"), ("POST", "/class")])
-def test_students_are_refused_where_staff_is_needed(served: Served, method: str, path: str) -> None:
+def test_students_cannot_use_routes_of_staff(served: Served, method: str, path: str) -> None:
     assert served.ask(method, path, "ada").status == 403
     assert not served.ask("GET", "/api/staff/queue", "staff").json["paused"]
 
@@ -330,7 +330,7 @@ def test_a_cookie_signs_in_but_other_origins_cannot_use_it(
     assert served.ask("POST", "/api/submissions", "", in_json(GREETING), headers).status == 202
 
 
-# --- wrong bodies ---------------------------------------------------------------------------------
+# --- malformed requests ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -410,10 +410,10 @@ def test_an_incomplete_request_leaves_no_attempt(served: Served) -> None:
     assert sql(served, "SELECT count(*) FROM attempts") == before
 
 
-# --- how often ------------------------------------------------------------------------------------
+# --- rate limits ----------------------------------------------------------------------------------
 
 
-def test_the_cool_down_answers_when_to_retry(serving: Callable[..., Served]) -> None:
+def test_the_cool_down_says_when_to_retry(serving: Callable[..., Served]) -> None:
     served = serving(policy='most_submissions = 2\ncool_down = "1 hour"\n').start()
     assert served.hand_in("ada", {"greeting.py": marked(1)}).status == 202
     soon = served.hand_in("ada", {"greeting.py": marked(2)})
@@ -433,7 +433,7 @@ def test_the_cool_down_answers_when_to_retry(serving: Callable[..., Served]) -> 
     assert (standing["most_submissions"], standing["cool_down_seconds"]) == (2, 3600.0)
 
 
-def test_the_daily_limit_answers_when_to_retry(serving: Callable[..., Served]) -> None:
+def test_the_daily_limit_says_when_to_retry(serving: Callable[..., Served]) -> None:
     served = serving(policy="most_submissions = 1\n").start()
     assert served.hand_in("ada", {"greeting.py": marked(1)}).status == 202
     many = served.hand_in("ada", {"greeting.py": marked(2)})
@@ -458,7 +458,7 @@ def test_repeated_invalid_submissions_are_rate_limited(serving: Callable[..., Se
     assert set(statuses) == {422}
     too_many = served.hand_in("eve", {"essay.txt": b"?"})
     assert too_many.status == 429 and int(too_many.headers["Retry-After"]) > 0
-    assert served.hand_in("ada", GREETING).status == 202, "it is eve's own limit"
+    assert served.hand_in("ada", GREETING).status == 202, "the limit is only eve's"
 
 
 def test_a_stub_submitted_after_work_is_shown_to_staff(serving: Callable[..., Served]) -> None:

@@ -29,7 +29,7 @@ def test_other_assignments_are_not_shown(serving: Callable[..., Served]) -> None
     assert (standing.json["score"], standing.json["max_score"]) == (
         worth["greeting"],
         worth["word_count"],
-    ), "what is for extra credit is added to the total, and is not in it"
+    ), "extra credit adds to the score, not to the maximum"
     refused = server.hand_in("ada", {"running_mean.py": OTHER})
     assert refused.status == 422
     for answer in (

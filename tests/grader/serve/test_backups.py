@@ -45,7 +45,7 @@ def made(results: Path, plan: BackupPlan | None) -> tuple[Backups, CollectorRegi
     return Backups(results, plan, registry), registry
 
 
-def test_the_first_backup_is_due_at_once_and_each_next_one_after_the_interval(
+def test_a_backup_is_due_at_once_and_then_after_each_interval(
     results: Path, tmp_path: Path
 ) -> None:
     thread, registry = made(results, BackupPlan(tmp_path, DAY, 2))

@@ -95,13 +95,13 @@ def with_a_verdict(desk: Desk, course: Course) -> None:
     judge_all(desk)
 
 
-def said_before_deaths(
+def lines_before_kills(
     course: Course,
     results: Path,
     act: Callable[[Desk, Gradebook, Callable[[str], object]], None],
     before: Callable[[Desk, Course], object] = lambda *_: None,
 ) -> Iterator[list[str]]:
-    """Run `act` in child processes, kill each at another writing statement, and yield the lines it had said.
+    """Run `act` in child processes, each killed at a later writing statement, and yield the lines of each.
 
     Each child begins with an empty folder and calls `before`, in which it is not killed. `act` gets a function
     that says a line. The last child survives.
@@ -148,7 +148,7 @@ def test_accepted_files_get_one_verdict_after_a_kill_at_any_statement(
             judge_all(desk)
 
     accepted_before, deaths = set(), 0
-    for said in said_before_deaths(course, results, act):
+    for said in lines_before_kills(course, results, act):
         answered = dict(map(json.loads, said))
         accepted_before.add(len(answered))
         check_after_a_restart(course, results, answered)

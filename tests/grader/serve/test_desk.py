@@ -37,7 +37,7 @@ def test_the_seed_of_hidden_tests_is_kept_from_students(tmp_path: Path) -> None:
 def test_taking_an_extension_back_judges_the_file_that_counts_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newer file had replaced it, which is late without the extension."""
+    """A newer file replaced it, but that one is late without the extension."""
     due = NOW - 2 * DAY
     week = assignment("week1", ["greeting"], due=due)
     folder = term_course(tmp_path / "course", week, policy='[late]\ncloses = "1 hour"\n')
@@ -78,7 +78,7 @@ def test_a_retry_after_the_end_of_an_exam_gets_the_first_answer(
         assert [*there.desk.accept(ada, read, "another").refused] == ["greeting"]
 
 
-def test_an_assistant_sees_only_students_of_the_own_section(tmp_path: Path) -> None:
+def test_an_assistant_sees_only_students_of_their_section(tmp_path: Path) -> None:
     folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]))
     with Gradebook.open_to_write(tmp_path / "results") as book:
         there = Class(book, load_course(folder), {"ada": "", "bob": ""})

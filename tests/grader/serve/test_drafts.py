@@ -16,7 +16,7 @@ from grader.gradebook.times import moment
 from grader.serve.desk import Desk
 from grader.serve.http import Refusal
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills
 
 ADDRESS = "/api/exercises/greeting"
 STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8")
@@ -169,7 +169,7 @@ def test_a_confirmed_draft_survives_a_kill_at_any_statement(memory_path: Path) -
             say("+")
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, lambda desk, _: desk.open()):
+    for said in lines_before_kills(course, results, act, lambda desk, _: desk.open()):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):

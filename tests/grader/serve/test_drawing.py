@@ -24,7 +24,7 @@ from grader.serve.http import Refusal
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, Answer, Served
 from tests.grader.serve.test_browser import sign_in, sign_out, until
-from tests.grader.serve.test_exercise import open_editor, said
+from tests.grader.serve.test_exercise import open_editor, wait_for_text
 from tests.grader.serve.test_openapi import check
 from tests.grader.serve.test_pages import SIZES, console
 
@@ -169,13 +169,13 @@ def test_the_plot_is_shown_beside_the_findings(
     open_editor(browser, plotting)
     browser.find_element(By.ID, "plot").click()
     # A stub has no plot. The browser logs the status 422 as an error.
-    said(browser, "No picture yet.")
+    wait_for_text(browser, "No picture yet.")
     assert all("422" in each["message"] for each in console(browser))
     saved = json.dumps({"source": RIGHT, "revision": 0}).encode()
     assert plotting.ask("PUT", "/api/exercises/greeting/draft", who, saved).status == 200
     open_editor(browser, plotting)
     browser.find_element(By.ID, "plot").click()
-    said(browser, "The plot is below.")
+    wait_for_text(browser, "The plot is below.")
     canvas = browser.find_element(By.CSS_SELECTOR, "#picture canvas")
     assert canvas.is_displayed()
     drawn = (

@@ -33,7 +33,7 @@ from tests.grader.serve.conftest import (
     marked,
 )
 from tests.grader.serve.test_browser import sign_in, sign_out, until
-from tests.grader.serve.test_exercise import focused, open_editor, said, write_at_the_top
+from tests.grader.serve.test_exercise import focused, open_editor, wait_for_text, write_at_the_top
 from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_pages import SIZES, console
 from tests.grader.serve.test_practice import practiced
@@ -114,7 +114,7 @@ def test_only_staff_sees_tasks_before_an_exam_opens(serving: Serving) -> None:
     assert by_page(served, "ada", SOLUTION).status == 403
     assert served.ask("GET", "/", "ada").status == 200
     assert served.ask("GET", "/exercise/greeting", "staff").status == 200
-    # Signing in comes first.
+    # Without signing in, the status is 401.
     assert served.ask("GET", "/exercise/greeting").status == 401
 
 
@@ -290,15 +290,15 @@ def test_a_student_takes_an_exam_in_the_browser(
     # Move the end of the exam to about four minutes from now.
     browser.execute_script("document.querySelector('[data-seconds]').dataset.seconds = 250")
     write_at_the_top(browser, "# mine\n")
-    said(browser, "minutes left. Your text is saved but not handed in.", "last-minutes")
+    wait_for_text(browser, "minutes left. Your text is saved but not handed in.", "last-minutes")
     assert focused(browser).startswith("Your file")
     notice = browser.find_element(By.ID, "last-minutes")
     assert (notice.get_attribute("class"), notice.get_attribute("role")) == ("notice", "status")
     assert browser.execute_async_script(find) == []
     browser.find_element(By.ID, "hand-in").click()
-    said(browser, "read the verdict")
+    wait_for_text(browser, "read the verdict")
     until(browser, lambda b: b.find_element(By.ID, "last-minutes").text == "")
     # The page names the assignment and its due time, as `grade submit` does.
-    said(browser, "Handed in, and judged. Midterm, due ")
+    wait_for_text(browser, "Handed in, and judged. Midterm, due ")
     assert console(browser, served) == []
     browser.get("about:blank")

@@ -75,7 +75,7 @@ def control(view: Chrome, key: str) -> None:
     ActionChains(view).key_down(Keys.CONTROL).send_keys(key).key_up(Keys.CONTROL).perform()
 
 
-def said(view: Chrome, text: str, where: str = "said") -> None:
+def wait_for_text(view: Chrome, text: str, where: str = "said") -> None:
     until(view, lambda v: text in v.find_element(By.ID, where).text)
 
 
@@ -111,7 +111,7 @@ def test_an_exercise_can_be_completed_by_keyboard(view: Chrome, served: Served) 
     # The editor indents the second line.
     assert lines(view) == ["def greeting(name):", "    return 'Hallo, ' + name"]
     control(view, Keys.ENTER)
-    said(view, "0 of 1 public tests passed.")
+    wait_for_text(view, "0 of 1 public tests passed.")
     assert "greeting.py:" not in view.find_element(By.ID, "said").text
     # The page scrolls to the findings, while the editor keeps the focus.
     bottom = (
@@ -121,15 +121,15 @@ def test_an_exercise_can_be_completed_by_keyboard(view: Chrome, served: Served) 
     assert focused(view).startswith("Your file")
     control(view, "a")
     keys(view, "def greeting(name):\nreturn f'Hello, {name}!'")
-    said(view, "It is not handed in.", "saved")
+    wait_for_text(view, "It is not handed in.", "saved")
     tab_to(view, "Run")
     keys(view, Keys.ENTER)
-    said(view, "1 of 1 public tests passed.")
+    wait_for_text(view, "1 of 1 public tests passed.")
     tab_to(view, "Hand in")
     keys(view, Keys.ENTER)
-    said(view, "2.5 of 2.5 points: read the verdict")
-    said(view, "These findings are of an earlier run:", "verdict")
-    said(view, "and handed in", "saved")
+    wait_for_text(view, "2.5 of 2.5 points: read the verdict")
+    wait_for_text(view, "These findings are of an earlier run:", "verdict")
+    wait_for_text(view, "and handed in", "saved")
     tab_to(view, "read the verdict")
     keys(view, Keys.ENTER)
     until(view, lambda v: v.current_url.endswith("/#ex-greeting"))
@@ -143,7 +143,7 @@ def test_a_finding_marks_its_line_and_leads_to_it(view: Chrome, served: Served) 
     assert save(served, "bob", source, draft(served, "bob")["revision"]).status == 200
     open_editor(view, served)
     view.find_element(By.ID, "run").click()
-    said(view, "0 of 1 public tests passed.")
+    wait_for_text(view, "0 of 1 public tests passed.")
     findings = view.find_element(By.ID, "verdict")
     assert "ValueError" in findings.text and "<script>" in findings.text
     place = findings.find_element(By.CSS_SELECTOR, "[data-line]")
@@ -164,24 +164,24 @@ def test_a_tab_with_an_older_draft_offers_both_texts(view: Chrome, served: Serve
     tab_to(view, "Your file")
     control(view, Keys.HOME)
     keys(view, "# from this tab\n")
-    said(view, "a newer draft was saved in another tab", "saved")
+    wait_for_text(view, "a newer draft was saved in another tab", "saved")
     # The browser logs the status 409 as an error. The page has explained it.
     assert all("409" in entry["message"] for entry in console(view))
     assert draft(served, "eve")["source"] == "# from the other tab\n"
     tab_to(view, "Keep this text")
     keys(view, Keys.ENTER)
-    said(view, "Saved", "saved")
+    wait_for_text(view, "Saved", "saved")
     newest = draft(served, "eve")
     assert newest["source"] == "# from this tab\n" + STUB
     # Now load the other tab's text instead.
     assert save(served, "eve", "# once more\n", newest["revision"]).status == 200
     tab_to(view, "Your file")
     keys(view, "x")
-    said(view, "a newer draft was saved in another tab", "saved")
+    wait_for_text(view, "a newer draft was saved in another tab", "saved")
     assert all("409" in entry["message"] for entry in console(view))
     view.find_element(By.ID, "load-newest").click()
     until(view, lambda v: lines(v) == ["# once more", ""])
-    said(view, "Saved", "saved")
+    wait_for_text(view, "Saved", "saved")
 
 
 def write_at_the_top(view: Chrome, text: str) -> None:
@@ -190,7 +190,7 @@ def write_at_the_top(view: Chrome, text: str) -> None:
     keys(view, text)
 
 
-def is_leaving_asked(view: Chrome) -> bool:
+def asks_before_leaving(view: Chrome) -> bool:
     """Whether the page asks before it is left. The driver would answer a real question unseen."""
     leave = (
         "const leaving = new Event('beforeunload', {cancelable: true});"
@@ -208,23 +208,23 @@ def test_text_that_cannot_be_saved_is_not_lost(
     open_editor(view, served)
     write_at_the_top(view, "# saved\n")
     # The time is in the course's time zone.
-    said(view, " UTC. It is not handed in.", "saved")
-    assert not is_leaving_asked(view)
+    wait_for_text(view, " UTC. It is not handed in.", "saved")
+    assert not asks_before_leaving(view)
     control(view, Keys.ENTER)
-    said(view, "The run is below.")
+    wait_for_text(view, "The run is below.")
     findings = view.find_element(By.ID, "verdict")
     assert findings.text and "earlier run" not in findings.text
     served.stop()
     keys(view, "# only here\n")
     control(view, Keys.ENTER)
-    said(view, "The server cannot be reached.")
+    wait_for_text(view, "The server cannot be reached.")
     assert findings.text.startswith("These findings are of an earlier run:")
-    said(view, "Not saved: The server cannot be reached.", "saved")
-    assert is_leaving_asked(view)
+    wait_for_text(view, "Not saved: The server cannot be reached.", "saved")
+    assert asks_before_leaving(view)
     view.find_element(By.ID, "hand-in").click()
-    said(view, "Nothing was handed in: The server cannot be reached.")
+    wait_for_text(view, "Nothing was handed in: The server cannot be reached.")
     view.find_element(By.ID, "reset").click()
-    said(view, "Your text was left as it is: The server cannot be reached.")
+    wait_for_text(view, "Your text was left as it is: The server cannot be reached.")
     view.execute_script(
         "const make = URL.createObjectURL;"
         "URL.createObjectURL = (blob) => (blob.text().then((text) => (window.text = text)), make(blob))"
@@ -234,9 +234,9 @@ def test_text_that_cannot_be_saved_is_not_lost(
     until(view, lambda v: v.execute_script("return window.text") == text)
     served.start()
     # The page tries again by itself.
-    said(view, "Saved", "saved")
+    wait_for_text(view, "Saved", "saved")
     assert draft(served, "ada")["source"] == text
-    assert not is_leaving_asked(view)
+    assert not asks_before_leaving(view)
     console(view)
 
 
@@ -255,9 +255,9 @@ def test_a_retry_after_a_lost_answer_counts_once(
     )
     view.execute_script(lose_an_answer)
     view.find_element(By.ID, "hand-in").click()
-    said(view, "The server did not answer. Hand in again: your file counts once.")
+    wait_for_text(view, "The server did not answer. Hand in again: your file counts once.")
     view.find_element(By.ID, "hand-in").click()
-    said(view, "read the verdict")
+    wait_for_text(view, "read the verdict")
     assert len(sql(served, "SELECT * FROM attempts")) == before + 1
     view.get(address(served))
     view.execute_script(lose_an_answer)
@@ -266,7 +266,7 @@ def test_a_retry_after_a_lost_answer_counts_once(
     view.find_element(By.ID, "files").send_keys(str(file))
     button = view.find_element(By.CSS_SELECTOR, "#hand-in-form button")
     button.click()
-    said(view, "The server did not answer. Hand in again: your files count once.")
+    wait_for_text(view, "The server did not answer. Hand in again: your files count once.")
     button.click()
     until(view, lambda v: v.current_url.endswith("#ex-greeting"))
     assert len(sql(served, "SELECT * FROM attempts")) == before + 2
@@ -279,11 +279,11 @@ def test_writing_continues_after_signing_in_again(view: Chrome, served: Served) 
     (cookie,) = view.get_cookies()
     view.delete_all_cookies()
     write_at_the_top(view, "# signed out\n")
-    said(view, "You are signed out. Sign in again in another tab", "saved")
+    wait_for_text(view, "You are signed out. Sign in again in another tab", "saved")
     assert all("401" in entry["message"] for entry in console(view))
     view.add_cookie(cookie)
     view.execute_script("window.dispatchEvent(new Event('focus'))")
-    said(view, "Saved", "saved")
+    wait_for_text(view, "Saved", "saved")
     assert draft(served, "bob")["source"].startswith("# signed out\n")
 
 
@@ -295,11 +295,11 @@ def test_a_reset_can_be_undone_and_the_file_downloaded(view: Chrome, served: Ser
     assert save(served, "eve", mine, revision, keep=True).status == 200
     open_editor(view, served)
     view.find_element(By.ID, "reset").click()
-    said(view, "as it was handed out")
+    wait_for_text(view, "as it was handed out")
     assert draft(served, "eve")["source"] == STUB
     view.find_element(By.XPATH, "//summary[.='Earlier versions']").click()
     view.find_element(By.CSS_SELECTOR, "#versions button").click()
-    said(view, "This is the version of")
+    wait_for_text(view, "This is the version of")
     assert draft(served, "eve")["source"] == mine
     # Undo restores the stub, and is saved like any edit.
     tab_to(view, "Your file")
@@ -327,7 +327,7 @@ def test_versions_can_be_compared_by_keyboard(view: Chrome, served: Served) -> N
     keys(view, Keys.ENTER)
     tab_to(view, "Compare with the version")
     keys(view, Keys.ENTER)
-    said(view, "2 lines added and 1 line removed", "changes-said")
+    wait_for_text(view, "2 lines added and 1 line removed", "changes-said")
     # The list of lines has the focus. The sentence before it is its label.
     assert view.switch_to.active_element.get_attribute("id") == "changes"
     kinds = (
@@ -368,7 +368,7 @@ def test_a_script_in_a_draft_does_not_run(view: Chrome, served: Served) -> None:
     open_editor(view, served)
     assert "<script>alert(1)</script>" in "".join(lines(view))
     view.find_element(By.ID, "run").click()
-    said(view, "The run is below.")
+    wait_for_text(view, "The run is below.")
 
 
 @pytest.mark.thorough
@@ -387,10 +387,10 @@ def test_the_page_is_accessible_and_fits(
     open_editor(view, served)
     view.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
     view.find_element(By.ID, "run").click()
-    said(view, "public tests passed")
+    wait_for_text(view, "public tests passed")
     # The draft before this one is a version.
     view.find_element(By.XPATH, "//button[.='Compare']").click()
-    said(view, "added", "changes-said")
+    wait_for_text(view, "added", "changes-said")
     wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert view.execute_script(wide) <= 0
     view.execute_script(axe)

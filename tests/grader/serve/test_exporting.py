@@ -121,7 +121,7 @@ def test_a_refusal_names_the_fields_as_the_page_does(graded: Served) -> None:
     assert "; “Template” fills in" in exported(graded, "staff", {"format": "csv"}).body.decode()
 
 
-def test_an_assistant_exports_only_the_own_section(graded: Served) -> None:
+def test_an_assistant_exports_only_their_section(graded: Served) -> None:
     for fields in ({"format": "csv"}, {"format": "mailmerge"}, {"format": "jsonl"}):
         own = fetched(graded, "assistant", fields).decode()
         assert "ada@example.org" in own or "ada," in own, fields

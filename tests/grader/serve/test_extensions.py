@@ -23,7 +23,7 @@ from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills, with_a_verdict
 from tests.grader.serve.test_requests import form
 from tests.grader.serve.test_staff import HOSTILE, address, page, score, work
 
@@ -164,14 +164,14 @@ def test_a_note_says_if_an_extension_includes_an_exam(
     done = CliRunner().invoke(main, ["login", server], input=f"{served.staff}\n")
     assert done.exit_code == 0, done.output
     options = ("--until", LATER, "--reason", "ill")
-    assert note not in said_of("--server", server, "ada", "week2", *options)
-    assert note in said_of("--server", server, "ada", *options)
+    assert note not in output_of("--server", server, "ada", "week2", *options)
+    assert note in output_of("--server", server, "ada", *options)
     served.stop()
-    assert note not in said_of(str(served.results), "bob", "week2", *options)
-    assert note in said_of(str(served.results), "bob", *options)
+    assert note not in output_of(str(served.results), "bob", "week2", *options)
+    assert note in output_of(str(served.results), "bob", *options)
 
 
-def said_of(*words: str) -> str:
+def output_of(*words: str) -> str:
     """The output of `grade adjust`."""
     done = CliRunner().invoke(main, ["adjust", *words])
     assert done.exit_code == 0, done.output
@@ -197,7 +197,7 @@ def test_a_replaced_file_is_judged_if_an_extension_makes_it_count(
     assert score(served, "ada") == 2.5
 
 
-def test_of_two_people_at_once_the_second_is_told_and_keeps_the_input(late: Served) -> None:
+def test_a_conflict_between_two_people_keeps_the_input(late: Served) -> None:
     both = seen(page(late, "ada"))
     assert give(late, "ada", "owner", both, reason="the first").status == 303
     second = give(late, "ada", "staff", both, until="2067-01-01T10:00", reason="the second")
@@ -208,7 +208,7 @@ def test_of_two_people_at_once_the_second_is_told_and_keeps_the_input(late: Serv
     assert [reason for *_, reason, _ in kept(late)] == ["the first"]
     back = {"do": "take-extension-back", "number": "0"}
     assert give(late, "ada", "staff", both, **back).status == 409
-    # Another student's is no change in between.
+    # An extension of another student is no conflict.
     mine = seen(told)
     assert give(late, "bob", "staff", seen(page(late, "bob"))).status == 303
     assert give(late, "ada", "staff", mine, **back).status == 303
@@ -293,7 +293,7 @@ def test_students_can_submit_despite_a_mistake_in_the_file(late: Served) -> None
 # --- the same for programs ------------------------------------------------------------------------
 
 
-def test_programs_extend_by_the_state_they_saw(late: Served) -> None:
+def test_programs_must_send_the_state_they_saw(late: Served) -> None:
     def sent(who: str = "assistant", **fields: object) -> Answer:
         body = {"student": "ada", "until": f"{LATER}:00", "reason": "x", **fields}
         return late.ask("POST", API, who, json.dumps(body).encode())
@@ -306,7 +306,7 @@ def test_programs_extend_by_the_state_they_saw(late: Served) -> None:
     (extension,) = made.json["extensions"]
     assert extension["until"] == "2066-12-03T23:59:00+01:00"
     assert (extension["exercises"], extension["author"]) == (["greeting"], "assistant")
-    # As if the answer was lost and the request repeated.
+    # The request is repeated, as if the answer was lost, and counts once.
     again = sent(seen=state["seen"], name="greeting")
     assert again.status == 409 and len(kept(late)) == 1
     now = made.json["seen"]
@@ -372,7 +372,7 @@ def test_a_confirmed_extension_survives_a_kill_at_any_statement(
             say("+")
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, with_a_verdict):
+    for said in lines_before_kills(course, results, act, with_a_verdict):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):

@@ -19,11 +19,11 @@ NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
 NETWORKS = 'networks = ["10.1.0.0/16", "2001:db8::/32"]'
 
-Alone = Callable[..., Gate]
+GateOf = Callable[..., Gate]
 
 
 @pytest.fixture
-def alone(write_course: WriteCourse, tmp_path: Path) -> Alone:
+def gate_of(write_course: WriteCourse, tmp_path: Path) -> GateOf:
     """Make the gate of a server with only one assignment, which has these keys."""
 
     def make(keys: str, opens: datetime.datetime = NOW - DAY) -> Gate:
@@ -52,9 +52,9 @@ def refused(ask: Callable[[], None]) -> str:
     return refusal.value.detail
 
 
-def test_an_assignment_without_exam_allows_everything(alone: Alone) -> None:
+def test_an_assignment_without_exam_allows_everything(gate_of: GateOf) -> None:
     """Even before its opening time, since the server was started for it."""
-    gate = alone("", NOW + DAY)
+    gate = gate_of("", NOW + DAY)
     gate.enter(request(), "task")
     gate.hand_in(request(token=True), "task")
     gate.release(request(), ["task"])
@@ -62,28 +62,28 @@ def test_an_assignment_without_exam_allows_everything(alone: Alone) -> None:
     assert (gate.is_exam("task"), gate.has_hints("task")) == (False, True)
 
 
-def test_an_exam_opens_at_its_time(alone: Alone) -> None:
-    early = alone("exam = {}", NOW + DAY)
+def test_an_exam_opens_at_its_time(gate_of: GateOf) -> None:
+    early = gate_of("exam = {}", NOW + DAY)
     assert "Midterm opens at" in refused(lambda: early.enter(request(), "task"))
-    alone("exam = {}").enter(request(), "task")
+    gate_of("exam = {}").enter(request(), "task")
 
 
-def test_an_exam_accepts_files_only_from_the_page(alone: Alone) -> None:
-    exam = alone("exam = {}")
+def test_an_exam_accepts_files_only_from_the_page(gate_of: GateOf) -> None:
+    exam = gate_of("exam = {}")
     exam.hand_in(request(), "task")
     assert "on the page" in refused(lambda: exam.hand_in(request(token=True), "task"))
 
 
 @pytest.mark.parametrize("address", ["", "10.2.0.1", "10.1.2.3, 192.0.2.1", "10.1.2.3.4", "::1"])
-def test_other_networks_are_refused(alone: Alone, address: str) -> None:
-    exam = alone(f"exam = {{{NETWORKS}}}")
+def test_other_networks_are_refused(gate_of: GateOf, address: str) -> None:
+    exam = gate_of(f"exam = {{{NETWORKS}}}")
     for ask in (exam.enter, exam.hand_in):
         assert "own network" in refused(lambda ask=ask: ask(request(address), "task"))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "192.0.2.1, 10.1.2.3", "2001:db8::7"])
-def test_the_networks_of_an_exam_are_allowed(alone: Alone, address: str) -> None:
-    alone(f"exam = {{{NETWORKS}}}").enter(request(address), "task")
+def test_the_networks_of_an_exam_are_allowed(gate_of: GateOf, address: str) -> None:
+    gate_of(f"exam = {{{NETWORKS}}}").enter(request(address), "task")
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_the_networks_of_an_exam_are_allowed(alone: Alone, address: str) -> None
     [("", True, True), ("hints = false", True, False), ("downloads = false", False, False)],
 )
 def test_a_release_needs_hints_and_downloads(
-    alone: Alone, rules: str, downloads: bool, release: bool
+    gate_of: GateOf, rules: str, downloads: bool, release: bool
 ) -> None:
-    exam = alone(f"exam = {{{rules}}}")
+    exam = gate_of(f"exam = {{{rules}}}")
     assert (exam.has_downloads("task"), exam.has_release(["task"])) == (downloads, release)
     if not downloads:
         assert "cannot be downloaded" in refused(lambda: exam.download("task"))

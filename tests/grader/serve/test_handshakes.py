@@ -1,4 +1,4 @@
-"""A handshake can be completed once, within ten minutes, by the browser that began it, and not be forged."""
+"""Handshakes cannot be forged, and each works once, within ten minutes, in the browser that began it."""
 
 from __future__ import annotations
 

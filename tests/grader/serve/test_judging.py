@@ -182,7 +182,7 @@ def test_a_fault_of_the_grader_goes_to_the_desk(room: Room) -> None:
     room.judges.answer = FAULT
     room.judging._judge(taken())
     assert [judged for _, judged in room.desk.finished] == [FAULT]
-    assert room.judging._fault_of_judges == "", "others can be judged"
+    assert room.judging._fault_of_judges == "", "other jobs can be judged"
 
 
 def test_a_fault_while_closing_gives_the_job_back(room: Room) -> None:
@@ -342,7 +342,7 @@ def test_a_practice_run_gets_its_result_and_progress(room: Room) -> None:
     assert task.options.suites == (Visibility.PUBLIC,)
     assert [e.data["ended"] for topic, e in room.told if e.name == "test"] == [1, 2, 3]
     assert {topic for topic, event in room.told if event.name == "test"} == {run.topic}
-    assert not room.ended and not room.desk.finished, "it is kept nowhere"
+    assert not room.ended and not room.desk.finished, "a run is not kept"
 
 
 def test_an_interrupted_run_waits_again_and_a_faulty_run_ends(room: Room) -> None:

@@ -86,7 +86,7 @@ def arrived(served: Served, mailbox: Mailbox, count: int) -> None:
     mailbox.wait_for(count, PATIENCE_SECONDS)
     until(
         lambda: sql(served, "SELECT count(*) FROM outbox WHERE state = 'sending'") == [(0,)],
-        lambda: served.said,
+        lambda: served.log_tail,
     )
 
 
@@ -151,7 +151,7 @@ def test_verdicts_answers_and_changes_are_mailed_without_hidden_values(
     assert mailbox.messages[2]["Subject"].endswith(": your points for greeting")
     text = text_of(mailbox.messages[2])
     assert "1 point counts, not 2.5." in text and "Copied." in text
-    assert "Because" in text, "what the page shows"
+    assert "Because" in text, "the mail has everything that the page shows"
     assert mailbox.addresses() == ["ada@example.org"] * 3
     assert len({message["Message-ID"] for message in mailbox.messages}) == 3
     assert "3 sent; 0 students have mail waiting" in page(served)
@@ -166,7 +166,7 @@ def student_page(served: Served, who: str) -> str:
 
 
 @pytest.mark.thorough
-def test_only_listed_kinds_are_mailed_from_when_they_are_on(
+def test_only_listed_kinds_are_mailed_and_nothing_from_before(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     served = serving().start()
@@ -293,7 +293,7 @@ def test_staff_sees_unreached_students_and_a_corrected_address_gets_the_mail(
     assert "Bob Test (bob), bob@example.org: 550 no <such> user" in shown
     assert "Eve Test (eve), eve at home: This is not an address to which mail can be sent." in shown
     assert "&lt;such&gt;" in served.ask("GET", "/class", "staff").body.decode()
-    # An assistant sees only the own section.
+    # An assistant sees only their section.
     own = page(served, "assistant")
     assert "Bob" not in own and "Eve" not in own
     assert mail_in(own) == "1 sent; 0 students have mail waiting; 0 students not reached."
@@ -382,7 +382,7 @@ def test_a_temporary_refusal_is_retried_and_the_mail_arrives_once(
     mailbox.wait_for(2, PATIENCE_SECONDS)
     until(lambda: thread.fault == "")
     assert sorted(mailbox.addresses()) == ["ada@example.org", "bob@example.org"]
-    assert len({*refused}) == 2, "a mail that is sent again has its old id"
+    assert len({*refused}) == 2, "a repeated mail keeps its id"
     # Each mail has both submissions of its student.
     for message in mailbox.messages:
         assert text_of(message).count("A greeting [of a kind]: 2.5 of 2.5") == 2

@@ -25,7 +25,7 @@ from grader.serve.http import Refusal
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
 from tests.grader.serve.test_browser import address, sign_in, text_of, until
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills, with_a_verdict
 from tests.grader.serve.test_exercise import keys, tab_to, view
 from tests.grader.serve.test_pages import console
 from tests.grader.serve.test_requests import form
@@ -334,7 +334,7 @@ def test_confirmed_answers_and_marks_survive_a_kill_at_any_statement(memory_path
             desk.staff.mark(prof, rubric, "greeting", name, "an older state", answers)
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, with_a_verdict):
+    for said in lines_before_kills(course, results, act, with_a_verdict):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):

@@ -75,7 +75,7 @@ def head_of(done: Result) -> str:
     return "\n".join(line for line in done.output.splitlines() if " left  " in line)
 
 
-def test_an_assistant_marks_the_own_section(busy: Served, work: Path) -> None:
+def test_an_assistant_marks_only_their_section(busy: Served, work: Path) -> None:
     done = signed_in(busy, "assistant")("mark", "greeting", keys="n")
     assert done.exit_code == 0 and "1 marked, 0 of 1 left." in done.output
     assert [mark.student for mark in marks(busy)] == ["ada"]
@@ -89,7 +89,7 @@ def test_page_and_terminal_share_claims(busy: Served, work: Path) -> None:
     assert "Others have the files that are left: owner." in done.output
 
 
-def test_a_mark_by_an_old_state_is_refused(busy: Served) -> None:
+def test_a_mark_with_an_outdated_state_is_refused(busy: Served) -> None:
     def asked(who: str) -> dict[str, str]:
         file = busy.ask("GET", API, who).json["file"]
         return {"file": file["file"], "seen": file["seen"]}

@@ -1,4 +1,4 @@
-"""The OpenAPI document agrees with the server's routes and answers, and no random request breaks either."""
+"""The OpenAPI document agrees with the server's routes and answers, and no random request breaks the server."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ BODIES = {
 
 
 def generated() -> dict[str, Any]:
-    """The document with the present version and schemas. Its paths are written by hand."""
+    """The document with the current version and schemas. Its paths are written by hand."""
     _, schemas = msgspec.json.schema_components(STRUCTS, ref_template="#/components/schemas/{name}")
     schemas["Error"] = DOCUMENT["components"]["schemas"]["Error"]
     components = {**DOCUMENT["components"], "schemas": schemas}

@@ -87,7 +87,7 @@ def outcomes(judged: Any) -> list[str]:
 def kill_something(served: Served, chance: random.Random) -> None:
     """Kill the server, a judge or a fork server.
 
-    Sandboxes are left alone: if one ends, it is the student's fault, and the test has an error.
+    Sandboxes are left alone: if one ends, this counts as the student's fault and costs the test an error.
     """
     judging = [
         process
@@ -233,7 +233,7 @@ def test_a_full_disk_refuses_submissions_and_loses_none(serving: Serving) -> Non
         accepted.append(answer.json["id"])
     assert answer.status == 507 and answer.headers["Retry-After"]
     (said,) = [line for line in served.log.read_text().splitlines() if '"status": 507, "f' in line]
-    assert len(said) < 500, "the log lies on the same disk"
+    assert len(said) < 500, "the log is on the same disk, so its lines are short"
     assert served.ask("GET", f"/api/submissions/{before}", "ada").json["state"] == "done"
     served.kill()
     served.start()
@@ -310,13 +310,13 @@ def test_a_clock_set_back_harms_nobody_and_staff_is_told(
     served.start()
     before = time.time()
     second = served.hand_in("ada", {"greeting.py": STUB})
-    assert second.status == 202, "what the future holds is over, as far as the clock can tell"
+    assert second.status == 202, "limits ignore submissions dated in the future"
     served.judged("ada", second.json["id"])
     rows = sql(served, "SELECT accepted_at FROM submissions ORDER BY number")
-    assert rows[0][0] > rows[1][0] >= before, "each has the time that the clock told"
+    assert rows[0][0] > rows[1][0] >= before, "each submission has the time of the clock"
     standing = served.ask("GET", "/api/standing", "ada").json
     counting = {each["name"]: each["score"] for each in standing["exercises"]}
-    assert counting["greeting"] == 0, "the newest counts, which is the one handed in last"
+    assert counting["greeting"] == 0, "the submission sent last counts, despite its earlier time"
     (change,) = served.ask("GET", "/api/staff/queue", "staff").json["clock"]
     assert -3600 <= change["seconds"] < -3000
     page = served.ask("GET", "/class", "staff").body.decode()
@@ -376,7 +376,7 @@ def test_a_running_server_can_be_backed_up(serving: Serving, tmp_path: Path) -> 
     copy.parent.mkdir()
     command = ["serve", "-o", str(served.results), "--backup", str(copy)]
     assert CliRunner().invoke(main, command).exit_code == 0
-    assert CliRunner().invoke(main, command).exit_code == 2, "it writes over nothing"
+    assert CliRunner().invoke(main, command).exit_code == 2, "an existing file is not overwritten"
     with Gradebook.open(copy.parent) as book:
         entry = book.entry_of("ada")
         assert entry is not None and entry.result.score == 2.5
@@ -479,7 +479,7 @@ sys.exit(main())
 def test_a_signal_during_the_start_stops_the_server(serving: Serving, patch: str) -> None:
     served = serving().start(program=("-c", _SIGNALLED.format(patch=patch)))
     # No other signal is sent.
-    assert served.wait() == 0, served.said
+    assert served.wait() == 0, served.log_tail
 
 
 def test_a_release_can_be_downloaded_unless_it_has_secrets(

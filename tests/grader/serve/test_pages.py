@@ -54,7 +54,7 @@ reason = "ill"
 """
 # An extension must be longer than the one before.
 YEARS = itertools.count(2050)
-# The texts with which a button is done if it stays on the page.
+# What the page says once a button is done that does not lead to another page.
 ENDS = {
     "Run": ("public tests passed", "The run is below"),
     "Hand in": ("read the verdict",),

@@ -117,7 +117,7 @@ def test_nothing_is_sent_until_a_person_confirms_the_plan(
     shown = page(served)
     assert "What would be sent" in shown
     assert "Ada Test" in shown
-    assert "Bob Test" not in shown, "who handed in nothing gets nothing"
+    assert "Bob Test" not in shown, "students without a submission get nothing"
     assert platform.written == 0
     turned_on(served, platform)
     until(lambda: platform.written == 1)
@@ -331,7 +331,7 @@ def test_a_link_that_is_off_gets_nothing_even_if_due(school: School) -> None:
 
 
 @pytest.mark.parametrize("is_turned_off", [True, False])
-def test_turning_off_or_closing_ends_a_round_after_the_present_student(
+def test_turning_off_or_closing_ends_a_round_after_the_current_student(
     is_turned_off: bool, school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The platform ends the round inside a request, so closing must not wait for the round.

@@ -147,7 +147,7 @@ def test_a_students_data_is_handed_over_and_erased(results: Path, tmp_path: Path
     assert set(records["tables"]) == tables - about_nobody - {"replaced"}
     assert files["attempts/0001/greeting.py"] == SOLUTION
     assert files["attempts/0002/greeting.py"] == marked(7)
-    assert files["attempts/0003/greeting.py"] == WINDOWS, "as it came"
+    assert files["attempts/0003/greeting.py"] == WINDOWS, "line endings are kept"
     assert files["drafts/greeting.py"] == b"# second of ada\n"
     assert b"# first of ada\n" in {data for name, data in files.items() if "-version-" in name}
     assert [made["reason"] for made in records["corrections"]] == ["told by ada"]
@@ -162,7 +162,7 @@ def test_a_students_data_is_handed_over_and_erased(results: Path, tmp_path: Path
         (first, *_), known = book.tables.attempts_of("ada"), book.work(StudentInfo(id="ada"))
         raw = known.verdicts["word_count"][first.id].result
     told = [e for e in msgspec.convert(verdict, Result).exercises if e.name == "word_count"]
-    assert told != [raw], "the gradebook has more"
+    assert told != [raw], "the gradebook has more than she may read"
     everything = b"".join(files.values())
     assert b"told by bob" not in everything and b"# of bob" not in everything
 
@@ -174,7 +174,7 @@ def test_a_students_data_is_handed_over_and_erased(results: Path, tmp_path: Path
     status, said = grade("erase", str(results), "ada", "--yes")
     assert status == 0, said
     assert "report" in said and "drafts" in said and "backups" in said
-    assert left_of_ada(results) == []
+    assert traces_of_ada(results) == []
     assert [path.name for path in beside(results)] == ["report"]
     with Gradebook.open(results) as book:
         kept = kept_about(book, "ada")
@@ -199,7 +199,7 @@ def sql_of(results: Path, query: str) -> object:
         return book.tables.connection.execute(query).fetchone()[0]
 
 
-def left_of_ada(results: Path) -> list[tuple[str, bytes]]:
+def traces_of_ada(results: Path) -> list[tuple[str, bytes]]:
     """The traces of ada in the bytes of all files of the results folder."""
     own = (marked(7), WINDOWS, b"# first of ada\n", b"# second of ada\n")
     signs = [
@@ -223,7 +223,7 @@ def left_of_ada(results: Path) -> list[tuple[str, bytes]]:
 @pytest.mark.thorough
 def test_traces_are_found_before_the_student_is_erased(results: Path) -> None:
     """Otherwise the test above could not fail."""
-    found = {sign for _, sign in left_of_ada(results)}
+    found = {sign for _, sign in traces_of_ada(results)}
     assert len(found) >= 9, found
 
 

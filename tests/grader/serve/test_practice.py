@@ -79,7 +79,7 @@ def practiced(served: Served, who: str, exercise: str, source: bytes) -> tuple[s
     return last
 
 
-def what_is_kept(served: Served) -> list[object]:
+def row_counts(served: Served) -> list[object]:
     tables = ("attempts", "submissions", "jobs", "files", "grades", "sources")
     return [sql(served, f"SELECT count(*) FROM {table}") for table in tables]
 
@@ -92,7 +92,7 @@ def timeless(result: ExerciseResult) -> ExerciseResult:
 
 @pytest.mark.parametrize("source", [COUNTING, b"print('here')\n" + WRONG, STUB, b"x = (\n"])
 def test_a_run_gives_the_result_of_grade_run_on_public_tests(served: Served, source: bytes) -> None:
-    before = what_is_kept(served)
+    before = row_counts(served)
     name, told = practiced(served, "ada", "word_count", source)
     assert name == "judged"
     result = msgspec.convert(told["exercise"], ExerciseResult)
@@ -100,7 +100,7 @@ def test_a_run_gives_the_result_of_grade_run_on_public_tests(served: Served, sou
     (own,) = grade(here, course=PLAIN, exercises=["word_count"], suite="public").exercises
     assert timeless(result) == timeless(own)
     assert {test.visibility for test in result.tests} == {Visibility.PUBLIC}
-    assert what_is_kept(served) == before, "it is no attempt"
+    assert row_counts(served) == before, "a run is not an attempt"
 
 
 def test_hidden_tests_do_not_reach_the_page(served: Served) -> None:
@@ -124,7 +124,7 @@ def test_the_class_page_counts_stuck_students_without_names(served: Served) -> N
         practiced(served, who, "word_count", WRONG)
     practiced(served, "eve", "greeting", lost)
     assert "<strong>3 of 3</strong>" in stuck() and "3 students <bdi>" in stuck()
-    assert "1 students" not in stuck(), "what only one is told is not shown"
+    assert "1 students" not in stuck(), "a finding of only one student is not shown"
     assert all(name not in stuck() for name in ("ada", "Ada", "bob", "Eve", "prof"))
     # A student's newest run counts, but a run of the stub does not.
     practiced(served, "ada", "word_count", COUNTING)
@@ -132,7 +132,7 @@ def test_the_class_page_counts_stuck_students_without_names(served: Served) -> N
     assert "<strong>2 of 3</strong>" in stuck()
 
 
-def test_prints_of_a_passed_test_are_shown(served: Served) -> None:
+def test_output_of_a_passed_test_is_shown(served: Served) -> None:
     source = SOLUTION.replace(b"    return", b"    print('seen', name)\n    return")
     _, told = practiced(served, "ada", "greeting", source)
     assert told["exercise"]["status"] == "passed"
@@ -140,7 +140,7 @@ def test_prints_of_a_passed_test_are_shown(served: Served) -> None:
     assert "seen " in told["page"]
 
 
-def test_prints_are_escaped(served: Served) -> None:
+def test_output_is_escaped(served: Served) -> None:
     source = b"print('<script>alert(1)</script>\\x1b[2J')\n" + SOLUTION.replace(b"Hello", b"<i>")
     _, told = practiced(served, "ada", "greeting", source)
     assert "&lt;script&gt;alert(1)" in told["page"]
@@ -168,7 +168,7 @@ def test_a_submission_interrupts_a_run_which_then_waits_again(patient: Served) -
         assert next(states) == ("place", {"place": 1})
         handed = served.hand_in("bob", {"greeting.py": marked(1)}).json["id"]
         assert served.judged("bob", handed)["result"]["score"] == 2.5
-        assert next(states) == ("place", {"place": 1}), "it waits again, and is not over"
+        assert next(states) == ("place", {"place": 1}), "the run waits again and is not over"
         again = served.hand_in("eve", {"greeting.py": marked(2)}).json["id"]
         assert served.judged("eve", again)["result"]["score"] == 2.5
         assert next(states) == ("place", {"place": 1})
@@ -223,7 +223,7 @@ def test_each_interruption_doubles_the_next_turn(
         turns.append(left)
         clock.now += left
         assert practice.make_room(1) is None and run.call_off.is_asked
-        assert practice.make_room(1) is None, "one hand-in needs one judge"
+        assert practice.make_room(1) is None, "one submission needs only one judge"
         practice.give_back(run)
         assert practice.take() is run
     assert turns == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
@@ -241,7 +241,7 @@ def test_only_one_run_at_a_time_gets_a_longer_turn(monkeypatch: pytest.MonkeyPat
     # Interrupted runs come before newer ones, and the last one interrupted is first.
     assert [first.student, second.student] == ["bob", "ada"]
     clock.now += 1.0
-    assert practice.make_room(2) == 1.0, "the first has a second more"
+    assert practice.make_room(2) == 1.0, "the first run has another second"
     assert second.call_off.is_asked and not first.call_off.is_asked
     clock.now += 1.0
     assert practice.make_room(2) is None and first.call_off.is_asked

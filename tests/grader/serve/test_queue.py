@@ -57,7 +57,7 @@ def test_a_student_with_a_hundred_files_delays_nobody_else(book: Gradebook) -> N
         turns.append(job.student)
         ended(book, job)
     assert turns == ["eve", "ada", "bob", "eve"]
-    # A student who comes last but had no turn yet is next.
+    # A student who has had no turn yet is next, even after all others submitted.
     handed(book, "zoe", "task0")
     job = taken(book)
     assert job is not None and job.student == "zoe"

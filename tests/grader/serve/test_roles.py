@@ -142,7 +142,7 @@ def request_of(served: Served, asked: Asked, who: str) -> Answer:
         is_form = asked.fields or not asked.route.startswith("/api/")
         body = urllib.parse.urlencode(asked.fields).encode() if is_form else b"{}"
     if asked.route.endswith("/events"):
-        return until_it_begins(served, path, who)
+        return start_of_stream(served, path, who)
     return served.ask(asked.method, path, who, body, headers)
 
 
@@ -151,7 +151,7 @@ def sent_by(served: Served, who: str) -> str:
     return str(standing["submissions"][0]["id"])
 
 
-def until_it_begins(served: Served, path: str, who: str) -> Answer:
+def start_of_stream(served: Served, path: str, who: str) -> Answer:
     """The answer of a stream without its events, which may not end."""
     token = served.staff if who == "staff" else served.tokens.get(who, "")
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=240)
@@ -199,7 +199,7 @@ def test_each_route_serves_only_its_roles(classroom: Served, asked: Asked) -> No
         "/class/requests",
     ],
 )
-def test_lists_show_an_assistant_only_the_section(classroom: Served, path: str) -> None:
+def test_lists_show_an_assistant_only_their_section(classroom: Served, path: str) -> None:
     own, whole = (classroom.ask("GET", path, who).body.decode() for who in ("assistant", "staff"))
     if path != "/api/staff/queue":
         assert "ada" in own
@@ -207,7 +207,7 @@ def test_lists_show_an_assistant_only_the_section(classroom: Served, path: str) 
     assert not re.findall(r"\b(?:bob|eve)\b", own, re.IGNORECASE), path
 
 
-def test_running_jobs_show_an_assistant_only_the_section(
+def test_running_jobs_show_an_assistant_only_their_section(
     serving: Callable[..., Served],
 ) -> None:
     """The queue names students being judged. In this gradebook, a file of each is with a judge."""
@@ -225,7 +225,7 @@ def test_running_jobs_show_an_assistant_only_the_section(
             assert {job.student for job in views.queue(asker, 1, "").running} == students
 
 
-def test_the_counts_of_stuck_students_cover_only_the_section(classroom: Served) -> None:
+def test_counts_of_stuck_students_cover_only_their_section(classroom: Served) -> None:
     practiced(classroom, "bob", "word_count", WRONG)
     whole = classroom.ask("GET", "/class", "staff").body.decode()
     assert "<strong>1 of 1</strong> who practiced it" in whole

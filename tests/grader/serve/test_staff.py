@@ -26,7 +26,7 @@ from grader.serve.app import _refusal
 from grader.serve.desk import Desk
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills, with_a_verdict
 from tests.grader.serve.test_requests import form
 
 HELD = b"import ctypes\n\n\n" + SOLUTION
@@ -118,18 +118,18 @@ def test_held_points_are_released_for_this_file_only(taught: Served) -> None:
     assert "These points are held" in page(taught, "bob")
 
 
-def test_of_two_people_at_once_the_second_is_told_and_keeps_the_input(taught: Served) -> None:
+def test_a_conflict_between_two_people_keeps_the_input(taught: Served) -> None:
     both = seen(page(taught, "ada"))
     first = change(taught, "ada", "owner", both, points="1", how="points", reason="the first")
     assert first.status == 303
     second = change(taught, "ada", "staff", both, points="-1", reason="the second", comment="Hm.")
     told = second.body.decode()
     assert second.status == 409 and "Nothing was changed" in told
-    # The page shows the present state and keeps the typed text.
+    # The page shows the current state and keeps the typed text.
     assert "set to 1 point" in told and "the first" in told
     assert 'value="-1"' in told and 'value="the second"' in told and ">Hm.</textarea>" in told
     assert len(kept(taught)) == 1
-    # Sending the form again then works.
+    # Sending the new form works.
     now = change(
         taught, "ada", "staff", seen(told), points="0.5", how="points", reason="the second"
     )
@@ -268,12 +268,12 @@ def sent(served: Served, who: str, **fields: object) -> Answer:
     return served.ask("POST", ADDRESS, who, json.dumps(body).encode())
 
 
-def test_programs_correct_points_by_the_state_they_saw(taught: Served) -> None:
+def test_programs_must_send_the_state_they_saw(taught: Served) -> None:
     state = asked(taught, "ada", "assistant").json
     assert (state["name"], state["score"], state["held"]) == ("Ada Test", 2.5, False)
     made = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
     assert made.status == 200 and made.json["score"] == 1.5
-    # As if the answer was lost, the request is repeated, but counts once.
+    # The request is repeated, as if the answer was lost, and counts once.
     again = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
     assert again.status == 409 and "Nothing was changed" in again.json["error"]
     assert kept(taught) == [("ada", Kind.ADD, "x", "assistant")]
@@ -400,7 +400,7 @@ def test_a_correction_of_the_class_needs_the_state_seen(taught: Served) -> None:
     assert answered(add=-1).status == answered().status == 422
     assert answered(points=1, reason="x").status == 400
     assert answered(add=-1, reason="x").status == 200
-    # As if the answer was lost, the request is repeated, but counts once.
+    # The request is repeated, as if the answer was lost, and counts once.
     assert answered(add=-1, reason="x").status == answered(undo=True).status == 409
     assert kept(taught) == [("", Kind.ADD, "x", "prof")]
     assert taught.ask("GET", f"{path}?exercise=nothing", "staff").status == 404
@@ -420,7 +420,7 @@ def test_a_confirmed_correction_survives_a_kill_at_any_statement(memory_path: Pa
             say("+")
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, with_a_verdict):
+    for said in lines_before_kills(course, results, act, with_a_verdict):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):

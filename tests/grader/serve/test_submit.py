@@ -54,7 +54,9 @@ def test_login_keeps_the_token_readable_only_by_the_user(
     assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"]
     done = grade("login", f"http://127.0.0.1:{served.port}", typed="0" * 32 + "\n")
     assert done.exit_code == 2 and "is not valid" in done.output
-    assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"], "a wrong one is not kept"
+    assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"], (
+        "an invalid token is not kept"
+    )
 
 
 def test_submit_shows_the_verdict_of_all_tests(serving: Callable[..., Served], work: Path) -> None:
@@ -67,7 +69,7 @@ def test_submit_shows_the_verdict_of_all_tests(serving: Callable[..., Served], w
     done = grade("submit", "--status")
     assert (done.exit_code, done.stderr) == (2, "grade: You have handed in nothing yet.\n")
     done = grade("submit")
-    assert (done.exit_code, done.stderr) == (2, nothing), "all is still the stub"
+    assert (done.exit_code, done.stderr) == (2, nothing), "all files are still stubs"
     shutil.copy(WRONG, work / "exercises" / "text" / "word_count.py")
     (work / "exercises" / "text" / "greeting.py").write_bytes(SOLUTION)
     done = grade("submit")
@@ -83,7 +85,7 @@ def test_submit_shows_the_verdict_of_all_tests(serving: Callable[..., Served], w
     done = grade("submit", "--json", "-")
     assert done.exit_code == 0
     result = json.loads(done.stdout)
-    assert [each["name"] for each in result["exercises"]] == ["word_count"], "what changed, alone"
+    assert [each["name"] for each in result["exercises"]] == ["word_count"], "only the changed file"
     assert any(test["visibility"] == "hidden" for test in result["exercises"][0]["tests"])
     done = grade("submit")
     assert (done.exit_code, done.stderr) == (2, nothing), "nothing is new"
@@ -91,7 +93,7 @@ def test_submit_shows_the_verdict_of_all_tests(serving: Callable[..., Served], w
     done = grade("submit", "--status")
     assert done.exit_code == 0 and "grade: Handed in earlier: greeting 2.5 / 2.5." in done.stderr
     listed = grade("list").output
-    assert "full marks" in listed and "10 / 10" in listed, "what the server said is kept again"
+    assert "full marks" in listed and "10 / 10" in listed, "the verdicts are kept again"
 
 
 def test_login_follows_no_redirect(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

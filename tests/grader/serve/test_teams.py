@@ -357,15 +357,15 @@ def test_a_release_counts_for_all_members_in_reach(
         assert (held("greeting"), held("word_count")) == (everyone, ["ada", "bob"])
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
         assert release(some, "ada", comment="See me.") == ["bob"]
-        assert held("greeting") == ["cem", "dan", "eve"], "nobody in another section"
+        assert held("greeting") == ["cem", "dan", "eve"], "cem and dan are in no section of kim"
         assert [(c.student, c.comment) for c in book.corrections()] == [
             ("ada", "See me."),
             ("bob", ""),
         ]
         assert release(STAFF, "cem") == ["dan"]
-        assert held("greeting") == ["eve"], "an equal file of another team is that team's"
+        assert held("greeting") == ["eve"], "eve has an equal file, but is not in the team"
         assert release(STAFF, "ada", "word_count") == []
-        assert held("word_count") == ["bob"], "what no team hands in is a student's own"
+        assert held("word_count") == ["bob"], "a file submitted alone is released alone"
 
 
 @pytest.mark.parametrize("who", ["ada", "bob"])

@@ -356,8 +356,8 @@ def under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server.start()
     taken = server.hand_in("ada", {"greeting.py": SOLUTION}).json
     assert taken["about"]["greeting"].endswith(", late: 1 late day used, 4 left")
-    assert "more time in the exam Midterm: ada until 20" in server.said
-    assert " and eve until 20" in server.said
+    assert "more time in the exam Midterm: ada until 20" in server.log_tail
+    assert " and eve until 20" in server.log_tail
     server.judged("ada", taken["id"])
     server.judged("ada", by_page(server, "ada", {"word_count.py": COUNTING}).json["id"])
     yield server
