@@ -58,10 +58,3 @@ def test_where_nothing_can_be_written_nothing_is_kept(folder: Path) -> None:
     file = cache.file_of("imports", "course")
     cache.keep(file, b"lost")
     assert not file.exists()
-
-
-def test_the_code_of_judges_has_one_digest() -> None:
-    digest = cache.judging_code()
-    cache.judging_code.cache_clear()
-    assert cache.judging_code() == digest
-    assert len(digest) == 64
