@@ -16,7 +16,7 @@ from grader.cli.on_server import (
 )
 from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.intake import refuse_other_course
 from grader.serve.messages import Do, FileForMarking, Marking
 from grader.student.server import ChangedError, Server
@@ -108,8 +108,8 @@ def mark(
         marked = 0
         for place, answer in enumerate(waiting, 1):
 
-            def keep(draft: Draft, answer: marking.FileToMark = answer) -> None:
-                marking.keep_draft(book, answer, draft if draft != Draft() else None)
+            def keep(draft: Remarks, answer: marking.FileToMark = answer) -> None:
+                marking.keep_draft(book, answer, draft)
 
             names = ", ".join(map(shown, answer.students))
             result, source = answer.result, answer.source.decode("utf-8", "replace")
@@ -119,7 +119,7 @@ def mark(
             decided = ask(file, read.item, marking.draft_of(book, answer), keep)
             if decided is End.STOP:
                 break
-            if isinstance(decided, Draft):
+            if isinstance(decided, Remarks):
                 items = [by_key[key] for key in decided.keys]
                 marking.keep_mark(book, answer, items, decided.comments, author, beyond=read.beyond)
                 marked += 1
@@ -157,9 +157,9 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
 
     If somebody else took the file or changed something, prints a note and returns an empty text.
     """
-    answers = Draft(file.keys, file.comments)
+    answers = Remarks(file.keys, file.comments)
 
-    def keep(draft: Draft) -> None:
+    def keep(draft: Remarks) -> None:
         nonlocal file, answers
         file = keep_answers(server, exercise, file, "draft", draft.keys, draft.comments)
         answers = draft
@@ -173,7 +173,7 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
     try:
         decided = ask(page, now.items, answers, keep)
         do: Do = "stop" if decided is End.STOP else "skip"
-        if isinstance(decided, Draft):
+        if isinstance(decided, Remarks):
             do, answers = "next", decided
         keep_answers(server, exercise, file, do, answers.keys, answers.comments)
     except ChangedError as changed:

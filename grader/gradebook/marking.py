@@ -18,7 +18,7 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import UsageError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction, now, one_line
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import MarkDraft, Remarks
 from grader.gradebook.standing import choices, entry_of
 from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult, StudentInfo
@@ -146,15 +146,15 @@ def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMar
     return None if result.untouched or source is None else FileToMark((student.id,), result, source)
 
 
-def draft_of(book: Gradebook, answer: FileToMark) -> Draft:
-    """Return the draft mark of a file."""
-    drafts = book.facts.drafts
-    return drafts.get(draft_name(answer)) or drafts.get(_shared_name(answer)) or Draft()
+def draft_of(book: Gradebook, answer: FileToMark) -> Remarks:
+    """Return the remarks so far on a file that has no mark yet."""
+    drafts = [draft for draft in book.facts.mark_drafts if _is_of(draft, answer)]
+    return drafts[-1].remarks if drafts else Remarks()
 
 
 def is_begun(book: Gradebook, answer: FileToMark) -> bool:
     """Whether a file has a draft that is not yet a mark."""
-    return not book.facts.drafts.keys().isdisjoint((draft_name(answer), _shared_name(answer)))
+    return any(_is_of(draft, answer) for draft in book.facts.mark_drafts)
 
 
 def marks_of(book: Gradebook, answer: FileToMark) -> list[Correction]:
@@ -169,26 +169,22 @@ def state_of(book: Gradebook, answer: FileToMark) -> str:
     return hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:32]
 
 
-def draft_name(answer: FileToMark) -> str:
-    """Return the name of a file's draft: exercise, first student and digest of the file.
+def _is_of(draft: MarkDraft, answer: FileToMark) -> bool:
+    """Whether a draft belongs to a file.
 
-    The student is included so that assistants cannot read comments on an equal file of another section.
+    Equal files of other students have their own, so that no assistant reads remarks of another section.
     """
-    return f"{answer.result.name} {answer.students[0]} {answer.digest}"
+    return (draft.exercise, draft.digest) == (answer.result.name, answer.digest) and (
+        not draft.students or not {*draft.students}.isdisjoint(answer.students)
+    )
 
 
-def _shared_name(answer: FileToMark) -> str:
-    """Return the name that earlier graders used for all equal files."""
-    return f"{answer.result.name} {answer.digest}"
-
-
-def keep_draft(book: Gradebook, answer: FileToMark, draft: Draft | None) -> None:
-    """Keep the draft of a file, synced to the disk when this returns; None removes it."""
-    names = draft_name(answer), _shared_name(answer)
-    by_name = {name: kept for name, kept in book.facts.drafts.items() if name not in names}
-    if draft is not None:
-        by_name[draft_name(answer)] = draft
-    book.change(drafts=by_name)
+def keep_draft(book: Gradebook, answer: FileToMark, remarks: Remarks) -> None:
+    """Keep the remarks so far on a file, synced to the disk when this returns; empty ones remove the draft."""
+    drafts = [draft for draft in book.facts.mark_drafts if not _is_of(draft, answer)]
+    if remarks != Remarks():
+        drafts.append(MarkDraft(answer.result.name, answer.students, answer.digest, remarks))
+    book.change(mark_drafts=tuple(drafts))
 
 
 def keep_mark(
@@ -222,7 +218,7 @@ def keep_mark(
         for student in answer.students
     ]
     book.correct(*made, replacing=_places(book.corrections(), answer))
-    keep_draft(book, answer, None)
+    keep_draft(book, answer, Remarks())
 
 
 def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import UsageError
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.marking import Rubric, read_rubric, rubric_of
 from grader.serve.claims import Claimed, Claims
 from grader.serve.http import NO_STUDENT, Refusal
@@ -73,7 +73,7 @@ class Marks:
         name: str,
         seen: str,
         what: str,
-        answers: Draft,
+        answers: Remarks,
     ) -> str:
         """Keep the answers about a file, as its mark with `next`, and leave it unless `what` is `draft`.
 
@@ -138,10 +138,10 @@ def file_for_marking(view: MarkView, *, anonymous: bool) -> FileForMarking:
     )
 
 
-def answers_in(sent: MarkRequest, rubric: Rubric) -> Draft:
+def answers_in(sent: MarkRequest, rubric: Rubric) -> Remarks:
     """Return the answers that a program sent, without items that the rubric lacks; raises Refusal."""
     if len(sent.comments) > MOST_COMMENTS:
         raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
     keys = tuple(item.key for item in rubric.item if item.key in sent.keys)
     cleaned = (clean(" ".join(text.split()), LONGEST_COMMENT) for text in sent.comments)
-    return Draft(keys, tuple(filter(None, cleaned)))
+    return Remarks(keys, tuple(filter(None, cleaned)))

@@ -10,7 +10,7 @@ from grader.gradebook import Gradebook, marking, queue
 from grader.gradebook.adjusting import class_state_of, corrections_about, released_mates, state_of
 from grader.gradebook.anonymous import pseudonyms_of, student_of
 from grader.gradebook.corrections import Correction, correction_words
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.policy import Weighed
 from grader.gradebook.standing import choices, handed_in, with_late_days
 from grader.gradebook.work import Work
@@ -229,7 +229,7 @@ class MarkView(msgspec.Struct, frozen=True):
     student: StudentInfo
     result: ExerciseResult
     source: bytes
-    answers: Draft
+    answers: Remarks
     marks: tuple[Correction, ...]
     seen: str
 

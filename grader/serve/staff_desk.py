@@ -27,7 +27,7 @@ from grader.gradebook.adjusting import (
 )
 from grader.gradebook.anonymous import student_of
 from grader.gradebook.corrections import Correction
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.queue import JobState
 from grader.gradebook.requests import answer
 from grader.gradebook.standing import needed, with_late_days
@@ -184,7 +184,7 @@ class StaffDesk:
             )
 
     def keep_answers(
-        self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
+        self, asker: Asker, exercise: str, name: str, seen: str, answers: Remarks
     ) -> str:
         """Keep the answers given so far about a file, synced when this returns; return the file's new state.
 
@@ -194,7 +194,7 @@ class StaffDesk:
         file = self._to_mark(asker, exercise, name)
         self._refuse_marked(file, seen)
         if answers != marking.draft_of(self._book, file):
-            marking.keep_draft(self._book, file, answers if answers != Draft() else None)
+            marking.keep_draft(self._book, file, answers)
         return marking.state_of(self._book, file)
 
     def mark(
@@ -204,7 +204,7 @@ class StaffDesk:
         exercise: str,
         name: str,
         seen: str,
-        answers: Draft,
+        answers: Remarks,
     ) -> None:
         """Keep the mark of a file, as `grade mark` does; raises Refusal as `keep_answers` does."""
         file = self._to_mark(asker, exercise, name)

@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 
 from grader.course.manifest import Exercise
 from grader.exports.report.render import code_lines
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.marking import Rubric
 from grader.gradebook.term import TermRow
 from grader.gradebook.tokens import Role
@@ -240,7 +240,7 @@ class StaffPages:
         options: Mapping[str, str],
         files: Sequence[ListedFile] = (),
         *,
-        answers: Draft | None = None,
+        answers: Remarks | None = None,
         typed: Mapping[str, str] = {},
         refusal: Refusal | None = None,
     ) -> Response:
@@ -254,7 +254,7 @@ class StaffPages:
         )
         if name and view is None:
             raise refusal or Refusal(404, NO_STUDENT)
-        given = answers if answers is not None else view.answers if view is not None else Draft()
+        given = answers if answers is not None else view.answers if view is not None else Remarks()
         return self._page(
             "class_mark.html",
             200 if refusal is None else refusal.status_code,
@@ -345,14 +345,14 @@ def options_of(request: Request) -> dict[str, str]:
     return {key: query[key][:100] for key in ("anonymous", "again", "after") if key in query}
 
 
-def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
+def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Remarks:
     """Return the items and comments of a form."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
     comments = (form.get(f"comment-{number}", "") for number in range(MOST_COMMENTS))
-    return Draft(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
+    return Remarks(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
 
 
-def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Draft:
+def _with_comment(answers: Remarks, form: Mapping[str, str], view: MarkView) -> Remarks:
     """Add the typed comment, about a line or the whole file; raises Refusal for a wrong line."""
     line, text = form.get("line", "").strip(), " ".join(form.get("text", "").split())
     if not text:
@@ -363,10 +363,10 @@ def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Dr
     if len(answers.comments) >= MOST_COMMENTS:
         raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
     said = clean(text, LONGEST_COMMENT)
-    return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
+    return Remarks(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
 
 
-def _without(answers: Draft, what: str) -> Draft:
+def _without(answers: Remarks, what: str) -> Remarks:
     """Return the answers without the comment that a button removes."""
     number = what.removeprefix("remove-")
     if number == what or not (number.isascii() and number.isdecimal() and len(number) < 4):
@@ -374,4 +374,4 @@ def _without(answers: Draft, what: str) -> Draft:
             raise Refusal(400, "There is no such button.")
         return answers
     comments = [text for place, text in enumerate(answers.comments) if place != int(number)]
-    return Draft(answers.keys, tuple(comments))
+    return Remarks(answers.keys, tuple(comments))

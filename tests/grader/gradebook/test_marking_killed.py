@@ -88,7 +88,7 @@ def kept(school: School) -> tuple[float, int]:
     """The points and the number of comments that are kept, as a mark of both students or as a draft."""
     with Gradebook.open(school.results) as book:
         (file,) = answers(book, "task")
-        made, begun = book.corrections(), list(book.facts.drafts.values())
+        made, begun = book.corrections(), [each.remarks for each in book.facts.mark_drafts]
         if is_marked(made, file):
             marks = [
                 about_file([m for m in made if m.student == s], file.digest) for s in ("ann", "bob")
@@ -139,5 +139,5 @@ def test_the_folder_has_no_leavings(team: School, tmp_path: Path) -> None:
     marking.until(b"1 marked")
     marking.kill()
     with Gradebook.open(team.results) as book:
-        assert book.facts.drafts == {}
+        assert book.facts.mark_drafts == ()
     assert not list(team.results.glob("*.part"))

@@ -17,7 +17,7 @@ from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import corrections_text, read_corrections
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.tokens import Role
 from grader.serve.claims import CLAIM_SECONDS, Claimed, Claims
 from grader.serve.desk import Desk
@@ -315,7 +315,7 @@ def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_pa
         (marking.RubricItem("d", -1.0, "one"), marking.RubricItem("e", -0.5, "two"))
     )
     prof = Asker(Role.INSTRUCTOR, name="prof")
-    steps = [Draft(("d",)), Draft(("d",), ("Line 1: x",)), Draft(("d", "e")), Draft(("e",))]
+    steps = [Remarks(("d",)), Remarks(("d",), ("Line 1: x",)), Remarks(("d", "e")), Remarks(("e",))]
 
     def act(desk: Desk, book: Gradebook, say: Callable[[str], object]) -> None:
         name = pseudonyms_of(book)("ada")
@@ -339,21 +339,21 @@ def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_pa
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()
-            drafts, made = book.facts.drafts.values(), book.corrections()
+            drafts, made = [each.remarks for each in book.facts.mark_drafts], book.corrections()
             # The confirmed state is there, or the one sent after it.
             known = {each.add for each in made if each.marked}
             if confirmed < 2:
                 assert known == set()
-                assert [*drafts] in ([*steps[confirmed - 1 : confirmed]], [steps[confirmed]])
+                assert drafts in ([*steps[confirmed - 1 : confirmed]], [steps[confirmed]])
             elif confirmed == 2:
-                assert (known, [*drafts]) in (
+                assert (known, drafts) in (
                     (set(), [steps[1]]),
                     ({-1.5}, [steps[1]]),
                     ({-1.5}, []),
                 )
             else:
                 assert known in ({-1.5}, {-0.5})
-                assert [*drafts] == []
+                assert drafts == []
     assert confirmed_before == set(range(len(steps)))
 
 
