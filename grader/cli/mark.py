@@ -10,7 +10,7 @@ from grader.cli import options as shared
 from grader.cli.border import Command, tell, tell_unfinished
 from grader.cli.marking import End, Shown, ask, refuse_without_terminal, show
 from grader.cli.on_server import (
-    keep_answers,
+    keep_remarks,
     next_to_mark,
     signed_in,
 )
@@ -98,30 +98,30 @@ def mark(
         refuse_without_terminal()
         tell_unfinished(book)
         shown = pseudonyms_of(book) if anonymous else str
-        every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
+        every = sorted(marking.files(book, chosen.id), key=lambda each: shown(each.students[0]))
         corrections = book.corrections()
         waiting = [
-            answer
-            for answer in every
-            if again or marking.is_begun(book, answer) or not marking.is_marked(corrections, answer)
+            file
+            for file in every
+            if again or marking.is_begun(book, file) or not marking.is_marked(corrections, file)
         ]
         marked = 0
-        for place, answer in enumerate(waiting, 1):
+        for place, file in enumerate(waiting, 1):
 
-            def keep(draft: Remarks, answer: marking.FileToMark = answer) -> None:
-                marking.keep_draft(book, answer, draft)
+            def keep(remarks: Remarks, file: marking.FileToMark = file) -> None:
+                marking.keep_draft(book, file, remarks)
 
-            names = ", ".join(map(shown, answer.students))
-            result, source = answer.result, answer.source.decode("utf-8", "replace")
+            names = ", ".join(map(shown, file.students))
+            result, source = file.result, file.source.decode("utf-8", "replace")
             head = f"{names}  {place} of {len(waiting)}"
-            file = Shown(head, result.score, result.max_score, source)
-            show(file, read.item)
-            decided = ask(file, read.item, marking.draft_of(book, answer), keep)
+            page = Shown(head, result.score, result.max_score, source)
+            show(page, read.item)
+            decided = ask(page, read.item, marking.remarks_of(book, file), keep)
             if decided is End.STOP:
                 break
             if isinstance(decided, Remarks):
                 items = [by_key[key] for key in decided.keys]
-                marking.keep_mark(book, answer, items, decided.comments, author, beyond=read.beyond)
+                marking.keep_mark(book, file, items, decided.comments, author, beyond=read.beyond)
                 marked += 1
     left = len(waiting) - marked
     click.echo(f"{marked} marked, {left} of {len(every)} left.")
@@ -139,7 +139,7 @@ def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bo
         after = now.file.file
         if after in shown:
             # All files were shown, and skipped ones come again: leave this one to others.
-            keep_answers(server, exercise, now.file, "stop", now.file.keys, now.file.comments)
+            keep_remarks(server, exercise, now.file, "stop", now.file.keys, now.file.comments)
             break
         shown.add(after)
         left = _mark_file(server, exercise, now, now.file)
@@ -157,12 +157,12 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
 
     If somebody else took the file or changed something, prints a note and returns an empty text.
     """
-    answers = Remarks(file.keys, file.comments)
+    remarks = Remarks(file.keys, file.comments)
 
-    def keep(draft: Remarks) -> None:
-        nonlocal file, answers
-        file = keep_answers(server, exercise, file, "draft", draft.keys, draft.comments)
-        answers = draft
+    def keep(given: Remarks) -> None:
+        nonlocal file, remarks
+        file = keep_remarks(server, exercise, file, "draft", given.keys, given.comments)
+        remarks = given
 
     head = f"{file.name or file.student or file.file}  {now.waiting} of {now.files} left"
     page = Shown(head, file.score, file.max_score, file.source)
@@ -171,11 +171,11 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
         words = f"  Marked by {mark.author}: {in_points(mark.points)}. {mark.reason}"
         click.echo(clean(words, _LONGEST))
     try:
-        decided = ask(page, now.items, answers, keep)
+        decided = ask(page, now.items, remarks, keep)
         do: Do = "stop" if decided is End.STOP else "skip"
         if isinstance(decided, Remarks):
-            do, answers = "next", decided
-        keep_answers(server, exercise, file, do, answers.keys, answers.comments)
+            do, remarks = "next", decided
+        keep_remarks(server, exercise, file, do, remarks.keys, remarks.comments)
     except ChangedError as changed:
         tell(str(changed))
         return ""

@@ -65,9 +65,9 @@ def show(file: Shown, items: Sequence[RubricItem]) -> None:
 def ask(
     file: Shown, items: Sequence[RubricItem], begun: Remarks, keep: Callable[[Remarks], object]
 ) -> Remarks | End:
-    """Ask for the items and comments of a file, which has answers already; or return how it was left.
+    """Ask for the items and comments of a file, which has remarks already; or return how it was left.
 
-    Each answer is given to `keep` at once.
+    After each key, the remarks so far are given to `keep`.
     """
     by_key = {item.key: item for item in items}
     # The rubric may have lost an item since.

@@ -101,39 +101,39 @@ def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
             return
 
 
-def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
+def files(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     """Yield the files that count for an exercise, sorted by student id, without untouched stubs."""
     shared = exercise in book.of_teams
     teams: dict[tuple[str, str], FileToMark] = {}
     for student in book.students():
-        if (answer := answer_of(book, student, exercise)) is None:
+        if (file := file_of(book, student, exercise)) is None:
             continue
         team = student.ids.get("team", "") if shared else ""
         if not team:
-            yield answer
+            yield file
             continue
         # Members of a team share one entry for the same file.
-        first = teams.setdefault((team, answer.digest), answer)
-        if first is not answer:
-            students = (*first.students, *answer.students)
-            teams[team, answer.digest] = msgspec.structs.replace(first, students=students)
+        first = teams.setdefault((team, file.digest), file)
+        if first is not file:
+            students = (*first.students, *file.students)
+            teams[team, file.digest] = msgspec.structs.replace(first, students=students)
     yield from teams.values()
 
 
-def shared_answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
-    """Return this student's file among `answers`, which may be the file that the student's team shares."""
-    own = answer_of(book, student, exercise)
+def shared_file_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
+    """Return this student's file among `files`, which may be the file that the student's team shares."""
+    own = file_of(book, student, exercise)
     team = student.ids.get("team", "") if exercise in book.of_teams else ""
     if own is None or not team:
         return own
     members = [each for each in book.students() if each.ids.get("team", "") == team]
-    found = [answer_of(book, member, exercise) for member in members]
-    same = [answer for answer in found if answer is not None and answer.digest == own.digest]
-    students = tuple(answer.students[0] for answer in same)
+    found = [file_of(book, member, exercise) for member in members]
+    same = [file for file in found if file is not None and file.digest == own.digest]
+    students = tuple(file.students[0] for file in same)
     return msgspec.structs.replace(same[0], students=students)
 
 
-def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
+def file_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
     """Return the student's file that counts for an exercise; None without one, or for an untouched stub."""
     work = book.work(student)
     # Do not unpack the results of other exercises, which would take most of the time.
@@ -146,50 +146,50 @@ def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMar
     return None if result.untouched or source is None else FileToMark((student.id,), result, source)
 
 
-def draft_of(book: Gradebook, answer: FileToMark) -> Remarks:
+def remarks_of(book: Gradebook, file: FileToMark) -> Remarks:
     """Return the remarks so far on a file that has no mark yet."""
-    drafts = [draft for draft in book.facts.mark_drafts if _is_of(draft, answer)]
+    drafts = [draft for draft in book.facts.mark_drafts if _is_of(draft, file)]
     return drafts[-1].remarks if drafts else Remarks()
 
 
-def is_begun(book: Gradebook, answer: FileToMark) -> bool:
+def is_begun(book: Gradebook, file: FileToMark) -> bool:
     """Whether a file has a draft that is not yet a mark."""
-    return any(_is_of(draft, answer) for draft in book.facts.mark_drafts)
+    return any(_is_of(draft, file) for draft in book.facts.mark_drafts)
 
 
-def marks_of(book: Gradebook, answer: FileToMark) -> list[Correction]:
+def marks_of(book: Gradebook, file: FileToMark) -> list[Correction]:
     """Return the marks of a file, for any of its students."""
     corrections = book.corrections()
-    return [corrections[place] for place in _places(corrections, answer)]
+    return [corrections[place] for place in _places(corrections, file)]
 
 
-def state_of(book: Gradebook, answer: FileToMark) -> str:
+def state_of(book: Gradebook, file: FileToMark) -> str:
     """Return a digest of everything that the marker sees: the file, its marks, and its draft."""
-    state = answer.digest, answer.students, marks_of(book, answer), draft_of(book, answer)
+    state = file.digest, file.students, marks_of(book, file), remarks_of(book, file)
     return hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:32]
 
 
-def _is_of(draft: MarkDraft, answer: FileToMark) -> bool:
+def _is_of(draft: MarkDraft, file: FileToMark) -> bool:
     """Whether a draft belongs to a file.
 
     Equal files of other students have their own, so that no assistant reads remarks of another section.
     """
-    return (draft.exercise, draft.digest) == (answer.result.name, answer.digest) and (
-        not draft.students or not {*draft.students}.isdisjoint(answer.students)
+    return (draft.exercise, draft.digest) == (file.result.name, file.digest) and (
+        not draft.students or not {*draft.students}.isdisjoint(file.students)
     )
 
 
-def keep_draft(book: Gradebook, answer: FileToMark, remarks: Remarks) -> None:
+def keep_draft(book: Gradebook, file: FileToMark, remarks: Remarks) -> None:
     """Keep the remarks so far on a file, synced to the disk when this returns; empty ones remove the draft."""
-    drafts = [draft for draft in book.facts.mark_drafts if not _is_of(draft, answer)]
+    drafts = [draft for draft in book.facts.mark_drafts if not _is_of(draft, file)]
     if remarks != Remarks():
-        drafts.append(MarkDraft(answer.result.name, answer.students, answer.digest, remarks))
+        drafts.append(MarkDraft(file.result.name, file.students, file.digest, remarks))
     book.change(mark_drafts=tuple(drafts))
 
 
 def keep_mark(
     book: Gradebook,
-    answer: FileToMark,
+    file: FileToMark,
     items: Sequence[RubricItem],
     comments: Sequence[str],
     author: str,
@@ -204,35 +204,35 @@ def keep_mark(
     made = [
         Correction(
             student=student,
-            exercise=answer.result.name,
+            exercise=file.result.name,
             # Rounded, so that 0.1 + 0.2 is 0.3.
             add=round(math.fsum(item.points for item in items), 6),
             reason=one_line(reason),
             comment="\n".join(comments),
             author=author,
             time=now(),
-            judged=judged_points(answer.result),
-            marked=answer.digest,
+            judged=judged_points(file.result),
+            marked=file.digest,
             beyond=beyond,
         )
-        for student in answer.students
+        for student in file.students
     ]
-    book.correct(*made, replacing=_places(book.corrections(), answer))
-    keep_draft(book, answer, Remarks())
+    book.correct(*made, replacing=_places(book.corrections(), file))
+    keep_draft(book, file, Remarks())
 
 
-def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
+def is_marked(corrections: Sequence[Correction], file: FileToMark) -> bool:
     """Whether every student of a file has a mark for it."""
-    places = _places(corrections, answer)
-    return {corrections[place].student for place in places} == set(answer.students)
+    places = _places(corrections, file)
+    return {corrections[place].student for place in places} == set(file.students)
 
 
-def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
+def _places(corrections: Sequence[Correction], file: FileToMark) -> list[int]:
     """Return the places, from 0, of the corrections that are marks of this file."""
     return [
         place
         for place, correction in enumerate(corrections)
-        if correction.marked == answer.digest
-        and correction.exercise == answer.result.name
-        and correction.student in answer.students
+        if correction.marked == file.digest
+        and correction.exercise == file.result.name
+        and correction.student in file.students
     ]

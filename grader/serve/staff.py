@@ -223,13 +223,15 @@ class ListedFile(msgspec.Struct, frozen=True):
 
 
 class MarkView(msgspec.Struct, frozen=True):
-    """A file to mark; `seen` is the digest of the state shown."""
+    """A file to mark, as it is shown; `seen` is the digest of that state.
+
+    `name` is the pseudonym of `student`, who may share the file with a team.
+    """
 
     name: str
     student: StudentInfo
-    result: ExerciseResult
-    source: bytes
-    answers: Remarks
+    file: marking.FileToMark
+    remarks: Remarks
     marks: tuple[Correction, ...]
     seen: str
 
@@ -242,7 +244,7 @@ def files_to_mark(
     corrections = book.corrections()
     files = [
         file
-        for file in marking.answers(book, exercise)
+        for file in marking.files(book, exercise)
         if reach is None or reach.issuperset(file.students)
     ]
     files.sort(key=lambda file: pseudonym(file.students[0]) if anonymous else file.students[0])
@@ -260,15 +262,14 @@ def mark_view(book: Gradebook, asker: Asker, exercise: str, name: str) -> MarkVi
     student = student_of(book, name)
     if student is None or not asker.sees(student):
         return None
-    file, reach = marking.shared_answer_of(book, student, exercise), asker.reach(book.students())
+    file, reach = marking.shared_file_of(book, student, exercise), asker.reach(book.students())
     if file is None or (reach is not None and not reach.issuperset(file.students)):
         return None
     return MarkView(
         name,
         student,
-        file.result,
-        file.source,
-        marking.draft_of(book, file),
+        file,
+        marking.remarks_of(book, file),
         tuple(marking.marks_of(book, file)),
         marking.state_of(book, file),
     )

@@ -81,7 +81,7 @@ class Desk:
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     made = Desk("a", "b", "c")
     monkeypatch.setattr(mark, "next_to_mark", made.next)
-    monkeypatch.setattr(mark, "keep_answers", made.keep)
+    monkeypatch.setattr(mark, "keep_remarks", made.keep)
     monkeypatch.setattr(mark, "ask", lambda *_: made.decisions.pop(0))
     return made
 

@@ -16,7 +16,7 @@ import pytest
 
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import about_file
-from grader.gradebook.marking import answers, is_marked
+from grader.gradebook.marking import files, is_marked
 from grader.results import StudentInfo
 from tests.grader.gradebook.conftest import School
 from tests.grader.gradebook.test_marking import RUBRIC
@@ -87,7 +87,7 @@ class Marking:
 def kept(school: School) -> tuple[float, int]:
     """The points and the number of comments that are kept, as a mark of both students or as a draft."""
     with Gradebook.open(school.results) as book:
-        (file,) = answers(book, "task")
+        (file,) = files(book, "task")
         made, begun = book.corrections(), [each.remarks for each in book.facts.mark_drafts]
         if is_marked(made, file):
             marks = [

@@ -250,7 +250,7 @@ def test_another_section_s_file_is_a_404_like_one_that_is_not_there(rubrics: Ser
         bob = pseudonyms_of(book)("bob")
         student = book.student("bob")
         assert student is not None
-        file = marking.answer_of(book, student, "greeting")
+        file = marking.file_of(book, student, "greeting")
         assert file is not None
         state = marking.state_of(book, file)
     for do in ("next", "draft", "skip", "add"):
@@ -322,11 +322,11 @@ def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_pa
         for place, answers in enumerate(steps):
             student = book.student("ada")
             assert student is not None
-            file = marking.answer_of(book, student, "greeting")
+            file = marking.file_of(book, student, "greeting")
             assert file is not None
             state = marking.state_of(book, file)
             if place < 2:
-                desk.staff.keep_answers(prof, "greeting", name, state, answers)
+                desk.staff.keep_remarks(prof, "greeting", name, state, answers)
             else:
                 desk.staff.mark(prof, rubric, "greeting", name, state, answers)
             say("+")
