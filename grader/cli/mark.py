@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 
 import click
@@ -100,11 +101,7 @@ def mark(
         shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.files(book, chosen.id), key=lambda each: shown(each.students[0]))
         corrections = book.corrections()
-        waiting = [
-            file
-            for file in every
-            if again or marking.is_begun(book, file) or not marking.is_marked(corrections, file)
-        ]
+        waiting = [f for f in every if again or marking.is_waiting(book, corrections, f)]
         marked = 0
         for place, file in enumerate(waiting, 1):
 
@@ -143,20 +140,26 @@ def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bo
             break
         shown.add(after)
         left = _mark_file(server, exercise, now, now.file)
-        if not left:
+        if left is _Left.CHANGED:
             # Show it again as it is now, unless somebody else has it.
             shown.discard(after)
-        marked += left == "next"
-        if left == "stop":
+        marked += left is _Left.MARKED
+        if left is _Left.STOPPED:
             break
     click.echo(f"{marked} marked, {now.waiting} of {now.files} left.")
 
 
-def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking) -> str:
-    """Ask about a file, and return how it was left: `next`, `skip` or `stop`.
+class _Left(enum.Enum):
+    """How a file on a server was left; it is CHANGED if somebody else took it or changed something."""
 
-    If somebody else took the file or changed something, prints a note and returns an empty text.
-    """
+    MARKED = enum.auto()
+    SKIPPED = enum.auto()
+    STOPPED = enum.auto()
+    CHANGED = enum.auto()
+
+
+def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking) -> _Left:
+    """Ask about a file, and return how it was left; prints a note if it was changed."""
     remarks = Remarks(file.keys, file.comments)
 
     def keep(given: Remarks) -> None:
@@ -172,11 +175,15 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
         click.echo(clean(words, _LONGEST))
     try:
         decided = ask(page, now.items, remarks, keep)
-        do: Do = "stop" if decided is End.STOP else "skip"
+        do: Do
         if isinstance(decided, Remarks):
-            do, remarks = "next", decided
+            do, left, remarks = "next", _Left.MARKED, decided
+        elif decided is End.SKIP:
+            do, left = "skip", _Left.SKIPPED
+        else:
+            do, left = "stop", _Left.STOPPED
         keep_remarks(server, exercise, file, do, remarks.keys, remarks.comments)
     except ChangedError as changed:
         tell(str(changed))
-        return ""
-    return do
+        return _Left.CHANGED
+    return left

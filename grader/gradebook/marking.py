@@ -157,6 +157,11 @@ def is_begun(book: Gradebook, file: FileToMark) -> bool:
     return any(_is_of(draft, file) for draft in book.facts.mark_drafts)
 
 
+def is_waiting(book: Gradebook, corrections: Sequence[Correction], file: FileToMark) -> bool:
+    """Whether a file is still to be marked: it has a draft, or some student of it has no mark."""
+    return is_begun(book, file) or not is_marked(corrections, file)
+
+
 def marks_of(book: Gradebook, file: FileToMark) -> list[Correction]:
     """Return the marks of a file, for any of its students."""
     corrections = book.corrections()

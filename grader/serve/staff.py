@@ -215,7 +215,7 @@ def staff_requests(book: Gradebook, asker: Asker, number: int = 0) -> list[Staff
 class ListedFile(msgspec.Struct, frozen=True):
     """A file in the list of files to mark; `name` is its student's pseudonym.
 
-    It is `waiting` if it has no mark, or a draft.
+    It is `waiting` if it is still to be marked.
     """
 
     name: str
@@ -249,10 +249,7 @@ def files_to_mark(
     ]
     files.sort(key=lambda file: pseudonym(file.students[0]) if anonymous else file.students[0])
     return [
-        ListedFile(
-            pseudonym(file.students[0]),
-            marking.is_begun(book, file) or not marking.is_marked(corrections, file),
-        )
+        ListedFile(pseudonym(file.students[0]), marking.is_waiting(book, corrections, file))
         for file in files
     ]
 
