@@ -330,11 +330,11 @@ class Gradebook:
         return tuple(
             entry
             for entry in entries
-            if entry.kind is not Reason.FORGER
+            if entry.kind is not Reason.ODD_CODE
             or any(is_open(entry, exercise) for exercise in entry.exercises)
         )
 
-    def look_at(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
+    def replace_attention(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
         """Replace the entries on an exercise of a student by these."""
         before = self.facts.attention
         kept = [

@@ -202,7 +202,9 @@ class Desk:
                 if file.source is None:
                     has_earlier = bool(book.work(student).sources(name))
                     about = student.id, self._course.exercise(name), file
-                    book.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
+                    book.replace_attention(
+                        student.id, name, passed_over(*about, earlier=has_earlier)
+                    )
             self._look_at_stubs(student, questions)
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
@@ -261,7 +263,7 @@ class Desk:
                 self._course, exercise, question.file, work, self._book.rules()
             ):
                 entry = stub_after_work(student.id, exercise)
-                self._book.look_at(student.id, exercise.id, [entry])
+                self._book.replace_attention(student.id, exercise.id, [entry])
 
     def _clock(self) -> float:
         """Return the time; note for staff if the clock was set meanwhile. Call it within a transaction."""
@@ -355,7 +357,7 @@ class Desk:
                 self._found.pop((waiting, exercise), None)
 
     def _look_at(self, attempt: Attempt, question: Question, kept: Kept) -> None:
-        self._book.look_at(attempt.student, question.exercise.id, kept.attention)
+        self._book.replace_attention(attempt.student, question.exercise.id, kept.attention)
 
     # --- drafts ---------------------------------------------------------------------------------
 

@@ -88,10 +88,9 @@ class Left(msgspec.Struct, frozen=True):
 class Platform(Protocol):
     """One assignment of a learning platform.
 
-    `name` is the platform's name, and `address` identifies the assignment. `worth` is the points that it is
-    worth there; None if the platform has no column yet, and `send` sets it. With `one_comment`, a new comment
-    replaces the last one. With `reads_comments`, comments can be read back. `notes` are for staff to read before
-    they send.
+    `name` is the platform's name, and `address` identifies the assignment. `worth` is its points there; None if
+    the platform has no column yet, and `send` sets it. With `one_comment`, a new comment replaces the last one.
+    With `reads_comments`, comments can be read back. `notes` are for staff to read before they send.
     """
 
     name: str

@@ -110,7 +110,7 @@ def results(serving: Callable[..., Served]) -> Path:
         of_team = MarkDraft("word_count", ("ada", "bob"), same, Remarks(("style",)))
         book.change(mark_drafts=(own, other, *shared, of_team))
         looks = [
-            Attention(Reason.FORGER, who, ("greeting",), f"line 1 of {who}")
+            Attention(Reason.ODD_CODE, who, ("greeting",), f"line 1 of {who}")
             for who in ("ada", "bob")
         ]
         book.finish((*book.facts.attention, *looks))
