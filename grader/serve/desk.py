@@ -149,7 +149,7 @@ class Desk:
         # A killed server may have kept a verdict without writing the result.
         for student in book.students():
             book.write_result(student.id)
-        book.settled()
+        book.mark_current()
         self._policy = book.policy
         self._read_at = queue.last_time(book), math.inf
         return again

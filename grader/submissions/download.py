@@ -38,7 +38,7 @@ from grader.submissions.platforms import (
     copy_number,
     platform_of,
 )
-from grader.submissions.roster import Known, Person, Roster, parts_of, settle_ids
+from grader.submissions.roster import Known, Person, Roster, match_people, parts_of
 from grader.submissions.times import Times
 from grader.text import alike, clean, counted, listed
 
@@ -95,7 +95,7 @@ def find_class(
             f"{path} has no submissions: expected a folder, a zip or a tar for each student, or the "
             "download of a learning platform. See docs/intake.md."
         )
-    settled = settle_ids(
+    matched = match_people(
         finding.people,
         roster,
         platform,
@@ -104,7 +104,7 @@ def find_class(
         # In a whole course, most exercises are a student's own.
         students_first=course.assignment is None,
     )
-    notes = [*finding.notes(), *settled.notes]
+    notes = [*finding.notes(), *matched.notes]
     attempts = [attempt for person in finding.people for attempt in finding.attempts(person)]
     timed: frozenset[str] = frozenset()
     if times is not None:
@@ -119,8 +119,8 @@ def find_class(
         attempts=tuple(attempts),
         notes=tuple(notes),
         missing=missing,
-        strangers=settled.strangers,
-        teams=settled.teams,
+        strangers=matched.strangers,
+        teams=matched.teams,
         timed=timed,
     )
 

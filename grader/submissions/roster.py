@@ -1,6 +1,6 @@
 """The roster: the students of a class list, found by any of their names.
 
-`settle_ids` matches the people of a download with it, and gives each a unique id.
+`match_people` matches the people of a download with it, and gives each a unique id.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class Person(msgspec.Struct):
     items: list[tuple[Item, ItemInfo]] = []
 
 
-class Settled(NamedTuple):
+class MatchedPeople(NamedTuple):
     """The result of matching people: notes, teams by the id of their attempts' student, and strangers."""
 
     notes: tuple[str, ...] = ()
@@ -225,7 +225,7 @@ class Settled(NamedTuple):
     strangers: tuple[StudentInfo, ...] = ()
 
 
-def settle_ids(
+def match_people(
     people: Sequence[Person],
     roster: Roster | None,
     platform: Platform,
@@ -233,7 +233,7 @@ def settle_ids(
     *,
     by_team: bool = False,
     students_first: bool = False,
-) -> Settled:
+) -> MatchedPeople:
     """Match all people with the roster, and make equal ids unique.
 
     If teams hand in (`by_team`), a person with the name of a `known` team represents this team. A name of both
@@ -295,7 +295,7 @@ def settle_ids(
         called = listed_names([_called(person) for person in strangers])
         notes.append(f"Not in the roster, graded under their own ids: {called}.")
     unknown = tuple(person.student for person in strangers) if roster is not None else ()
-    return Settled(tuple(notes), teams, unknown)
+    return MatchedPeople(tuple(notes), teams, unknown)
 
 
 def _team_of(person: Person, known: Known) -> str | None:
@@ -314,14 +314,14 @@ def _found_in(
         if (student := in_roster(person.student, roster, platform)) is not None:
             claims.setdefault(student.id, []).append(person)
             students[student.id] = student
-    settled, disputed = {}, []
+    found, disputed = {}, []
     for student_id, claimants in claims.items():
         if len(claimants) > 1:
             disputed += [_called(person) for person in claimants]
             claimants = _best(claimants, students[student_id], roster)
         if len(claimants) == 1:
-            settled[id(claimants[0])] = students[student_id]
-    return settled, disputed
+            found[id(claimants[0])] = students[student_id]
+    return found, disputed
 
 
 def _called(person: Person) -> str:

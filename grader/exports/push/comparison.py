@@ -141,8 +141,8 @@ class Plan(msgspec.Struct):
     """The changes to send; `absent` counts the changes for students who handed in nothing.
 
     `worth` is the points that the assignment is worth there, or will be. `left` has a sentence for each student
-    who is left out, and `not_due` the due time of each student who handed in nothing yet. `settled` are changes
-    that have already arrived, by the platform's ids.
+    who is left out, and `not_due` the due time of each student who handed in nothing yet. `already_arrived`
+    has changes that arrived before, by the platform's ids.
     """
 
     changes: list[Change] = []
@@ -150,7 +150,7 @@ class Plan(msgspec.Struct):
     absent: int = 0
     left: list[str] = []
     not_due: list[datetime.datetime] = []
-    settled: dict[str, Pushed] = {}
+    already_arrived: dict[str, Pushed] = {}
 
 
 class Sent(msgspec.Struct):
@@ -212,7 +212,7 @@ def planned(
         elif isinstance(found, Left):
             plan.left.append(f"{own.student}: {found.why}")
         elif (after := _pushed(own, known)) != known:
-            plan.settled[there.user] = after
+            plan.already_arrived[there.user] = after
     return plan
 
 
@@ -358,7 +358,7 @@ def send(
         platform.worth = plan.worth
     before = memory.all()
     sent, arrived, unclear = Sent(), dict[str, Change](), 0
-    for user, pushed in plan.settled.items():
+    for user, pushed in plan.already_arrived.items():
         memory.keep(user, pushed)
     # The platform was read before a person was asked, which may be long ago.
     meanwhile = platform.points() if plan.changes else {}

@@ -169,7 +169,7 @@ def test_nobody_lost_the_points_of_practice_that_an_earlier_grader_counted(
         assert book.begin(semester.course), "results have to be written anew"
         assert book.totals_before() == {}
         book.finish(())
-        book.settled()
+        book.mark_current()
     with Gradebook.open_to_write(folder) as book:
         assert not book.begin(semester.course)
         assert book.totals_before() == {"kim": 0, "zoe": 8}
