@@ -108,7 +108,7 @@ def files(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     for student in book.students():
         if (file := file_of(book, student, exercise)) is None:
             continue
-        team = student.ids.get("team", "") if shared else ""
+        team = student.team if shared else ""
         if not team:
             yield file
             continue
@@ -123,10 +123,10 @@ def files(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
 def shared_file_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
     """Return this student's file among `files`, which may be the file that the student's team shares."""
     own = file_of(book, student, exercise)
-    team = student.ids.get("team", "") if exercise in book.of_teams else ""
+    team = student.team if exercise in book.of_teams else ""
     if own is None or not team:
         return own
-    members = [each for each in book.students() if each.ids.get("team", "") == team]
+    members = [each for each in book.students() if each.team == team]
     found = [file_of(book, member, exercise) for member in members]
     same = [file for file in found if file is not None and file.digest == own.digest]
     students = tuple(file.students[0] for file in same)

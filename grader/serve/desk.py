@@ -60,14 +60,13 @@ from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
-from grader.results import StudentInfo
+from grader.results import TEAM, StudentInfo
 from grader.serve import hand_in
 from grader.serve.gate import Gate
 from grader.serve.http import Refusal
 from grader.serve.staff_desk import StaffDesk
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
-from grader.submissions.download import TEAM
 from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
@@ -138,7 +137,7 @@ class Desk:
         platforms.prepare(book)
         invitations.prepare(book)
         # In a list of teams, an empty cell means that a student has left a team.
-        has_teams = any(student.ids.get(TEAM) for student in self._students)
+        has_teams = any(student.team for student in self._students)
         with book.transaction():
             for student in self._students:
                 # A wrong row may have let somebody else in.

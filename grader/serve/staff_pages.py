@@ -169,7 +169,7 @@ class StaffPages:
         there = [
             section
             for section in asker.sections
-            if any(is_in_group(student, "section", section) for student in students)
+            if any(is_in_group(student.section, section) for student in students)
         ]
         reached = asker._replace(sections=tuple(there))
         try:
