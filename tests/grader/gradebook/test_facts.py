@@ -1,4 +1,4 @@
-"""The facts of a gradebook as JSON: a later field has a default, and durations stay as people write them."""
+"""The facts of a gradebook as JSON: new fields have defaults, and durations stay as people write them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grader.results import CourseInfo
 from tests.grader.builders import exercise, result
 
 
-def test_facts_are_read_as_they_were_written() -> None:
+def test_facts_survive_encoding() -> None:
     facts = Facts(
         course=CourseInfo("plain", "1", "c0ffee"),
         exercises=("glu",),
@@ -25,7 +25,7 @@ def test_facts_are_read_as_they_were_written() -> None:
     assert decoded(encoded(facts)) == facts
 
 
-def test_what_is_as_usual_is_not_written() -> None:
+def test_defaults_are_not_written() -> None:
     assert encoded(Facts()) == "{}"
     assert decoded("{}") == Facts()
     assert decoded('{"of_a_later_grader": 1, "revision": 2}') == Facts(revision=2)
