@@ -10,13 +10,13 @@ import pytest
 
 from grader.cli import mark
 from grader.cli.marking import End
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.serve.messages import FileForMarking, Marking, MarkMade
 from grader.student.server import ChangedError, Server
 from tests.grader.command import invoke
 
 HERE = Server("https://grade.example.org", "secret")
-GIVEN = Draft(("d",), ("Line 1: x",))
+GIVEN = Remarks(("d",), ("Line 1: x",))
 
 
 def file_of(name: str) -> FileForMarking:
@@ -41,7 +41,7 @@ class Desk:
         self.waiting = [file_of(name) for name in files]
         self.skipped: list[FileForMarking] = []
         self.others: tuple[str, ...] = ()
-        self.decisions: list[Draft | End] = []
+        self.decisions: list[Remarks | End] = []
         self.left: list[tuple[str, str, tuple[str, ...]]] = []
         self.changed: set[str] = set()
 
@@ -81,7 +81,7 @@ class Desk:
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     made = Desk("a", "b", "c")
     monkeypatch.setattr(mark, "next_to_mark", made.next)
-    monkeypatch.setattr(mark, "keep_answers", made.keep)
+    monkeypatch.setattr(mark, "keep_remarks", made.keep)
     monkeypatch.setattr(mark, "ask", lambda *_: made.decisions.pop(0))
     return made
 

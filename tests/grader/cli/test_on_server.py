@@ -13,7 +13,7 @@ from grader.cli import on_server
 from grader.cli.on_server import (
     class_points_on,
     correct_class_on,
-    keep_answers,
+    keep_remarks,
     next_to_mark,
     regrade_on,
     requests_on,
@@ -119,7 +119,7 @@ def test_the_next_file_to_mark(
 
 def test_marks_carry_the_state_shown_and_return_the_next_one(asked: list[Any]) -> None:
     asked.append({"seen": "def"})
-    kept = keep_answers(HERE, "glu", FILE, "draft", ("d",), ("Line 1: x",))
+    kept = keep_remarks(HERE, "glu", FILE, "draft", ("d",), ("Line 1: x",))
     assert kept == msgspec.structs.replace(FILE, seen="def")
     about = {"file": "f1", "seen": "abc", "do": "draft", "keys": ["d"], "comments": ["Line 1: x"]}
     assert asked.pop() == ("POST", "/api/staff/marks/glu", about)

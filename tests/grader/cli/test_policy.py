@@ -26,7 +26,7 @@ def graded(school: School) -> School:
         school.keep(book, school.hand_in(book, "bob", b"x = 1\n", "2026-10-01T12:00:00Z"), 10)
         book.keep_student(StudentInfo(id="bob", name="Bob"))
         book.finish(())
-        book.settled()
+        book.mark_current()
     return school
 
 

@@ -30,13 +30,19 @@ class School:
         self.course, self.results = course, results
 
     def hand_in(
-        self, book: Gradebook, student: str, source: bytes, at: str = "", exercise: str = "task"
+        self,
+        book: Gradebook,
+        student: str,
+        source: bytes,
+        at: str = "",
+        exercise: str = "task",
+        origin: str = "",
     ) -> Attempt:
         """Register a student's only file."""
         found = submissions.Attempt(
             student=StudentInfo(id=student),
             submitted_at=at,
-            origin=f"{student}.zip",
+            origin=origin or f"{student}.zip",
             path=Path(student),
         )
         submission = Submission(student, {exercise: ExerciseFile(source)})

@@ -20,7 +20,7 @@ from grader.gradebook.similarity.findings import (
     SimilarPair,
     source_digest,
 )
-from grader.gradebook.work import Request
+from grader.gradebook.work import SERVER, Request
 from grader.results import Entry, StudentInfo
 from tests.grader.gradebook.conftest import School
 
@@ -97,6 +97,21 @@ def test_nothing_that_identifies_a_student_is_left(results: Path) -> None:
     assert sources[ann]["task"] == f"# {ann} {ann}, {ann}\nsmallest = max(leeway, 1)\n".encode()
     # The lines of an alike pair are still found.
     assert similarity.pairs[0].left_digest == source_digest(sources[ann]["task"])
+
+
+def test_the_name_of_a_server_is_no_student_s_name(school: School) -> None:
+    source = b"# Ann handed this in to grade serve\n"
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        with book.transaction():
+            book.keep_student(ANN)
+        attempt = school.hand_in(book, ANN.id, source, origin=SERVER)
+        school.keep(book, attempt, 10, source)
+        book.finish(())
+    ann = pseudonyms_in(school.results)(ANN.id)
+    with AnonymousBook.open(school.results) as hidden:
+        (entry,) = hidden.entries()
+        assert hidden.sources(entry)["task"] == f"# {ann} handed this in to grade serve\n".encode()
 
 
 # The structs that commands show with pseudonyms, and their text fields that never name a student: texts of the

@@ -45,7 +45,7 @@ def test_a_gradebook_can_be_read_while_it_is_written(school: School) -> None:
         with Gradebook.open(school.results) as reader:
             assert [entry.student.id for entry in reader.entries()] == ["ann"]
             assert "did not finish" in reader.unfinished
-        found = (Attention(Reason.FORGER, "ann", ("task",), "odd"),)
+        found = (Attention(Reason.ODD_CODE, "ann", ("task",), "odd"),)
         book.finish(found)
     with Gradebook.open(school.results) as reader:
         assert reader.unfinished == ""
@@ -267,10 +267,10 @@ def test_attention_is_replaced_for_one_exercise_of_one_student(school: School) -
     with Gradebook.open_to_write(school.results) as book:
         for student, exercise in (("bob", "task"), ("ann", "task"), ("ann", "other")):
             with book.transaction():
-                book.look_at(student, exercise, [entry(student, exercise, "before")])
+                book.replace_attention(student, exercise, [entry(student, exercise, "before")])
         with book.transaction():
-            book.look_at("ann", "task", [entry("ann", "task", "now")])
-            book.look_at("bob", "task", [])
+            book.replace_attention("ann", "task", [entry("ann", "task", "now")])
+            book.replace_attention("bob", "task", [])
         found = [(e.student, e.exercises, e.what) for e in book.attention()]
     assert found == [("ann", ("other",), "before"), ("ann", ("task",), "now")]
 

@@ -147,10 +147,10 @@ def test_edits_by_hand_reach_the_results_with_the_next_grading(school: School) -
         book.begin(school.course)
         school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
         book.finish(())
-        book.settled()
+        book.mark_current()
         assert not book.begin(school.course)
         book.finish(())
-        book.settled()
+        book.mark_current()
     text = ZOE.replace("relu", "task").replace("zoe", "ann") + 'points = 4\nreason = "copied"\n'
     (school.results / FILE).write_text(text, encoding="utf-8")
     with Gradebook.open(school.results) as book:

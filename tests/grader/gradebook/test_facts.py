@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from grader.gradebook.facts import AssignmentPart, Draft, Facts, decoded, encoded
+from grader.gradebook.facts import AssignmentPart, Facts, MarkDraft, Remarks, decoded, encoded
 from grader.gradebook.policy import Late, Rules
 from grader.gradebook.times import read_span
 from grader.results import CourseInfo
@@ -18,7 +18,7 @@ def test_facts_survive_encoding() -> None:
         exercises=("glu",),
         assignments={"week1": AssignmentPart("Week 1", ("glu",), "2026-10-12T00:00:00Z", True)},
         blank=result(exercise()),
-        drafts={"a": Draft(("k",), ("so",))},
+        mark_drafts=(MarkDraft("glu", ("ada",), "c0ffee", Remarks(("k",), ("so",))),),
         totals={"ada": 7.25},
         revision=3,
     )
@@ -39,6 +39,18 @@ def test_an_earlier_graders_list_of_exercises_is_read() -> None:
     assert decoded(encoded(decoded(text))) == decoded(text)
 
 
+def test_drafts_of_marks_by_an_earlier_grader_are_read() -> None:
+    remarks = {"keys": ["d"], "comments": ["Name it."]}
+    names = ["glu abc", "glu ada abc", "glu ada of the list abc"]
+    text = msgspec.json.encode({"drafts": dict.fromkeys(names, remarks), "revision": 2}).decode()
+    facts = decoded(text)
+    assert facts.mark_drafts == tuple(
+        MarkDraft("glu", students, "abc", Remarks(("d",), ("Name it.",)))
+        for students in ((), ("ada",), ("ada of the list",))
+    )
+    assert facts.revision == 2 and decoded(encoded(facts)) == facts
+
+
 def test_a_duration_is_written_as_people_write_it() -> None:
     late = Late(grace=read_span("30 minutes"), closes=read_span("2 days"))
     facts = Facts(policy=Rules(late=late, cool_down=read_span("12 hours")))
@@ -56,6 +68,8 @@ def test_a_duration_is_written_as_people_write_it() -> None:
         '{"totals": {"ada": "x"}}',
         '{"attention": [{"exercise": "glu"}]}',
         '{"attention": {"exercise": "glu"}}',
+        '{"drafts": {"glu ada abc": 1}}',
+        '{"drafts": []}',
     ],
 )
 def test_damaged_facts_are_refused(text: str) -> None:

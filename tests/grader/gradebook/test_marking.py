@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,9 @@ from grader.errors import UsageError
 from grader.exports import FORMATS
 from grader.exports.formats.feedback import plain_feedback
 from grader.gradebook import Gradebook
+from grader.gradebook.facts import encoded
 from grader.gradebook.marking import read_rubric
+from grader.submissions.source import code_digest
 from tests.grader.builders import written
 from tests.grader.gradebook.conftest import School
 
@@ -90,6 +93,19 @@ def test_a_comment_names_an_existing_line_and_is_shown_on_its_own_line(marked: S
     assert "\n  Line 1: Name it\n  Why x\n" in feedback
     remark = written(FORMATS["csv"], [ann])[0]
     assert "Line 1: Name it. Why x" in remark
+
+
+@pytest.mark.parametrize("student", ["", "ann "])
+def test_a_mark_that_was_begun_with_an_earlier_grader_goes_on(marked: School, student: str) -> None:
+    name = f"task {student}{code_digest(ANN)}"
+    with Gradebook.open_to_write(marked.results) as book, book.transaction():
+        facts = json.loads(encoded(book.facts))
+        facts["drafts"] = {name: {"keys": ["e"], "comments": ["Name it."]}}
+        book.tables.connection.execute("UPDATE facts SET facts = ?", (json.dumps(facts),))
+    assert "e: -2.5 points, 1 comment: Name it." in mark(marked, "n").output
+    assert points(marked)["ann"][::2] == (5.5, "Name it.")
+    with Gradebook.open(marked.results) as book:
+        assert book.facts.mark_drafts == ()
 
 
 def test_a_marked_file_is_not_shown_again(marked: School) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import about_file
-from grader.gradebook.marking import answers, is_marked
+from grader.gradebook.marking import files, is_marked
 from grader.results import StudentInfo
 from tests.grader.gradebook.conftest import School
 from tests.grader.gradebook.test_marking import RUBRIC
@@ -87,8 +87,8 @@ class Marking:
 def kept(school: School) -> tuple[float, int]:
     """Return the points and the number of comments kept, as a mark of both students or as a draft."""
     with Gradebook.open(school.results) as book:
-        (file,) = answers(book, "task")
-        made, begun = book.corrections(), list(book.facts.drafts.values())
+        (file,) = files(book, "task")
+        made, begun = book.corrections(), [each.remarks for each in book.facts.mark_drafts]
         if is_marked(made, file):
             marks = [
                 about_file([m for m in made if m.student == s], file.digest) for s in ("ann", "bob")
@@ -139,5 +139,5 @@ def test_no_draft_or_partial_file_is_left(team: School, tmp_path: Path) -> None:
     marking.until(b"1 marked")
     marking.kill()
     with Gradebook.open(team.results) as book:
-        assert book.facts.drafts == {}
+        assert book.facts.mark_drafts == ()
     assert not list(team.results.glob("*.part"))

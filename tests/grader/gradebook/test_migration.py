@@ -24,7 +24,7 @@ from grader.gradebook import Gradebook, database
 from grader.gradebook import migration as migrating
 from grader.gradebook.corrections import Correction, Kind
 from grader.gradebook.database import FORMAT_VERSION, only_writer
-from grader.gradebook.facts import AssignmentPart, ClockChange, Draft
+from grader.gradebook.facts import AssignmentPart, ClockChange, MarkDraft, Remarks
 from grader.gradebook.policy import CountedAttempt, Due, Extension, Late, NamedPolicy, Rules
 from grader.gradebook.times import Span
 from grader.results import Outcome, Status
@@ -235,7 +235,7 @@ def test_facts_of_format_3_are_unchanged(tmp_path: Path) -> None:
     assert facts.stubs.keys() == policy.chapters.keys() == set(facts.exercises)
     assert (facts.revision, facts.is_unfinished, facts.is_stale) == (1, False, True)
     assert facts.totals == {"ada": 11.25, "ben": 3.54, "mia": 0.0}
-    assert facts.drafts == {"greeting abc": Draft(("d",), ("Name it.",))}
+    assert facts.mark_drafts == (MarkDraft("greeting", (), "abc", Remarks(("d",), ("Name it.",))),)
     assert facts.clock == (ClockChange("2026-10-12T10:00:00Z", -3600),)
     assert facts.is_paused
     extension = Extension(student="ben", by=Span(days=2, hours=12), reason="ill")

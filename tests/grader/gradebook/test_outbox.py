@@ -9,7 +9,7 @@ import pytest
 
 from grader.gradebook import Gradebook, outbox, queue
 from grader.gradebook.corrections import Correction, GivenExtension
-from grader.gradebook.outbox import Counts, Feedback, Kind, State, Undelivered
+from grader.gradebook.outbox import Counts, Feedback, Kind, KnownExtension, State, Undelivered
 from grader.gradebook.policy import Due, Late, Rules
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import answer, ask
@@ -112,6 +112,7 @@ def test_each_answer_is_an_event(here: Class) -> None:
         assert noticed(book) == []
         answer(book, request, "Otherwise.", "ben")
         assert noticed(book) == [("ada", Kind.ANSWERS, f"{request.number} 2")]
+        assert outbox.waiting(book)["ada"][0].request == request.number
         delivered(book)
         assert noticed(book) == []
 
@@ -193,6 +194,11 @@ def test_extensions_from_before_the_outbox_table_are_not_events(school: School) 
         )
         outbox.turn_on(book, ALL, NOW)
         assert noticed(book) == []
+
+
+def test_every_field_of_an_extension_that_changes_points_is_known() -> None:
+    without_effect = {"reason", "author", "time"}
+    assert {*KnownExtension._fields} == {*GivenExtension.__struct_fields__} - without_effect
 
 
 def test_a_mail_being_sent_keeps_its_events_until_put_back(

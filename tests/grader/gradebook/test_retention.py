@@ -12,7 +12,7 @@ from grader.cli import main
 from grader.gradebook import Gradebook, tokens
 from grader.gradebook.backup import make_backup
 from grader.gradebook.corrections import Correction
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import MarkDraft, Remarks
 from grader.gradebook.policy import Extension, NamedPolicy, Rules
 from grader.gradebook.retention import (
     backups_of,
@@ -54,7 +54,7 @@ def kept(school: School) -> School:
         )
         book.change(
             backups=str(backups),
-            drafts={"task abc": Draft(("s",), ("a word to ann",))},
+            mark_drafts=(MarkDraft("task", (), "abc", Remarks(("s",), ("a word to ann",))),),
             named_policy=NamedPolicy("named.toml", KEPT),
         )
         book.write_result("ann")

@@ -76,13 +76,13 @@ def test_thousands_of_odd_lines_give_five_entries_that_count_them_all() -> None:
         "line 4001 names '/proc/' (and on 399 more lines)",
         "line 4001 uses os._exit (and on 399 more lines); and 4 more things of this kind",
     ]
-    assert {entry.kind for entry in entries} == {Reason.FORGER}
+    assert {entry.kind for entry in entries} == {Reason.ODD_CODE}
     assert sum(len(entry.what) for entry in entries) < 500
 
 
 def test_a_student_with_thousands_of_odd_lines_does_not_hide_others() -> None:
     flood = judged("\n".join(f"import ctypes.a{n}" for n in range(3_000)))
-    other = Attention(Reason.FORGER, "zoe", ("glu",), "line 1 imports gc")
+    other = Attention(Reason.ODD_CODE, "zoe", ("glu",), "line 1 imports gc")
     entries = most_pressing_first([*flood, other])
     assert len(entries) == 2
     assert other in entries
@@ -99,7 +99,7 @@ def test_a_fault_and_a_timeout_come_before_odd_code() -> None:
         held=held(b"import ctypes, pytest, mmap, signal, socket, atexit", ()),
     )
     entries = attention("ada", exercise, ExerciseFile(b"import ctypes"), result)
-    assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.FORGER]
+    assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.ODD_CODE]
     assert entries[-1].what.endswith("; and 1 more thing of this kind")
 
 

@@ -175,12 +175,12 @@ def test_results_missing_after_a_kill_are_written_by_the_next_grading(
         "the last grading was killed before its last result"
     )
     book.finish(())
-    book.settled()
+    book.mark_current()
     assert not book.begin(course, small_class.blank)
     book.finish(())
     book.change(is_stale=True)  # as between a new policy and the last result
     assert book.begin(course, small_class.blank)
-    book.settled()
+    book.mark_current()
     assert book.begin(course, small_class.blank), "that grading was interrupted"
 
 

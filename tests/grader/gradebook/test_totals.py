@@ -169,7 +169,7 @@ def test_totals_of_an_earlier_grader_with_practice_are_not_compared(
         assert book.begin(semester.course), "results have to be written again"
         assert book.totals_before() == {}
         book.finish(())
-        book.settled()
+        book.mark_current()
     with Gradebook.open_to_write(folder) as book:
         assert not book.begin(semester.course)
         assert book.totals_before() == {"kim": 0, "zoe": 8}

@@ -85,7 +85,7 @@ def test_an_assistant_sees_only_students_of_their_section(tmp_path: Path) -> Non
         book.keep_student(msgspec.structs.replace(there.students["ada"], ids={"section": "A"}))
         for student in ("ada", "bob"):
             greeting = there.course.exercise("greeting")
-            book.look_at(student, "greeting", [stub_after_work(student, greeting)])
+            book.replace_attention(student, "greeting", [stub_after_work(student, greeting)])
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
         seen = [[each.student for each in there.views.attention(asker)] for asker in (STAFF, some)]
     assert seen == [["ada", "bob"], ["ada"]]

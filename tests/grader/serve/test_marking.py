@@ -17,7 +17,7 @@ from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import corrections_text, read_corrections
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.tokens import Role
 from grader.serve.claims import CLAIM_SECONDS, Claimed, Claims
 from grader.serve.desk import Desk
@@ -250,7 +250,7 @@ def test_a_file_of_another_section_is_not_found(rubrics: Served) -> None:
         bob = pseudonyms_of(book)("bob")
         student = book.student("bob")
         assert student is not None
-        file = marking.answer_of(book, student, "greeting")
+        file = marking.file_of(book, student, "greeting")
         assert file is not None
         state = marking.state_of(book, file)
     for do in ("next", "draft", "skip", "add"):
@@ -315,18 +315,18 @@ def test_confirmed_answers_and_marks_survive_a_kill_at_any_statement(memory_path
         (marking.RubricItem("d", -1.0, "one"), marking.RubricItem("e", -0.5, "two"))
     )
     prof = Asker(Role.INSTRUCTOR, name="prof")
-    steps = [Draft(("d",)), Draft(("d",), ("Line 1: x",)), Draft(("d", "e")), Draft(("e",))]
+    steps = [Remarks(("d",)), Remarks(("d",), ("Line 1: x",)), Remarks(("d", "e")), Remarks(("e",))]
 
     def act(desk: Desk, book: Gradebook, say: Callable[[str], object]) -> None:
         name = pseudonyms_of(book)("ada")
         for place, answers in enumerate(steps):
             student = book.student("ada")
             assert student is not None
-            file = marking.answer_of(book, student, "greeting")
+            file = marking.file_of(book, student, "greeting")
             assert file is not None
             state = marking.state_of(book, file)
             if place < 2:
-                desk.staff.keep_answers(prof, "greeting", name, state, answers)
+                desk.staff.keep_remarks(prof, "greeting", name, state, answers)
             else:
                 desk.staff.mark(prof, rubric, "greeting", name, state, answers)
             say("+")
@@ -339,21 +339,21 @@ def test_confirmed_answers_and_marks_survive_a_kill_at_any_statement(memory_path
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()
-            drafts, made = book.facts.drafts.values(), book.corrections()
+            drafts, made = [each.remarks for each in book.facts.mark_drafts], book.corrections()
             # The gradebook has the confirmed state or the next one.
             known = {each.add for each in made if each.marked}
             if confirmed < 2:
                 assert known == set()
-                assert [*drafts] in ([*steps[confirmed - 1 : confirmed]], [steps[confirmed]])
+                assert drafts in ([*steps[confirmed - 1 : confirmed]], [steps[confirmed]])
             elif confirmed == 2:
-                assert (known, [*drafts]) in (
+                assert (known, drafts) in (
                     (set(), [steps[1]]),
                     ({-1.5}, [steps[1]]),
                     ({-1.5}, []),
                 )
             else:
                 assert known in ({-1.5}, {-0.5})
-                assert [*drafts] == []
+                assert drafts == []
     assert confirmed_before == set(range(len(steps)))
 
 

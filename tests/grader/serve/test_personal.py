@@ -20,7 +20,7 @@ from grader.cli import main
 from grader.errors import GraderError
 from grader.gradebook import Gradebook, outbox, platforms, pushed, sessions, tokens
 from grader.gradebook.corrections import Correction, GivenExtension
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import MarkDraft, Remarks
 from grader.gradebook.personal import beside, erase, kept_about
 from grader.gradebook.pushed import Pushed
 from grader.gradebook.review import Attention, Reason
@@ -99,15 +99,18 @@ def results(serving: Callable[..., Served]) -> Path:
             event = outbox.Event(student, outbox.Kind.ANSWERS, "1 1", 0.0)
             outbox.refused(book, [event], f"{student}@example.org", f"550 {student} is unknown")
             outbox.arrived(book, [event], f"mail to {student}", 0.0)
-        own = f"greeting {code_digest(marked(7))}"
+        own = MarkDraft("greeting", (), code_digest(marked(7)), Remarks(("style",)))
+        other = MarkDraft("greeting", (), "other", Remarks(("style",)))
         # Drafts about a file that bob has, too.
-        shared = {
-            f"greeting {who} {code_digest(SOLUTION)}": Draft(("style",), (f"line 1 of {who}",))
+        same = code_digest(SOLUTION)
+        shared = [
+            MarkDraft("greeting", (who,), same, Remarks(("style",), (f"line 1 of {who}",)))
             for who in ("ada", "bob")
-        }
-        book.change(drafts={own: Draft(("style",)), "greeting other": Draft(("style",)), **shared})
+        ]
+        of_team = MarkDraft("word_count", ("ada", "bob"), same, Remarks(("style",)))
+        book.change(mark_drafts=(own, other, *shared, of_team))
         looks = [
-            Attention(Reason.FORGER, who, ("greeting",), f"line 1 of {who}")
+            Attention(Reason.ODD_CODE, who, ("greeting",), f"line 1 of {who}")
             for who in ("ada", "bob")
         ]
         book.finish((*book.facts.attention, *looks))
@@ -179,9 +182,11 @@ def test_a_students_data_is_handed_over_and_erased(results: Path, tmp_path: Path
     with Gradebook.open(results) as book:
         kept = kept_about(book, "ada")
         assert kept == ({}, (), (), ())
-        assert list(book.facts.drafts) == [
-            "greeting other",
-            f"greeting bob {code_digest(SOLUTION)}",
+        same = code_digest(SOLUTION)
+        assert [(d.exercise, d.students, d.digest) for d in book.facts.mark_drafts] == [
+            ("greeting", (), "other"),
+            ("greeting", ("bob",), same),
+            ("word_count", ("bob",), same),
         ]
         assert book.entry_of("bob") == bob_before
         assert [each.students for each in book.policy.rules.extension] == [("bob",)]

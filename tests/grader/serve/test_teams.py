@@ -16,7 +16,7 @@ from grader.cli import main
 from grader.course.manifest import Course, load_course
 from grader.gradebook import Gradebook, adjusting, queue
 from grader.gradebook.extending import state_of
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.intake import Questions
 from grader.gradebook.marking import read_rubric, rubric_of
 from grader.gradebook.personal import erase, kept_about
@@ -319,7 +319,7 @@ def test_a_teams_file_is_marked_once(class_of: ClassOf) -> None:
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
         assert files_to_mark(there.book, some, "greeting", anonymous=False) == []
         assert mark_view(there.book, some, "greeting", file.name) is None
-        sent = rubric, "greeting", file.name, view.seen, Draft(keys)
+        sent = rubric, "greeting", file.name, view.seen, Remarks(keys)
         with pytest.raises(Refusal, match="no such student"):
             there.desk.staff.mark(some, *sent)
         there.desk.staff.mark(STAFF, *sent)

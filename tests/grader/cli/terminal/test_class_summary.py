@@ -19,7 +19,7 @@ def shown(attention: list[Attention]) -> str:
 
 def odd(student: str, count: int) -> list[Attention]:
     return [
-        Attention(Reason.FORGER, student, ("glu",), f"line {number + 3} imports ctypes{number}")
+        Attention(Reason.ODD_CODE, student, ("glu",), f"line {number + 3} imports ctypes{number}")
         for number in range(count)
     ]
 
@@ -39,7 +39,7 @@ def test_a_student_with_thousands_of_entries_hides_nobody() -> None:
 def test_equal_entries_of_many_students_are_grouped() -> None:
     what = "imports ctypes0"
     entries = [
-        Attention(Reason.FORGER, f"s{n:02}", ("glu",), f"line {n + 1} {what}") for n in range(12)
+        Attention(Reason.ODD_CODE, f"s{n:02}", ("glu",), f"line {n + 1} {what}") for n in range(12)
     ]
     late = [Attention(Reason.TIMEOUT, "ann", (name,), "No answer.") for name in ("glu", "gelu")]
     text = shown([*late, *entries])

@@ -27,7 +27,9 @@ def test_each_row_has_an_address_and_a_reason_to_send_again() -> None:
         Planned("ada", letter("ada@example.org"), True),
         Planned("bob", letter("b@example.org"), False),
     ]
-    assert shown(show_mails, ClassPlan(mails=mails, settled=3), {"ada": "Ada L"}).splitlines() == [
+    assert shown(
+        show_mails, ClassPlan(mails=mails, already_sent=3), {"ada": "Ada L"}
+    ).splitlines() == [
         "  Student      Address",
         "  ada (Ada L)  ada@example.org",
         "  bob          b@example.org, again: the feedback or the address has changed",

@@ -182,7 +182,7 @@ def test_every_link_has_a_target_within_the_report(tmp_path: Path) -> None:
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(pair,)),
         attention=[
-            Attention(Reason.FORGER, HOSTILE[0], ("con",), "line 3 imports ctypes"),
+            Attention(Reason.ODD_CODE, HOSTILE[0], ("con",), "line 3 imports ctypes"),
             Attention(Reason.FAULT, "s0002", ("con",), "told where the verdicts are"),
         ],
     )
@@ -204,7 +204,7 @@ def test_every_link_has_a_target_within_the_report(tmp_path: Path) -> None:
 
 def test_a_student_with_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
     hostile = [
-        Attention(Reason.FORGER, "s0000", ("glu",), f"line {line} imports ctypes {'x' * 4000}")
+        Attention(Reason.ODD_CODE, "s0000", ("glu",), f"line {line} imports ctypes {'x' * 4000}")
         for line in range(3_000)
     ]
     others = [

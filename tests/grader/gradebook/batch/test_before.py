@@ -72,7 +72,7 @@ def test_everything_in_it_is_read(results: Path) -> None:
         (bob,) = [change for change in changes(book) if change.student == "bob"]
         assert (bob.before, bob.after, bob.tests) == (5.0, 7.5, ())
         assert book.attention() == (
-            Attention(Reason.FORGER, "fay", ("task",), "line 2 uses os._exit"),
+            Attention(Reason.ODD_CODE, "fay", ("task",), "line 2 uses os._exit"),
         )
         assert (book.facts.course.name, book.facts.revision, book.unfinished) == ("small", 2, "")
 
