@@ -41,7 +41,6 @@ from grader.gradebook.tokens import (
 from grader.results import StudentInfo
 from grader.student.server import checked_address
 from grader.submissions import read_roster
-from grader.submissions.download import TEAM
 from grader.submissions.roster import is_in_group, section_names
 from grader.text import clean, counted, listed, utc
 
@@ -215,7 +214,7 @@ def serve(
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
-    alone = [student.id for student in students if not student.ids.get(TEAM)]
+    alone = [student.id for student in students if not student.team]
     if alone and any(given.teams for given in course.assignments):
         names = clean(listed(alone, _MOST_NAMES), 1000)
         note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
@@ -423,7 +422,7 @@ def _refuse_other_roles(staff: str | None, role: str | None, sections: tuple[str
 def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str]) -> None:
     """Print a note on sections without a student so far, which may be mistyped."""
     known = list(students)
-    empty = [s for s in sections if not any(is_in_group(each, "section", s) for each in known)]
+    empty = [s for s in sections if not any(is_in_group(each.section, s) for each in known)]
     if known and empty:
         there = section_names(known)
         names = listed(there) if there else "none"

@@ -61,14 +61,13 @@ from grader.gradebook.verdict_key import source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
-from grader.results import StudentInfo
+from grader.results import TEAM, StudentInfo
 from grader.serve import hand_in
 from grader.serve.gate import Gate
 from grader.serve.http import Refusal
 from grader.serve.staff_desk import StaffDesk
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
-from grader.submissions.download import TEAM
 from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
@@ -137,7 +136,7 @@ class Desk:
         platforms.prepare(book)
         invitations.prepare(book)
         # In a list of teams, an empty cell means that a student has left a team.
-        has_teams = any(student.ids.get(TEAM) for student in self._students)
+        has_teams = any(student.team for student in self._students)
         with book.transaction():
             for student in self._students:
                 # A wrong row may have let somebody else in.
@@ -148,7 +147,7 @@ class Desk:
         # A killed server may have kept a verdict without writing the result.
         for student in book.students():
             book.write_result(student.id)
-        book.settled()
+        book.mark_current()
         self._policy = book.policy
         self._read_at = queue.last_time(book), math.inf
         return again
@@ -193,7 +192,7 @@ class Desk:
             waiting = self._queue(student, attempt, questions, now)
             unreadable = {name: file for name, file in read.odd.items() if file.source is None}
             for name, entries in self._about_files(attempt, unreadable).items():
-                book.look_at(student.id, name, entries)
+                book.replace_attention(student.id, name, entries)
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
@@ -343,7 +342,7 @@ class Desk:
         for question, kept in done:
             name = question.exercise.id
             entries = [*kept.attention, *about_files.get(name, ())]
-            self._book.look_at(attempt.student, name, entries)
+            self._book.replace_attention(attempt.student, name, entries)
 
     def _about_files(
         self, attempt: Attempt, files: Mapping[str, ExerciseFile]

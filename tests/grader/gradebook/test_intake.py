@@ -1,4 +1,4 @@
-"""Everybody is in a gradebook once, with any roster; and a file is judged or checked only when it must be."""
+"""Each student is in a gradebook once, with any roster; files are judged and checked only if they must be."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_a_roster_with_other_ids_is_refused() -> None:
     [
         BEFORE,
         [*BEFORE, StudentInfo(id="new")],
-        # One who is like another may be another.
+        # A similar student may be another person.
         [*BEFORE, StudentInfo(id="x", name="Jane Doe")],
         [StudentInfo(id="a"), StudentInfo(id="b")],
         [],
     ],
 )
-def test_a_roster_with_the_same_ids_or_new_students_is_taken(roster: list[StudentInfo]) -> None:
+def test_a_roster_with_the_same_ids_or_new_students_is_accepted(roster: list[StudentInfo]) -> None:
     refuse_other_roster(BEFORE, roster, "results")
     refuse_other_roster([], roster, "results")
 
