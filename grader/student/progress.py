@@ -221,11 +221,13 @@ class Logbook:
     def score(self, exercise: Exercise, handed: ExerciseFile) -> KeptScore | None:
         """Return the points of the current file; None if it was not judged.
 
-        With only public tests, they are the server's.
+        The server's come first: they count. With only public tests, there are no others.
         """
         page = self.page(exercise)
-        score = page.served if self._course.is_public else page.judged
-        return self._current(score, exercise, handed)
+        served = self._current(page.served, exercise, handed)
+        if served is not None or self._course.is_public:
+            return served
+        return self._current(page.judged, exercise, handed)
 
     def unseen_hints(self, exercise: Exercise) -> list[int]:
         """Return the numbers of hints that were not seen yet."""

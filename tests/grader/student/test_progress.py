@@ -128,6 +128,18 @@ def test_a_verdict_of_the_server_is_kept_and_tied_to_the_file(
     assert standings()["greeting"] is Standing.FULL_MARKS, "a fault is not a verdict"
 
 
+def test_the_servers_points_come_before_those_of_a_full_course(course: Course) -> None:
+    greeting, source = course.exercise("greeting"), b"right = 1\n"
+    (course.folder / greeting.file).write_bytes(source)
+    handed = read_submission(course.folder, course).files["greeting"]
+    Logbook(course).record_served(greeting, digest_of(source), a_result(Status.PARTIAL, 1.0))
+    kept = Logbook(course).score(greeting, handed)
+    assert kept is not None and kept.score == 1.0, "it was not judged here"
+    Logbook(course).record(greeting, source, a_result(Status.PASSED, 2.5))
+    kept = Logbook(course).score(greeting, handed)
+    assert kept is not None and kept.score == 1.0, "the server's points count"
+
+
 def test_full_marks_are_counted_if_a_server_gives_them(course: Course) -> None:
     full, done, begun = Standing.FULL_MARKS, Standing.DONE, Standing.BEGUN
     assert progress_of([full, done, begun], course) == (2, 3, "2 of 3 done")
