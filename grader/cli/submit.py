@@ -17,7 +17,7 @@ from grader.errors import SubmissionError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from grader.course.manifest import Exercise
+    from grader.course.manifest import Course, Exercise
     from grader.student.server import Server, ServerAnswer
     from grader.student.workspace import Workspace
 
@@ -174,9 +174,15 @@ def _files(
     workspace: Workspace, server: Server, chosen: Sequence[Exercise]
 ) -> list[tuple[Exercise, bytes]]:
     """Return the files to hand in: the named ones, or all that the server does not have."""
-    chosen = chosen or _changed(workspace, server)
     if not chosen:
-        raise UsageError("Nothing changed: name an exercise to hand it in anyway.")
+        chosen, left_out = _changed(workspace, server)
+        if not chosen:
+            nothing = "Nothing else changed" if left_out else "Nothing changed"
+            raise UsageError(
+                " ".join((*left_out, f"{nothing}: name an exercise to hand it in anyway."))
+            )
+        for sentence in left_out:
+            tell(f"grade: {sentence}")
     files = []
     for exercise in chosen:
         file = workspace.handed(exercise)
@@ -188,22 +194,52 @@ def _files(
     return files
 
 
-def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
-    """Return the exercises that were begun and whose file the server does not have."""
+def _changed(workspace: Workspace, server: Server) -> tuple[list[Exercise], list[str]]:
+    """Return the exercises that were begun and whose file the server does not have.
+
+    Sentences name the begun exercises that the server does not accept yet.
+    """
     from grader.student.progress import digest_of
     from grader.student.server import standing
     from grader.submissions import State
 
-    course = workspace.course
-    there = {exercise["name"]: exercise["file"] for exercise in standing(server)["exercises"]}
-    changed = []
+    course, own = workspace.course, standing(server)
+    there = {exercise["name"]: exercise["file"] for exercise in own["exercises"]}
+    changed, absent = [], []
     for exercise in course.exercises:
         file = workspace.handed(exercise)
-        if file.source is not None and exercise.id in there:
-            begun = file.state(course.stub(exercise)) in (State.EDITED, State.INVALID)
-            if begun and there[exercise.id] != digest_of(file.source):
-                changed.append(exercise)
-    return changed
+        if file.state(course.stub(exercise)) not in (State.EDITED, State.INVALID):
+            continue
+        if exercise.id not in there:
+            absent.append(exercise.id)
+        elif there[exercise.id] != digest_of(file.source):
+            changed.append(exercise)
+    return changed, _left_out(course, own, absent)
+
+
+def _left_out(course: Course, own: dict[str, Any], absent: Sequence[str]) -> list[str]:
+    """Say which exercises the server does not have, and when it opens their assignments."""
+    from grader.gradebook.times import moment
+    from grader.text import clean
+
+    upcoming = {a["id"]: a for a in own.get("assignments", ()) if a["state"] == "upcoming"}
+    by_assignment: dict[str, list[str]] = {}
+    for name in absent:
+        given = course.assignment_of.get(name)
+        by_assignment.setdefault("" if given is None else given.id, []).append(name)
+    sentences, unknown = [], list[str]()
+    for id_, names in by_assignment.items():
+        if (later := upcoming.get(id_)) is None:
+            unknown += names
+            continue
+        when = moment(later["opens"], own.get("timezone", ""))
+        sentences.append(
+            clean(f"Not handed in: {', '.join(names)}. {later['title']} opens at {when}.", 1000)
+        )
+    if unknown:
+        why = f"`grade submit {unknown[0]}` asks why"
+        sentences.append(f"The server does not accept {', '.join(unknown)} now: {why}.")
+    return sentences
 
 
 def _newest(server: Server, own: dict[str, Any]) -> tuple[ServerAnswer, dict[str, str]]:

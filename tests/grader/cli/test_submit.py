@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from grader.cli.submit import (
@@ -19,6 +21,7 @@ from grader.cli.submit import (
     login,
     signed_in_server,
 )
+from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course
 from grader.errors import SubmissionError, UsageError
 from grader.student import server as remote
@@ -110,7 +113,7 @@ def test_only_changed_files_are_handed_in(
 ) -> None:
     here = workspace(tmp_path, write_course, source)
     server_has(monkeypatch, on_server)
-    assert _changed(here, HERE) == list(here.course.exercises) * is_changed
+    assert _changed(here, HERE) == (list(here.course.exercises) * is_changed, [])
     if is_changed:
         assert _files(here, HERE, ()) == [(here.course.exercises[0], source)]
     else:
@@ -120,12 +123,21 @@ def test_only_changed_files_are_handed_in(
         assert _files(here, HERE, named) == [(named[0], source)], "named, it is handed in again"
 
 
-def test_an_exercise_that_the_server_does_not_have_is_left_out(
+def test_an_exercise_that_is_not_open_yet_is_named(
     tmp_path: Path, write_course: Callable[..., Course], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = workspace(tmp_path, write_course, WORK)
-    monkeypatch.setattr(remote, "standing", lambda _: {"exercises": [], "submissions": []})
-    assert _changed(here, HERE) == []
+    week = {"id": "w2", "title": "Week 2", "state": "upcoming", "opens": "2027-03-01T08:00:00Z"}
+    own = {"exercises": [], "submissions": [], "assignments": [week]}
+    monkeypatch.setattr(remote, "standing", lambda _: own)
+    unknown = "The server does not accept task now: `grade submit task` asks why."
+    assert _changed(here, HERE) == ([], [unknown])
+    given = CourseAssignment(id="w2", title="Week 2", exercises=("task",))
+    here.course = msgspec.structs.replace(here.course, assignments=(given,))
+    later = "Not handed in: task. Week 2 opens at 2027-03-01 08:00 UTC."
+    assert _changed(here, HERE) == ([], [later])
+    with pytest.raises(UsageError, match=f"^{re.escape(later)} Nothing else changed: name an"):
+        _files(here, HERE, ())
 
 
 def test_a_missing_named_file_is_refused(
