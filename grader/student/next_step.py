@@ -119,11 +119,11 @@ class Guide(msgspec.Struct, frozen=True):
         verb = "submit" if self.by_all_tests else "run"
         return _command(f"grade {verb} {exercise_id}{self.run_options}")
 
-    def show_all(self, exercise_id: str, *, alone: bool) -> str:
+    def show_all(self, exercise_id: str) -> str:
         """Return the command that shows every test; after a server's verdict, it hands in nothing."""
         if self.by_all_tests:
             return _command(f"grade submit --status{self.run_options} -v")
-        return _command(f"grade run {exercise_id}{self.run_options}{' -v' if alone else ''}")
+        return _command(f"grade run {exercise_id}{self.run_options} -v")
 
     def begun_elsewhere(self, exercise_id: str) -> list[str]:
         """Return the other exercises that were begun and are not done."""

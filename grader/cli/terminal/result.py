@@ -212,8 +212,8 @@ class Panel:
         """Count the tests that are not shown, and name the command that shows them."""
         text = summary.waiting
         if more := summary.more:
-            command = self._guide.show_all(exercise.name, alone=len(self._exercises) == 1)
-            do_not = f"{'does' if more == 1 else 'do'} not hold yet"
+            command = self._guide.show_all(exercise.name)
+            do_not = f"{'does' if more == 1 else 'do'} not pass yet"
             text = f"{counted(more, 'more test')} {do_not}: {command} shows all. {text}"
         if text:
             yield from hang(self._console, "    ", text.rstrip(), "dim")

@@ -117,9 +117,9 @@ def test_panel_has_three_findings_of_the_first_exercise_and_one_of_others(guide:
     panel = shown(guide, exercise(*many), exercise(*many, name="greeting"))
     first, second = panel.split("~ greeting")
     assert [number for number in range(1, 6) if f"Finding {number}." in first] == [1, 2, 3]
-    assert "2 more tests do not hold yet: `grade run word_count` shows all." in first
+    assert "2 more tests do not pass yet: `grade run word_count -v` shows all." in first
     assert [number for number in range(1, 6) if f"Finding {number}." in second] == [1]
-    assert "4 more tests do not hold yet: `grade run greeting` shows all." in second
+    assert "4 more tests do not pass yet: `grade run greeting -v` shows all." in second
 
 
 @pytest.mark.parametrize(("lines", "whole"), [(24, 1), (50, 3)])
@@ -137,7 +137,7 @@ def test_low_terminal_shows_the_first_cause_whole(
     panel = stream.getvalue()
     assert len(panel.splitlines()) <= lines - 2
     assert panel.count("Detail 7.") == panel.count("Finding ") == whole
-    assert ("2 more tests do not hold yet" in panel) == (whole == 1)
+    assert ("2 more tests do not pass yet" in panel) == (whole == 1)
 
 
 def test_finding_says_what_where_and_what_to_do(guide: Guide) -> None:
