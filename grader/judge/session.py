@@ -630,6 +630,13 @@ class Session:
                     lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         return lines
 
+    def stub_parameters(self, name: str) -> tuple[str, ...]:
+        """Return the positional parameters of a function in the stub; empty if it has no such function."""
+        node = definitions(parse(self.stub)).get(name) if self.stub else None
+        if node is None or isinstance(node, ast.ClassDef):
+            return ()
+        return tuple(each.arg for each in (*node.args.posonlyargs, *node.args.args))
+
     @functools.cached_property
     def _raises(self) -> list[range]:
         """The lines of each raise statement."""

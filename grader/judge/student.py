@@ -110,6 +110,13 @@ class Student:
             )
         return self._session.solution.outcomes(self._session.test, self._probe, body)
 
+    def parameters(self, name: str) -> tuple[str, ...]:
+        """Return the positional parameters of a function in the stub; empty if it has no such function.
+
+        They are no secret: a message about a hidden test may show them.
+        """
+        return self._session.stub_parameters(name)
+
     def error_of(self, raised: Raised) -> StudentError:
         """Return the exception for a reply of the sandbox, as a call would raise it."""
         return self._session.error_of(raised)

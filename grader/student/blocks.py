@@ -219,7 +219,7 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     if told.refused and test.refused and told.place is not None and test.place is not None:
         # One way has several names: a function, and the operators that it runs.
         return told.place.function == test.place.function
-    if told.place is None or (told.outcome, told.place) != (test.outcome, test.place):
+    if told.outcome is not test.outcome or not _at_one_line(told.place, test.place):
         return False
     if _has_ended(test):
         # One line and one type of exception; only the sizes in the messages differ.
@@ -232,6 +232,13 @@ def _tells(told: TestResult, test: TestResult) -> bool:
     if test.cause not in _MISMATCHES or test.refused:
         return told.cause is test.cause and sentence == other
     return told.cause is Cause.MISTAKE or (twins and told.cause is test.cause)
+
+
+def _at_one_line(one: Place | None, other: Place | None) -> bool:
+    """Return whether two places are the same; a student does not know the function of a hidden test's place."""
+    if one is None or other is None or (one.file, one.line) != (other.file, other.line):
+        return False
+    return one.function == other.function or not (one.function and other.function)
 
 
 def _plain(test: TestResult) -> tuple[str, ...]:

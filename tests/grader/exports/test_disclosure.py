@@ -185,11 +185,18 @@ def test_no_number_of_a_hidden_test_leaks_from_a_graded_class(
 
 
 def test_students_read_a_known_mistake(results: Path) -> None:
-    told = {of.student.id: "\n".join(texts("feedback", of)) for of in ClassSource(results)}
+    told, shown = {}, {}
+    for of in ClassSource(results):
+        tests = [test for each in disclosed(of).result.exercises for test in each.tests]
+        hidden = [test for test in tests if test.visibility is Visibility.HIDDEN]
+        told[of.student.id] = "\n".join(f"{test.title}\n{test.message}" for test in hidden)
+        shown[of.student.id] = "\n".join(texts("feedback", of))
     assert "Every width from 1 to the number of values is fine" in told["scaled"]
     assert "Your code raised a KeyError." in told["raises"]
     assert "Your code raised a ValueError." in told["odd"]
-    assert "Odd_" not in told["odd"].partition("Every width")[2]
+    assert "Odd_" not in told["odd"]
+    # A public test shows the same line, so the hidden one is only counted.
+    assert "1 more test fails there, too." in shown["scaled"]
 
 
 def test_every_format_says_who_reads_it() -> None:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from grader.findings import without_values
 from grader.judge.checks import (
     assert_close,
     assert_equal,
@@ -136,6 +137,13 @@ def test_integers_are_compared_exactly_at_any_size() -> None:
 
 
 # --- messages -------------------------------------------------------------------------------------
+
+
+def test_a_hidden_test_says_that_none_was_returned() -> None:
+    with pytest.raises(CheckFailed) as failure:
+        assert_close(None, torch.zeros(2))
+    told = without_values(failure.value.finding)
+    assert told.sentence == "Your code returned None as …, expected …"
 
 
 @pytest.mark.parametrize(

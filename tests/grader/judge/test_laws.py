@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
+from grader.findings import message_of, without_values
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.checks import laws
 from grader.judge.process import Judge, judge_source
-from grader.results import Outcome, Visibility
+from grader.results import Outcome, TestResult, Visibility
 
 from ..conftest import MANIFEST
 
@@ -326,8 +327,15 @@ WRONG: dict[str, list[tuple[str, str, str]]] = {
 
 
 def judged_law(
-    judge: Judge, course: Path, law: str, source: str, example: str = ""
+    judge: Judge, course: Path, law: str, source: str, example: str = "", stub: str = ""
 ) -> tuple[Outcome, str]:
+    test = law_test(judge, course, law, source, example, stub)
+    return test.outcome, test.message
+
+
+def law_test(
+    judge: Judge, course: Path, law: str, source: str, example: str = "", stub: str = ""
+) -> TestResult:
     suite = (
         "import pytest\nimport torch\nfrom grader.judge.checks import laws\n"
         f"def test_law(student):\n    '''The law'''\n    {example or EXAMPLES[law]}\n"
@@ -335,7 +343,7 @@ def judged_law(
     for name, text in {
         # A busy machine takes more than two seconds to import matplotlib.
         "exercises/course.toml": MANIFEST.replace("seconds = 8", "seconds = 120"),
-        "exercises/one/task.py": "raise NotImplementedError\n",
+        "exercises/one/task.py": stub or "raise NotImplementedError\n",
         "tests/hidden/one/test_task.py": suite,
         "tests/hidden/one/probe_task.py": PROBE,
     }.items():
@@ -344,7 +352,18 @@ def judged_law(
     loaded, options = load_course(course), GradingOptions(0, (Visibility.HIDDEN,))
     judgment = judge_source(judge, loaded, loaded.exercises[0], source.encode(), options)
     (test,) = judgment.result.tests
-    return test.outcome, test.message
+    return test
+
+
+def test_a_hidden_test_names_an_argument_as_the_stub_does(judge: Judge, tmp_path: Path) -> None:
+    stub, own = (
+        "def scale(x):\n    raise NotImplementedError\n",
+        "def scale(secret):\n    return secret\n",
+    )
+    test = law_test(judge, tmp_path, "check_shares_no_memory", own, stub=stub)
+    assert test.finding is not None
+    told = message_of(without_values(test.finding))
+    assert told == "The result of scale shares its memory with x: copy it."
 
 
 def test_every_law_has_an_example_and_a_wrong_answer() -> None:

@@ -199,11 +199,15 @@ def test_a_line_that_raises_is_shown_once_for_all_sizes() -> None:
     assert section.blocks[-1] == Note("1 more test fails there, too.")
 
 
-@pytest.mark.parametrize("cause", [Cause.SHAPE, Cause.TYPE, Cause.VALUES, Cause.GRADIENT])
-def test_a_public_test_and_its_hidden_twin_are_shown_once(cause: Cause) -> None:
+@pytest.mark.parametrize(
+    "cause", [Cause.NOTHING, Cause.SHAPE, Cause.TYPE, Cause.VALUES, Cause.GRADIENT]
+)
+@pytest.mark.parametrize("function", ["forward", ""], ids=["staff", "a student"])
+def test_a_public_test_and_its_hidden_twin_are_shown_once(cause: Cause, function: str) -> None:
+    """A student does not read the function of a hidden test, only its line."""
     place, hidden = Place("modules/glu.py", 7, "forward"), Visibility.HIDDEN
     example = failed("example", cause, place=place)
-    twin = failed("twin", cause, place=place, visibility=hidden)
+    twin = failed("twin", cause, place=Place(place.file, 7, function), visibility=hidden)
     elsewhere = failed("elsewhere", cause, visibility=hidden)
     told = problems(exercise(example, twin, elsewhere))
     assert [(f.first.name, f.more) for f in told] == [("example", 1), ("elsewhere", 0)]
