@@ -156,6 +156,8 @@ _OF_AUTOGRAD = re.compile(r"gradient|backward|require grad|grad_fn|inplace opera
 # The worker uses the same words.
 KEEP_NAMES = "keep the names of the stub"
 KEEP_PARAMETERS = "keep the parameters of the stub"
+# How a probe's failure on a value of None is described.
+RETURNED_NONE = "your code returned None (is a return missing?)"
 
 
 def missing_name(reply: Raised, module: str) -> str:
@@ -201,7 +203,7 @@ def raised_error(reply: Raised, frames: tuple[Frame, ...]) -> StudentError:
         if failed:
             misuse = "the backward pass through the result of your code failed"
         elif "NoneType" in text:
-            misuse = "your code returned None (is a return missing?)"
+            misuse = RETURNED_NONE
     error = student_error(clean(reply.type_name, 80), reply.ancestry, text, frames)
     error.misuse = misuse
     if reply.probe is not None:

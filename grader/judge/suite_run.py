@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import io
 import re
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from grader.judge.advice import advice_on
 from grader.judge.outcomes import (
     KEEP_NAMES,
     KEEP_PARAMETERS,
+    RETURNED_NONE,
     CheckFailed,
     Forbidden,
     Frame,
@@ -38,7 +40,7 @@ from grader.judge.text import Text, finding, text
 from grader.results import Cause, Finding, Outcome, Visibility
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.wire.values import ProtocolError
-from grader.submissions.source import line_of, used_names
+from grader.submissions.source import Definition, definitions, line_of, used_names
 from grader.text import clean, with_article
 
 
@@ -226,11 +228,47 @@ def quiet() -> Iterator[None]:
 
 def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
     """Return the end with the place that the test names, if the error has none."""
-    name = end.function or test.place
-    if end.outcome is Outcome.PASSED or end.line is not None or not name:
+    if end.outcome is Outcome.PASSED or end.line is not None:
         return end
-    line = line_of(run.session.tree, name)
+    name = end.function or test.place
+    if end.cause is Cause.NOTHING:
+        named = end.finding.values.get("what", "") if end.finding is not None else ""
+        name = _without_return(definitions(run.session.tree), named.partition("(")[0], name)
+    line = line_of(run.session.tree, name) if name else None
     return msgspec.structs.replace(end, line=line, function=name if line else "")
+
+
+# Methods that another function calls, so that a value of None that a test got is not theirs.
+_CALLED_FOR = ("__init__", "backward")
+
+
+def _without_return(functions: Mapping[str, Definition], named: str, place: str) -> str:
+    """Return the function that probably returned None: one without a value in any `return`.
+
+    Of the function that the message names, that of the test's place, and `forward` of its class, it is the
+    first. If all return a value, on some path, it is the test's place, unless something else calls that.
+    """
+    owner, _, method = place.rpartition(".")
+    own = "" if method in _CALLED_FOR else place
+    for name in (named, own, f"{owner or place}.forward"):
+        node = functions.get(name)
+        if node is not None and not isinstance(node, ast.ClassDef) and not _gives(node):
+            return name
+    return own
+
+
+def _gives(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a function returns a value on some path, or is a generator."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        match pending.pop():
+            case ast.Return(value=ast.expr()) | ast.Yield() | ast.YieldFrom():
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                continue
+            case node:
+                pending += ast.iter_child_nodes(node)
+    return False
 
 
 def meaning_of(error: BaseException | None) -> TestEnd:
@@ -311,6 +349,14 @@ def _student_error(error: StudentError) -> TestEnd:
         said = text("{error}.", clean(error.text, 400))
         return TestEnd(Outcome.ERROR, finding([said], Cause.OTHER, plain))
     where = text(" (line {at_line}, in {in_function})", line, function) if place else ""
+    if error.misuse == RETURNED_NONE:
+        told = "Your code returned None: is a return missing?"
+        then = text(
+            "The test then stopped: {error}.", clean(f"{error.type_name}: {error.text}", 400)
+        )
+        return TestEnd(
+            Outcome.ERROR, finding([text(told), then], Cause.NOTHING, told), line, function
+        )
     said = "Your code raised"
     if error.misuse:
         # The exception is not from a line of the student's.

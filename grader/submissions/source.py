@@ -16,8 +16,8 @@ from grader.course.names import is_within
 from grader.course.syntax import syntax_tree
 from grader.errors import GraderError
 
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-_Documented = _Definition | ast.Module
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Documented = Definition | ast.Module
 # The longest dotted name that is read; a manifest forbids only shorter ones.
 _LONGEST_NAME = 500
 
@@ -202,13 +202,13 @@ def _skeleton(tree: ast.Module) -> str:
     return ast.dump(tree)
 
 
-def definitions(tree: ast.Module) -> dict[str, _Definition]:
+def definitions(tree: ast.Module) -> dict[str, Definition]:
     """Return every function and class by its qualified name; the last definition of a name counts."""
-    definitions: dict[str, _Definition] = {}
+    definitions: dict[str, Definition] = {}
 
     def visit(body: list[ast.stmt], prefix: str) -> None:
         for node in body:
-            if isinstance(node, _Definition):
+            if isinstance(node, Definition):
                 definitions[prefix + node.name] = node
                 if isinstance(node, ast.ClassDef):
                     visit(node.body, f"{prefix}{node.name}.")
@@ -233,7 +233,7 @@ def functions_by_line(tree: ast.Module) -> dict[int, str]:
     names: dict[int, str] = {}
     # ast.walk visits outer nodes first.
     for node in ast.walk(tree):
-        if isinstance(node, _Definition):
+        if isinstance(node, Definition):
             names |= dict.fromkeys(
                 range(node.lineno, (node.end_lineno or node.lineno) + 1), node.name
             )

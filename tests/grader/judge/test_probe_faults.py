@@ -153,7 +153,7 @@ def test_no_answer_can_make_a_test_unjudged(
         _write_solution(tmp_path)
     first, second = judged(answer + WORK, SUITE, PROBE).result.tests
     assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.PASSED)
-    of_probe = "Your code returned None (is a return missing?): the test's own code raised "
+    of_probe = "Your code returned None: is a return missing?\nThe test then stopped: "
     assert first.message.startswith(
         of_probe if "None" in answer else "Your code raised NameError: "
     )

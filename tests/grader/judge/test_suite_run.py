@@ -28,6 +28,7 @@ from grader.judge.outcomes import (
 )
 from grader.judge.suite_run import NotYet, SuiteRun, fitting_hint, meaning_of
 from grader.judge.suite_run import TestEnd as End
+from grader.judge.text import text
 from grader.results import Cause, Outcome, Visibility
 from grader.sandbox.wire.values import ProtocolError
 
@@ -333,6 +334,48 @@ def test_a_test_that_fails_has_the_line_of_its_place(session: FakeSession) -> No
     assert (own.line, own.function) == (7, "helper")
     gone = run.end(declared("gone", "removed"), CheckFailed("No."))
     assert (gone.line, gone.function) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("what", "place", "function"),
+    [
+        ("apply(x)", "Own.backward", "apply"),
+        ("right(x)", "Own.backward", ""),
+        ("the output", "Layer.__init__", "Layer.forward"),
+        ("the output", "Layer.norm", "Layer.forward"),
+        ("the output", "Layer", "Layer.forward"),
+        ("the output", "Own.forward", "Own.forward"),
+        ("the output", "Own.__init__", ""),
+    ],
+)
+def test_a_value_of_none_is_placed_where_no_value_is_returned(
+    what: str, place: str, function: str
+) -> None:
+    source = """
+class Own:
+    def __init__(self): pass
+    def forward(x): return x
+    def backward(g): return g
+
+class Layer:
+    def __init__(self): pass
+    def norm(self): return 1
+    def forward(self, x):
+        def inner(): return 2
+
+def apply(x): x + 1
+
+def right(x):
+    if x > 0:
+        return x
+"""
+    own = FakeSession()
+    own.tree = ast.parse(source)
+    run = running(own)
+    failure = CheckFailed(text("None as {what}", what), Cause.NOTHING)
+    end = run.end(declared("test", place), failure)
+    assert end.function == function
+    assert (end.line is None) == (function == "")
 
 
 def test_running_out_of_memory_in_the_judge_does_not_end_a_test(session: FakeSession) -> None:
