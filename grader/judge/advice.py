@@ -67,6 +67,13 @@ _ADVICE = tuple(
             "^(AttributeError|TypeError): .*'(method|builtin_function_or_method)'",
             "Are parentheses missing? Without (), you have the method and not its result.",
         ),
+        (
+            r"torch\.return_types\.|can't multiply sequence by non-int of type",
+            (
+                "A tuple or list is not a tensor: with a dimension, max, min, median, sort and topk return a "
+                "pair of values and indices, so take .values."
+            ),
+        ),
         # Torch's own messages. In hidden tests, students read the advice without them.
         (
             "leaf Variable that requires grad is being used in an in-place operation",
@@ -80,6 +87,13 @@ _ADVICE = tuple(
             (
                 "The backward pass needs a value that was changed in place after its use (by +=, by a method "
                 "whose name ends in _, or by an optimizer's step): compute a new tensor there."
+            ),
+        ),
+        (
+            "more than one element of the written-to tensor",
+            (
+                "A tensor is changed in place whose elements share memory, as after expand, and it may be your "
+                "argument: compute a new tensor (no +=, no method whose name ends in _)."
             ),
         ),
         (

@@ -95,6 +95,10 @@ def test_other_errors_get_no_advice(type_name: str, text: str) -> None:
             "change its values under torch.no_grad().",
         ),
         ("y = x.exp(); y.add_(1); y.sum().backward()", "compute a new tensor there."),
+        ("torch.ones(3).expand(2, 3).add_(1)", "compute a new tensor (no +="),
+        ("2.0 * torch.ones(2, 3).max(1)", "so take .values."),
+        ("torch.ones(2) + torch.ones(2, 3).sort(1)", "so take .values."),
+        ("torch.ones(2, 3).min(1).exp()", "so take .values."),
         ("y = x.exp().sum(); y.backward(); y.backward()", "compute the loss anew"),
         ("x.detach().sum().backward()", "is the graph cut on the way"),
         ("x.exp().backward()", "reduce the tensor to one first"),
@@ -123,7 +127,7 @@ def test_other_errors_get_no_advice(type_name: str, text: str) -> None:
 )
 def test_errors_of_torch_are_explained(mistake: str, advice: str) -> None:
     names = {"torch": torch, "nn": torch.nn, "x": torch.ones(2, requires_grad=True)}
-    with pytest.raises((RuntimeError, IndexError, ValueError)) as caught:
+    with pytest.raises((RuntimeError, IndexError, ValueError, TypeError, AttributeError)) as caught:
         exec(mistake, names)
     type_name = type(caught.value).__name__
     raised = shown(type_name, str(caught.value))
