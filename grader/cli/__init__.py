@@ -21,7 +21,7 @@ __all__ = ["COMMANDS", "main"]
 # short help.
 COMMANDS = {
     "For students": {
-        "run": ("run", "Judge the first exercise that is not done, or the ones you name."),
+        "run": ("run", "Judge the next exercise that is not done, or the ones you name."),
         "watch": ("watch.command", "Answer every save of your file."),
         "list": ("course:list_exercises", "Show the exercises and your progress."),
         "hint": ("course", "Show the next hint."),
@@ -79,7 +79,7 @@ COMMANDS = {
 def main() -> None:
     """Judge exercises: show mistakes, their places, and the next step.
 
-    `grade` continues with the first exercise of the course that is not done. `grade run glu`
+    `grade` continues with the exercise that you began, or the first that is not done. `grade run glu`
     judges that exercise, `grade run --all` all of them, and `grade watch` answers every save.
 
     \b

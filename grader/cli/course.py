@@ -52,7 +52,7 @@ def list_exercises(course_path: Path, assignment: str | None) -> None:
 def explain(exercise: str | None, course_path: Path) -> None:
     """Explain an exercise, its checks and its reading; or give a guide through a chapter.
 
-    Without a name, explains the first exercise that is not done.
+    Without a name, explains the next exercise that is not done.
 
     \b
     Examples:
@@ -85,7 +85,7 @@ def hint(exercise: str | None, number: int | None, course_path: Path) -> None:
     """Show the next hint that you have not seen; after the last one, the first again.
 
     Hints go from gentle to nearly the answer. You can also read them after you have passed. Without a
-    name, shows a hint for the first exercise that is not done. The key h of `grade watch` shows the same
+    name, shows a hint for the next exercise that is not done. The key h of `grade watch` shows the same
     hints.
 
     \b

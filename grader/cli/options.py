@@ -250,7 +250,7 @@ def tell_notices(workspace: Workspace) -> None:
 
 
 def chosen_exercise(workspace: Workspace, name: str | None) -> Exercise:
-    """Return the named exercise, or the first one that is not done."""
+    """Return the named exercise, or the next one that is not done."""
     if name is not None:
         return known_exercises(workspace.course, [name])[0]
     if (first_open := workspace.first_open()) is None:

@@ -85,9 +85,10 @@ def run(
     no_isolation: bool,
     verbose: bool,
 ) -> None:
-    """Judge the first exercise that is not done, or the ones you name.
+    """Judge the next exercise that is not done, or the ones you name.
 
-    An exercise is done once all of its tests passed, until its file or its tests change.
+    What you began comes first. An exercise is done once all of its tests passed, until its file or its
+    tests change.
     --all judges every exercise. So do --submission, --json and --fail-under, if you name no exercise.
     A submission without any file of the course is an error, unless you give --json or --pytest-report:
     then every exercise is missing.
@@ -98,7 +99,7 @@ def run(
 
     \b
     Examples:
-      grade run                          the first exercise that is not done
+      grade run                          the next exercise that is not done
       grade run glu gelu                 two exercises
       grade run --all                    everything in ./exercises
       grade run --all --assignment week3 the exercises of one assignment

@@ -92,8 +92,8 @@ _ADVICE = tuple(
         (
             "more than one element of the written-to tensor",
             (
-                "A tensor is changed in place whose elements share memory, as after expand, and it may be your "
-                "argument: compute a new tensor (no +=, no method whose name ends in _)."
+                "This changes an expanded tensor in place, where one number in memory stands for several "
+                "elements: compute a new tensor instead."
             ),
         ),
         (

@@ -12,7 +12,7 @@ import msgspec
 from grader.course.manifest import Course
 from grader.results import ExerciseResult, Outcome, Place, Status
 from grader.student.blocks import problems
-from grader.student.progress import Standing, next_open
+from grader.student.progress import Standing, first_open, next_open
 from grader.submissions import State, file_of, read_submission
 from grader.text import clean
 
@@ -127,11 +127,10 @@ class Guide(msgspec.Struct, frozen=True):
 
     def begun_elsewhere(self, exercise_id: str) -> list[str]:
         """Return the other exercises that were begun and are not done."""
-        ended = (Standing.OPEN, Standing.MISSING)
         return [
             e
             for e, standing in self.standings.items()
-            if not standing.is_done and standing not in ended and e != exercise_id
+            if not standing.is_done and standing.has_work and e != exercise_id
         ]
 
     def next_step(self, exercises: Sequence[ExerciseResult]) -> str:
@@ -210,10 +209,8 @@ class Guide(msgspec.Struct, frozen=True):
         return f"{self._done}. Next: go on with {self.where(exercise_id)}, then run {again}."
 
     def _named(self, exercise_id: str) -> str:
-        """Return the id if it must be given: a bare command takes the first exercise that is not done."""
-        exams = self.course.not_proposed
-        opened = [e for e, s in self.standings.items() if not s.is_done and e not in exams]
-        return "" if opened[:1] == [exercise_id] else f" {exercise_id}"
+        """Return the id if it must be given: a bare command takes the `first_open` exercise."""
+        return "" if first_open(self.course, self.standings) == exercise_id else f" {exercise_id}"
 
     def _further(self, exercises: Sequence[ExerciseResult]) -> str | None:
         """Return an exercise to continue with that was neither judged nor done."""
@@ -222,7 +219,10 @@ class Guide(msgspec.Struct, frozen=True):
             # While watching, the key n visits all exercises in turn.
             in_turn = self.asked is Asked.WATCHING
             done = self.done | judged
-            following = next_open(self.course, done, exercises[-1].name, in_turn=in_turn)
+            begun = {e for e, standing in self.standings.items() if standing.has_work}
+            following = next_open(
+                self.course, done, exercises[-1].name, begun=begun, in_turn=in_turn
+            )
             return None if following is None else following.id
         only = self.course.exercise(exercises[0].name)
         read = read_submission(self.submission, self.course, only=only, allow_empty=True)

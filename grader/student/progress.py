@@ -49,6 +49,11 @@ class Standing(enum.Enum):
         """Whether the local tests pass, or the server's do."""
         return self in (Standing.DONE, Standing.FULL_MARKS)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether the file holds work of the student's, done or not."""
+        return self not in (Standing.OPEN, Standing.MISSING)
+
 
 def standing_words(standing: Standing, course: Course) -> str:
     """Return a standing in words. With only public tests, nothing is done, since other tests decide marks."""
@@ -87,13 +92,29 @@ def progress_of(
     return Completion(full, count, words)
 
 
+def first_open(course: Course, standings: Mapping[str, Standing]) -> str | None:
+    """Return the exercise to continue with; None if all outside of exams are done.
+
+    Among the exercises that are due next and not done, it is the first one that was begun, else the first one.
+    """
+    exams, urgent = course.not_proposed, course.urgencies()
+    names = [e for e, standing in standings.items() if not standing.is_done and e not in exams]
+    return min(names, key=lambda e: (urgent[e], not standings[e].has_work), default=None)
+
+
 def next_open(
-    course: Course, done: Container[str], after: str, *, in_turn: bool = False
+    course: Course,
+    done: Container[str],
+    after: str,
+    *,
+    begun: Container[str] = (),
+    in_turn: bool = False,
 ) -> Exercise | None:
     """Return the exercise to continue with after this one: in the order of the course, then from its beginning.
 
-    Exercises of the assignment that is due next come first, and among them those whose prerequisites are all
-    done; `in_turn`, for a key that visits all of them, takes each in order. Exercises of exams are left out.
+    Exercises of the assignment that is due next come first, among them those that were `begun`, then those
+    whose prerequisites are all done; `in_turn`, for a key that visits all of them, takes each in order.
+    Exercises of exams are left out.
     """
     place = course.exercises.index(course.exercise(after))
     around = (*course.exercises[place + 1 :], *course.exercises[:place])
@@ -105,6 +126,7 @@ def next_open(
         candidates.sort(
             key=lambda e: (
                 urgent[e.id],
+                e.id not in begun,
                 any(p not in done for p in e.prerequisites),
             )
         )
@@ -208,10 +230,9 @@ class Logbook:
         return {e.id: self.standing(e, files[e.id]) for e in self._course.by_urgency()}
 
     def first_open(self, files: Mapping[str, ExerciseFile]) -> Exercise | None:
-        """Return the first proposed exercise that is not done; None if all outside of exams are done."""
-        exams = self._course.not_proposed
-        proposed = [e for e in self._course.by_urgency() if e.id not in exams]
-        return next((e for e in proposed if not self.standing(e, files[e.id]).is_done), None)
+        """Return the exercise to continue with; None if all outside of exams are done."""
+        name = first_open(self._course, self.standings(files))
+        return None if name is None else self._course.exercise(name)
 
     @property
     def is_served(self) -> bool:

@@ -55,7 +55,7 @@ def watch(
 ) -> None:
     """Answer every save with the result of the exercise that you saved.
 
-    Begins with the exercise that you name, or with the first one that is not done, and stays
+    Begins with the exercise that you name, or with the next one that is not done, and stays
     there until you save another one or press n.
 
     Network drives and the like do not report saves: there, an answer takes up to half a second longer,
@@ -63,7 +63,7 @@ def watch(
 
     \b
     Examples:
-      grade watch            begin with the first that is not done
+      grade watch            begin with the next that is not done
       grade watch gelu       begin with this one
       grade watch --submit   see the server's verdict here, after `grade login`
       grade watch --errors   for a task that an editor runs in the background

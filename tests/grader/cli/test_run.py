@@ -190,7 +190,9 @@ def test_bare_grade_judges_again_after_tests_changed(grade: Grade, clone: Path) 
 
 def test_exercises_begun_out_of_order_are_mentioned(grade: Grade, clone: Path) -> None:
     write(clone, "text/greeting.py", "def greeting(name: str) -> str:\n    return name\n")
-    assert "\nBegun and not done: greeting (`grade run greeting`).\n" in grade(cwd=clone).stdout
+    named = grade("run", "word_count", cwd=clone).stdout
+    assert "\nBegun and not done: greeting (`grade run greeting`).\n" in named
+    assert "greeting" in grade(cwd=clone).stdout, "what is begun comes first"
 
 
 @pytest.mark.parametrize(

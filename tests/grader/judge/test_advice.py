@@ -95,7 +95,7 @@ def test_other_errors_get_no_advice(type_name: str, text: str) -> None:
             "change its values under torch.no_grad().",
         ),
         ("y = x.exp(); y.add_(1); y.sum().backward()", "compute a new tensor there."),
-        ("torch.ones(3).expand(2, 3).add_(1)", "compute a new tensor (no +="),
+        ("torch.ones(3).expand(2, 3).add_(1)", "compute a new tensor instead."),
         ("2.0 * torch.ones(2, 3).max(1)", "so take .values."),
         ("torch.ones(2) + torch.ones(2, 3).sort(1)", "so take .values."),
         ("torch.ones(2, 3).min(1).exp()", "so take .values."),

@@ -13,7 +13,7 @@ import pytest
 from grader.course.assignments import CourseAssignment, Exam, released_table
 from grader.course.manifest import Course, load_course
 from grader.results import ExerciseResult, Status
-from grader.student.progress import Logbook, Standing, digest_of, progress_of
+from grader.student.progress import Logbook, Standing, digest_of, next_open, progress_of
 from grader.submissions import read_submission
 from tests.grader.builders import exercise
 
@@ -72,6 +72,18 @@ def test_an_exercise_of_an_exam_is_not_proposed_next(course: Course) -> None:
     assert table.exam == Exam()
     only = Logbook(midterm.only([course.exercise("word_count")])).first_open(files)
     assert only is not None and only.id == "word_count"
+
+
+def test_an_exercise_that_was_begun_comes_first(course: Course) -> None:
+    (course.folder / course.exercise("greeting").file).write_bytes(b"x = 1\n")
+    files = read_submission(course.folder, course).files
+    first = Logbook(course).first_open(files)
+    assert first is not None and first.id == "greeting"
+    last = course.exercises[-1].id
+    assert (following := next_open(course, {last}, last)) is not None
+    assert following.id == "word_count"
+    assert (following := next_open(course, {last}, last, begun={"greeting"})) is not None
+    assert following.id == "greeting"
 
 
 def test_done_is_tied_to_the_file(course: Course, standings: Standings) -> None:
