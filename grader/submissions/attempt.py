@@ -21,7 +21,7 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -400,10 +400,12 @@ class _Gathering:
             by_name = sorted(others, key=lambda piece: (piece not in near, piece.shown))
             names = _listed(by_name[:_NAMES_SHOWN])
             problem += f" Handed in instead: {names}." if names else " Nothing was handed in."
+            problem += on_notebooks([piece.name for piece in others], f"{exercise.id}.py")
             if any(looks_packed(piece.name) for piece in self._extras):
                 problem += " An archive in an archive is not opened."
         elif names := _listed(near or self._code):
             problem += f" Also handed in: {names}."
+            problem += on_notebooks([piece.name for piece in near], f"{exercise.id}.py")
         return ExerciseFile(None, problem, seems_misnamed=bool(near))
 
     # --- files that are not judged ----------------------------------------------------------------
@@ -595,6 +597,13 @@ class _Gathering:
                 "download: unpack the download, and grade its folder."
             )
         return io.BytesIO(read_member(piece.place, MAX_NESTED_BYTES))
+
+
+def on_notebooks(names: Iterable[str], file: str) -> str:
+    """Return a sentence, after a space, on how to hand in a notebook; empty if no name is a notebook's."""
+    if not any(name.lower().endswith(".ipynb") for name in names):
+        return ""
+    return f" A notebook is not judged: copy the code out of its cells into {file}."
 
 
 def _listed(pieces: Sequence[_Piece], beside: str = "") -> str:

@@ -162,6 +162,7 @@ def test_an_archive_without_files_of_the_course_lists_its_contents(
     assert problem == (
         "modules/glu.py is missing: hand it in under this name. "
         "Handed in instead: glu.ipynb, inner.zip, report.pdf. "
+        "A notebook is not judged: copy the code out of its cells into glu.py. "
         "An archive in an archive is not opened."
     )
 

@@ -167,8 +167,11 @@ def test_a_misnamed_file_is_noted_beside_correct_ones(
     else:
         path = lay(tmp_path / "alice", files)
     handed = read_submission(path, course).files["gelu"]
+    notebook = ""
+    if name.endswith(".ipynb"):
+        notebook = " A notebook is not judged: copy the code out of its cells into gelu.py."
     assert handed.problem == (
-        f"autograd/gelu.py is missing: hand it in under this name. Also handed in: {name}."
+        f"autograd/gelu.py is missing: hand it in under this name. Also handed in: {name}.{notebook}"
     )
     assert handed.seems_misnamed is seems_misnamed
 
