@@ -18,7 +18,8 @@ from grader.results import StudentInfo
 from grader.serve.gate import Gate
 from grader.serve.http import Refusal, decoded
 from grader.submissions import Attempt, ExerciseFile, read_attempt
-from grader.submissions.attempt import MAX_NESTED_BYTES
+from grader.submissions.archive import looks_packed
+from grader.submissions.attempt import MAX_NESTED_BYTES, on_notebooks
 from grader.submissions.folder import EntryKind
 from grader.submissions.member import AttemptFile, Member
 from grader.submissions.submission import MAX_FILE_BYTES
@@ -28,6 +29,8 @@ from grader.text import listed
 # Larger than any student's folder.
 _MOST_FILES = 500
 _LONGEST_NAME = 255
+# How many names of files a message shows.
+_NAMES_SHOWN = 5
 # Base64 is a third longer than the bytes; names and punctuation take the rest.
 _MOST_BYTES = MAX_NESTED_BYTES * 4 // 3 + (64 << 10)
 
@@ -101,7 +104,8 @@ class HandInReader:
     def read(self, student: StudentInfo, body: bytes) -> Submission:
         """Return the exercise files in a body; raises Refusal if none of them can be judged."""
         advice = ' Send {"files": {"glu.py": "<base64>"}} as JSON.'
-        handed = self._exercise_files(student, decoded(body, Body, advice).files)
+        files = decoded(body, Body, advice).files
+        handed = self._exercise_files(student, files)
         # Look among all exercises, to distinguish a file that comes too early from a misnamed one. Skip
         # exercises without a file of their own: an archive that cannot be read is a problem of each of them.
         refused = {
@@ -121,26 +125,35 @@ class HandInReader:
             if file.seems_misnamed or (file.source is None and file.path is not None)
         }
         if not questions and not refused:
-            raise Refusal(422, f"Nothing was accepted. {self._why_nothing(handed, odd)}")
+            raise Refusal(
+                422, f"Nothing was accepted. {self._why_nothing(list(files), handed, odd)}"
+            )
         for question in questions:
             question.prepare()
         return Submission(questions, odd, refused)
 
     def _why_nothing(
-        self, handed: Mapping[str, ExerciseFile], odd: Mapping[str, ExerciseFile]
+        self,
+        sent: Sequence[str],
+        handed: Mapping[str, ExerciseFile],
+        odd: Mapping[str, ExerciseFile],
     ) -> str:
-        """Explain why no file can be judged, and list the names that files may have."""
+        """Explain why no file can be judged: what was sent, and some of the names that files may have."""
         if odd:
             return " ".join(dict.fromkeys(file.problem for file in odd.values()))
         if not handed:
             return "No exercise is open now."
-        first, *others = (self._course.exercise(name) for name in handed)
-        problem = handed[first.id].problem
-        if not others:
+        names = [f"{self._course.exercise(name).id}.py" for name in handed]
+        problem = next(iter(handed.values())).problem
+        if len(names) == 1:
             return problem
-        what = "other name is" if len(others) == 1 else "other names are"
+        if any(looks_packed(name) for name in sent):
+            # The problem is in the archive, or names its contents.
+            return f"{problem} The names are {listed(names, _NAMES_SHOWN)}."
+        instead = listed([shown(name, 60) for name in sent], _NAMES_SHOWN)
         return (
-            f"{problem} The {what} {listed([f'{other.id}.py' for other in others], len(others))}."
+            f"No file has the name of an exercise. Handed in instead: {instead}."
+            f"{on_notebooks(sent, 'the file of the exercise')} The names are {listed(names, _NAMES_SHOWN)}."
         )
 
     def _exercise_files(

@@ -370,7 +370,7 @@ def test_a_malformed_body_is_refused_with_a_reason(
 
 def test_an_unknown_file_name_is_answered_with_the_valid_names(served: Served) -> None:
     said = served.hand_in("ada", {"other.py": b"x = 1\n"}).json["error"]
-    assert "Handed in instead: other.py." in said
+    assert "No file has the name of an exercise. Handed in instead: other.py. The names are" in said
     for stub in (PLAIN / "exercises").glob("*/*.py"):
         assert stub.name in said, said
 
