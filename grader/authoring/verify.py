@@ -33,7 +33,14 @@ _DEAREST = 1 / 3
 _TOO_DEAR = 0.4
 # The least that a central mistake should leave: the rest of the exercise has some worth, too.
 _LEAST = 0.25
-_CAUGHT = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT, Outcome.NOT_IMPLEMENTED)
+# How a test that did not pass ended.
+_ENDS = {
+    Outcome.FAILED: "fails",
+    Outcome.ERROR: "ends with an error",
+    Outcome.TIMEOUT: "runs out of time",
+    Outcome.NOT_IMPLEMENTED: "calls an unwritten part",
+}
+_CAUGHT = tuple(_ENDS)
 
 
 class CaughtAnswer(msgspec.Struct, frozen=True):
@@ -443,14 +450,14 @@ def _right_complaints(name: str, results: Mapping[int, ExerciseResult]) -> list[
         for test in result.tests:
             # A test is skipped because another one failed.
             if test.outcome not in (Outcome.PASSED, Outcome.SKIPPED):
-                failure = (test.name, test.outcome.value)
+                failure = (test.name, _ENDS[test.outcome])
                 seeds.setdefault(failure, []).append(seed)
                 messages.setdefault(failure, test.message)
     held = dict.fromkeys(reason for result in results.values() for reason in result.held)
     return [
         *(
-            f"{name} is right, but {test} is {outcome} with {_seeds(under)}: {messages[test, outcome]}"
-            for (test, outcome), under in seeds.items()
+            f"{name} is right, but {test} {ends} with {_seeds(under)}: {messages[test, ends]}"
+            for (test, ends), under in seeds.items()
         ),
         *(
             f"{name} is right, but its points would be held: {reason}. If answers of this exercise need that, "
@@ -502,9 +509,9 @@ def _dear_complaints(wrong: WrongAnswer, result: ExerciseResult) -> Iterator[str
     """Yield a complaint if a mistake that is not central costs far more than a third of the points."""
     if not wrong.central and (cost := 1 - kept(result.tests)) > _TOO_DEAR:
         yield (
-            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and one missed idea may cost about a "
-            "third. Let fewer tests depend on it, list functions that others use in builds_on, or mark the "
-            "mistake as central to a function."
+            f"{wrong.name}: this mistake costs {cost:.0%} of the points, and a single mistake should cost at "
+            "most about a third. Let fewer tests depend on it, list functions that others use in builds_on, or "
+            "mark the mistake as central to a function."
         )
 
 

@@ -98,7 +98,7 @@ def test_one_complaint_for_all_seeds(grade: Grade, clone: Path) -> None:
         encoding="utf-8",
     )
     (complaint,) = complaints_of(grade, clone, "greeting", seeds=3)
-    assert "loud.py is right, but test_greeting is failed with seeds 0, 1, 2: " in complaint
+    assert "loud.py is right, but test_greeting fails with seeds 0, 1, 2: " in complaint
 
 
 def test_a_fault_of_the_suite_is_reported_once(grade: Grade, clone: Path) -> None:
