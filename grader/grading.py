@@ -239,9 +239,7 @@ def settle(
         case State.MISSING | State.UNREADABLE:
             message = handed.problem
         case State.EMPTY:
-            # A server's page has a button for it.
-            back = f"bring the stub back with `grade reset {exercise.id}`, in a browser with Reset"
-            message = f"{exercise.file} is empty: write your code into it and save it, or {back}."
+            message = f"{exercise.file} is empty: write your code into it and save it."
             message = f"{message} {handed.problem}".rstrip()
         case State.UNTOUCHED if handed.problem:
             message = f"{exercise.file} is still the stub. {handed.problem}"

@@ -106,13 +106,17 @@ class Guide(msgspec.Struct, frozen=True):
         """Return the fault of the file as a whole.
 
         A missing file must be handed in under its name; in the student's own folder, where nothing is handed
-        in, its stub must be restored.
+        in, its stub must be restored. There, an empty file can be, too.
         """
-        if not self.standings or not self._is_missing(exercise.name):
+        if not self.standings:
             return exercise.message
-        file = self.course.exercise(exercise.name).file
         stub = _command(f"grade reset {exercise.name}{self.hint_options}")
-        return f"{file} is missing: {stub} restores the stub."
+        if self._is_missing(exercise.name):
+            file = self.course.exercise(exercise.name).file
+            return f"{file} is missing: {stub} restores the stub."
+        # A file without work that is not the stub.
+        is_empty = self.standings.get(exercise.name) is Standing.OPEN and exercise.settled
+        return f"{exercise.message} {stub} restores the stub." if is_empty else exercise.message
 
     def judge(self, exercise_id: str) -> str:
         """Return the command that judges an exercise again."""

@@ -35,10 +35,7 @@ GREETING = COURSE.exercise("greeting")
 STUB = COURSE.stub(GREETING).source
 WORK = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 OPTIONS = grading_options()
-EMPTY = (
-    "text/greeting.py is empty: write your code into it and save it, or bring the stub back with "
-    "`grade reset greeting`, in a browser with Reset. Called Greeting.py."
-)
+EMPTY = "text/greeting.py is empty: write your code into it and save it. Called Greeting.py."
 
 
 class Judges:

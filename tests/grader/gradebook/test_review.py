@@ -164,6 +164,5 @@ def test_the_message_for_an_empty_file_says_so() -> None:
         assert result is not None
         assert result.score == 0
         assert result.message == (
-            f"{course.exercises[0].file} is empty: write your code into it and save it, or "
-            f"bring the stub back with `grade reset {course.exercises[0].id}`, in a browser with Reset."
+            f"{course.exercises[0].file} is empty: write your code into it and save it."
         )

@@ -358,6 +358,16 @@ def test_missing_file_can_be_restored(own: Guide) -> None:
     )
 
 
+def test_the_stub_of_an_empty_file_can_be_restored(own: Guide) -> None:
+    empty = a_test(1, Outcome.ERROR, message="It is empty.", place=None)
+    result = exercise(empty, status=Status.ERROR, message="It is empty.")
+    result = msgspec.structs.replace(result, settled=True)
+    stub = "It is empty. `grade reset word_count` restores the stub."
+    assert stub in " ".join(shown(own, result).split())
+    others = msgspec.structs.replace(own, standings={})
+    assert "grade reset" not in shown(others, result)
+
+
 def test_advice_names_the_exercise_only_if_needed(own: Guide) -> None:
     assert "`grade watch greeting`" in last_line(own, untouched("greeting"))
     done = with_standings(own, word_count=Standing.DONE)
