@@ -119,7 +119,8 @@ class Panel:
         `about` is a note on the run as a whole.
         """
         yield from whole_words(self._console, self._guide.course.title, "bold")
-        if not self._alone:
+        if not self._guide.standings:
+            # Not the student's own folder.
             yield Text(shown_path(self._guide.submission), "dim")
         yield Text()
         details = [Text()]

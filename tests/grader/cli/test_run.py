@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 PANEL = """\
 Plain Python and NumPy
-exercises
 
   ~ word_count    Counting words                 1.43 / 10  partly passed
     x Every word is counted

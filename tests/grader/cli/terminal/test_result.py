@@ -326,6 +326,7 @@ def test_one_exercise_is_shown_with_the_progress(own: Guide) -> None:
         with_standings(own, greeting=Standing.DONE), exercise(a_test(1)), untouched("greeting")
     )
     assert "Total: 4 of 20 points" in both
+    assert str(own.submission.name) not in both.splitlines(), "the own folder needs no line"
 
 
 def test_exercise_that_is_not_begun_is_introduced(own: Guide) -> None:
