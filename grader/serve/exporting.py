@@ -210,8 +210,9 @@ class Exports:
 
     async def _run(self, folder: Path, arguments: list[str]) -> tuple[int, str]:
         """Run `grade export` in a folder; return its exit code, and what it said."""
+        command = [sys.executable, "-P", "-m", "grader.cli", "export", str(self._results.resolve())]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "grader.cli", "export", str(self._results.resolve())),
+            *command,
             *arguments,
             cwd=folder,
             stdin=asyncio.subprocess.DEVNULL,

@@ -120,7 +120,14 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         mailing = Mailing(results, course, settings.mail, settings.address)
         hub.follow(mailing.wake)
         judging = Judging(
-            *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
+            course,
+            options,
+            judges,
+            settings.judges,
+            desk,
+            hub,
+            practice,
+            ended=metrics.judged,
         )
         drawing = Drawing(course, options, is_here=not settings.scheduler)
         stack.callback(drawing.close)

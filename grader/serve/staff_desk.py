@@ -212,7 +212,12 @@ class StaffDesk:
         items = [item for item in rubric.item if item.key in answers.keys]
         with _refusing():
             marking.keep_mark(
-                *(self._book, file, items, answers.comments, asker.name), beyond=rubric.beyond
+                self._book,
+                file,
+                items,
+                answers.comments,
+                asker.name,
+                beyond=rubric.beyond,
             )
 
     def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:

@@ -149,7 +149,8 @@ class StaffPages:
             return RedirectResponse("/class#queue", 303)
         waiting = await regrading.count(self._server, exercises)
         return self._page(
-            *("class_regrade.html", 200),
+            "class_regrade.html",
+            200,
             chosen=chosen,
             exercises=course.exercises,
             waiting=waiting,
@@ -291,7 +292,13 @@ class StaffPages:
             if refusal.status_code not in _TOLD_IN_PAGE:
                 raise
             return await self._mark_page(
-                *(asker, exercise, name, options), answers=answers, typed=form, refusal=refusal
+                asker,
+                exercise,
+                name,
+                options,
+                answers=answers,
+                typed=form,
+                refusal=refusal,
             )
         if what == "draft":
             return answered({"seen": seen})

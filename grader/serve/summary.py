@@ -166,7 +166,11 @@ def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSumm
         )
     views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     return ClassSummary(
-        *(utc(time.time()), figures(tally), views, class_mistakes(views), rows),
+        utc(time.time()),
+        figures(tally),
+        views,
+        class_mistakes(views),
+        rows,
         parts={
             id_: _part(part.title, parts[id_], [v for v in views if v.name in part.exercises])
             for id_, part in given.items()

@@ -38,14 +38,15 @@ def nonfinite(actual: Array, expected: Array) -> str | None:
     if actual.dtype.kind not in "fc":
         return None
     finite = np.isfinite(expected)
-    counts = {"NaN": np.isnan(actual) & finite, "infinite": np.isinf(actual) & finite}
-    parts = [f"{int(at.sum())} {name}" for name, at in counts.items() if at.any()]
-    total = sum(int(at.sum()) for at in counts.values())
-    if total == 0:
+    places = {"NaN": np.isnan(actual), "infinite": np.isinf(actual)}
+    counts = {kind: int((there & finite).sum()) for kind, there in places.items()}
+    found = [kind for kind, count in counts.items() if count]
+    if not found:
         return None
-    kinds = parts[0].split(" ")[1]
-    if len(parts) > 1:
-        kinds = text("not finite ({parts})", " and ".join(parts))
+    total = sum(counts.values())
+    kinds = found[0]
+    if len(found) > 1:
+        kinds = text("not finite ({parts})", " and ".join(f"{counts[k]} {k}" for k in found))
     are = "is" if total == 1 else "are"
     return text("{count} of {all} elements {are} {kinds}.", total, actual.size, are, kinds)
 
