@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from grader.cli import options as shared
-from grader.cli.batch import assigned_course, grading_options_of, remembered
+from grader.cli.batch import Memory, assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
 from grader.course.manifest import Course
 from grader.errors import SubmissionError, not_written
@@ -44,6 +44,11 @@ from grader.submissions import read_roster
 from grader.submissions.download import TEAM
 from grader.submissions.roster import is_in_group, section_names
 from grader.text import clean, counted, listed, utc
+
+if TYPE_CHECKING:
+    # Of the extra `serve`.
+    from grader.serve.server import Settings
+    from grader.serve.sign_in.university import University
 
 # The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
@@ -139,20 +144,10 @@ _AT_A_CLUSTER = 16
 def serve(
     course_path: Path,
     results: Path,
-    assignment: str | None,
     roster_file: Path | None,
     host: str,
     port: int,
-    address: str | None,
-    sign_in_file: Path | None,
-    issuer: str,
-    release: Path | None,
-    mail_file: Path | None,
     backup: Path | None,
-    backups_folder: Path | None,
-    backup_every: str,
-    keep_backups: int,
-    scheduler: str | None,
     **options: Any,
 ) -> None:
     """Run a server that judges submissions with all suites.
@@ -188,85 +183,105 @@ def serve(
         raise click.UsageError(
             f"The server needs {', '.join(missing)}: pip install 'lab-bench[serve]'."
         )
-    memory = remembered(results)
-    course = assigned_course(shared.open_course(course_path), memory, (), assignment)
-    handout = None
-    if release is not None:
-        from grader.authoring.handout import zipped_release
-
-        handout = zipped_release(release, course)
     from grader.serve.app import serve as serve_until_signal
+
+    settings = _settings(course_path, results, roster_file, **options)
+
+    def ready(listens_at: str, again: int) -> None:
+        students = counted(len(settings.students), "student")
+        click.echo(f"{settings.course.title}, for {students}: {listens_at}")
+        if again:
+            click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
+
+    serve_until_signal(settings, host, port, ready)
+
+
+def _settings(
+    course_path: Path,
+    results: Path,
+    roster_file: Path | None,
+    *,
+    assignment: str | None,
+    address: str | None,
+    sign_in_file: Path | None,
+    issuer: str,
+    release: Path | None,
+    mail_file: Path | None,
+    backups_folder: Path | None,
+    backup_every: str,
+    keep_backups: int,
+    scheduler: str | None,
+    **options: Any,
+) -> Settings:
+    """Return the settings of the server, after notes on the policy and the class; raises UsageError."""
+    from grader.authoring.handout import zipped_release
+    from grader.exports.mail.mail_file import read_mail_file
     from grader.serve.backups import backup_plan
     from grader.serve.identity import GitHub
     from grader.serve.server import Settings
-    from grader.serve.sign_in.door import CALLBACK
 
+    memory = remembered(results)
+    course = assigned_course(shared.open_course(course_path), memory, (), assignment)
+    handout = None if release is None else zipped_release(release, course)
     students = () if roster_file is None else read_roster(roster_file).students
     refuse_other_roster(memory.students, students, str(results))
-    beside = policy_of(course, memory.facts.named_policy)
-    chapters = {exercise.id: exercise.chapter for exercise in course.exercises}
-    made = read_file(corrections_text(results), results / CORRECTIONS_FILE)
-    policy = Policy(
-        memory.facts.policy if beside is None else beside,
-        chapters,
-        given=tuple(extension.rule for extension in made.extension),
-    )
-    people = [*students, *memory.students]
-    refuse_strangers(policy, people)
-    for note in unknown_students(policy, people):
-        click.echo(f"The policy: {clean(note, 1000)}", err=True)
-    alone = [student.id for student in students if not student.ids.get(TEAM)]
-    if alone and any(given.teams for given in course.assignments):
-        names = clean(listed(alone, _MOST_NAMES), 1000)
-        note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
-        click.echo(note, err=True)
-    for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
-        click.echo(note, err=True)
-    github = university = None
+    _tell_of_policy(course, memory, results, students)
     here = "" if address is None else checked_address(address)
     # Without students on GitHub, the address serves another way to sign in, and GitHub is not asked.
-    if here and any("repository" in student.ids for student in students):
-        github = GitHub(here, students, issuer)
-    if sign_in_file is not None:
-        if not here:
-            raise click.UsageError(
-                "--sign-in needs the address to which people come back: --address https://grade.example.org."
-            )
-        from grader.serve.sign_in.sign_in_file import read_sign_in
-        from grader.serve.sign_in.university import University
-
-        university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
+    is_on_github = here and any("repository" in student.ids for student in students)
+    university = None if sign_in_file is None else _university(sign_in_file, here, students)
     if backups_folder is None and (
         shared.was_given("backup_every") or shared.was_given("keep_backups")
     ):
         raise click.UsageError("--backup-every and --keep-backups need --backups FOLDER.")
-    mail = None
-    if mail_file is not None:
-        from grader.exports.mail.mail_file import read_mail_file
-
-        mail = read_mail_file(mail_file, is_for_server=True)
-    settings = Settings(
+    return Settings(
         course=course,
         results=results,
         students=students,
         options=grading_options_of(memory, course, options),
         judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
-        github=github,
+        github=GitHub(here, students, issuer) if is_on_github else None,
         university=university,
         address=here,
         handout=handout,
+        mail=None if mail_file is None else read_mail_file(mail_file, is_for_server=True),
         backups=backup_plan(results, backups_folder, backup_every, keep_backups),
-        mail=mail,
     )
 
-    def ready(listens_at: str, again: int) -> None:
-        who = counted(len(students), "student")
-        click.echo(f"{course.title}, for {who}: {listens_at}")
-        if again:
-            click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
-    serve_until_signal(settings, host, port, ready)
+def _university(file: Path, address: str, students: Sequence[StudentInfo]) -> University:
+    """Return the sign-in at a university that a file describes, for people who come back to this address."""
+    if not address:
+        raise click.UsageError(
+            "--sign-in needs the address to which people come back: --address https://grade.example.org."
+        )
+    from grader.serve.sign_in.door import CALLBACK
+    from grader.serve.sign_in.sign_in_file import read_sign_in
+    from grader.serve.sign_in.university import University
+
+    return University(read_sign_in(file), address + CALLBACK, students)
+
+
+def _tell_of_policy(
+    course: Course, memory: Memory, results: Path, students: Sequence[StudentInfo]
+) -> None:
+    """Print notes on the policy and the class; raises an error if the policy or a correction has a mistake."""
+    beside = policy_of(course, memory.facts.named_policy)
+    rules = memory.facts.policy if beside is None else beside
+    file = read_file(corrections_text(results), results / CORRECTIONS_FILE)
+    policy = file.policy(rules, course.chapter_of)
+    people = [*students, *memory.students]
+    refuse_strangers(policy, people)
+    for note in unknown_students(policy, people):
+        click.echo(f"The policy: {clean(note, 1000)}", err=True)
+    alone = [student.id for student in students if not student.ids.get(TEAM)]
+    if alone and any(part.teams for part in course.assignments):
+        names = clean(listed(alone, _MOST_NAMES), 1000)
+        note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
+        click.echo(note, err=True)
+    for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
+        click.echo(note, err=True)
 
 
 def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
@@ -381,12 +396,7 @@ def tokens(
         now = time.time()
         sessions.prepare(book)
         if roster_file is not None and output is not None:
-            have = holders(book, Role.STUDENT)
-            new = [s for s in students if s.id not in have]
-            made = [(s, make_token(book, Role.STUDENT, s.id, now)) for s in new]
-            # Write them within the transaction: if that fails, no token has been made.
-            _write_tokens(output, made, address)
-            click.echo(f"{counted(len(made), 'new token')}, {len(have)} existed: {output}")
+            _make_for_class(book, students, output, address, now)
         elif staff is not None:
             chosen = Role[(role or Role.INSTRUCTOR.word).upper()]
             click.echo(make_token(book, chosen, staff, now, sections))
@@ -399,6 +409,21 @@ def tokens(
             if replace not in holders(book, Role.STUDENT):
                 raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
             click.echo(make_token(book, Role.STUDENT, replace, now))
+
+
+def _make_for_class(
+    book: Gradebook, students: Iterable[StudentInfo], output: Path, address: str, now: float
+) -> None:
+    """Make tokens for students without one, and write them to a CSV."""
+    have = holders(book, Role.STUDENT)
+    made = [
+        (student, make_token(book, Role.STUDENT, student.id, now))
+        for student in students
+        if student.id not in have
+    ]
+    # Write them within the transaction: if that fails, no token has been made.
+    _write_tokens(output, made, address)
+    click.echo(f"{counted(len(made), 'new token')}, {len(have)} existed: {output}")
 
 
 def _refuse_other_roles(staff: str | None, role: str | None, sections: tuple[str, ...]) -> None:

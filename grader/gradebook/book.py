@@ -354,17 +354,16 @@ class Gradebook:
         """
         facts, text = self.facts, corrections_text(self.folder)
         if self._rules is None or self._rules[0] is not facts or self._rules[1] != text:
-            made = read_file(text, self.folder / CORRECTIONS_FILE)
-            given = tuple(extension.rule for extension in made.extension)
+            file = read_file(text, self.folder / CORRECTIONS_FILE)
             rules = ClassRules(
                 course=facts.course,
                 exercises=self.exercises,
                 stubs=facts.stubs,
                 blank=facts.blank,
-                policy=Policy(facts.policy, self.chapters, given=given),
+                policy=file.policy(facts.policy, self.chapters),
                 has_policy=facts.policy != Rules(),
-                corrections=self._of_files(made.correction),
-                extensions=made.extension,
+                corrections=self._of_files(file.correction),
+                extensions=file.extension,
                 unfinished=facts.is_unfinished,
                 extra_credit=frozenset(facts.extra_credit),
                 without_hints=frozenset(facts.without_hints),

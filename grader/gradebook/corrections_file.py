@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ import msgspec
 from grader.errors import GraderError
 from grader.files import write_whole
 from grader.gradebook.corrections import Correction, GivenExtension, Kind, one_line
+from grader.gradebook.policy import Policy, Rules
 from grader.toml import TomlMistake, explained, line_of, read_toml, written_value
 
 T = TypeVar("T")
@@ -57,6 +58,10 @@ class CorrectionsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     correction: tuple[Correction, ...] = ()
     extension: tuple[GivenExtension, ...] = ()
+
+    def policy(self, rules: Rules, chapters: Mapping[str, str]) -> Policy:
+        """Return a policy with these rules and the extensions, for exercises of these chapters."""
+        return Policy(rules, chapters, given=tuple(each.rule for each in self.extension))
 
 
 def corrections_text(folder: Path) -> str:
