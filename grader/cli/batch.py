@@ -27,7 +27,7 @@ from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.exports.files import written
+from grader.exports.files import open_export
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
@@ -305,7 +305,7 @@ def regrade(
         show_changes(console, differences, book.names())
         show_attention(console, summary.attention, book.names())
     if json_file is not None:
-        with written(json_file) as out:
+        with open_export(json_file) as out:
             out.write(msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n")
     _exit(summary)
 

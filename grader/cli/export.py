@@ -17,6 +17,7 @@ from grader.cli import options as shared
 from grader.cli.border import Command, ExitCode
 from grader.cli.results import open_book
 from grader.cli.terminal.console import some_of
+from grader.errors import ExitCode
 from grader.exports import FORMATS
 from grader.exports.files import (
     ClassFormat,
@@ -25,8 +26,8 @@ from grader.exports.files import (
     Options,
     StudentFormat,
     folder_at,
+    open_export,
     read_result,
-    written,
 )
 from grader.exports.verdicts import not_due, time_left
 from grader.gradebook import Gradebook
@@ -282,7 +283,11 @@ class _Noted:
 
 def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
     """Open stdout, or a file that is written completely or not at all."""
-    return contextlib.nullcontext(sys.stdout.buffer) if output == shared.STDOUT else written(output)
+    return (
+        contextlib.nullcontext(sys.stdout.buffer)
+        if output == shared.STDOUT
+        else open_export(output)
+    )
 
 
 def _write_students(
@@ -297,7 +302,7 @@ def _write_students(
             left_out += 1
             _tell([f"{entry.student.id}: {missing}"])
             continue
-        with written(folder / f"{safe_name(entry.student.id)}{chosen.suffix}") as out:
+        with open_export(folder / f"{safe_name(entry.student.id)}{chosen.suffix}") as out:
             out.write(text)
     if left_out:
         _tell([f"{left_out} of the students have no file, because an exercise was not judged."])

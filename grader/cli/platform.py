@@ -14,7 +14,7 @@ from grader.cli import options as shared
 from grader.cli.border import Command
 from grader.cli.results import open_book
 from grader.errors import SubmissionError
-from grader.exports.files import written
+from grader.exports.files import open_export
 from grader.exports.table import Table
 from grader.gradebook import invitations, platforms
 from grader.gradebook.platforms import Platform, changing_platforms
@@ -372,7 +372,7 @@ def _write_roster(results: Path, words: str, output: Path | None, id_claim: str)
             "platform share names and addresses with this tool, or name another --id."
         )
     more = sorted({kind for student in students for kind in student.ids})
-    with written(output) as out:
+    with open_export(output) as out:
         table = Table(out)
         table.row(("id", "name", "email", *more))
         for student in students:

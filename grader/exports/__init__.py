@@ -41,7 +41,7 @@ _MODULES = {
 class _Formats(Mapping[str, "ClassFormat | StudentFormat"]):
     """The formats by name; raises KeyError for an unknown one.
 
-        with Gradebook.open(results) as book, written(Path("grades.csv")) as out:
+        with Gradebook.open(results) as book, open_export(Path("grades.csv")) as out:
             notes = FORMATS["csv"].write(list(book.entries()), out, Options(out_of=100))
 
     A module is imported when one of its formats is used.

@@ -34,7 +34,7 @@ from grader.gradebook.database import (
     FILE,
     LOG_FILES,
     end_log,
-    explained,
+    explaining_errors,
     only_writer,
     opened,
     opened_again,
@@ -88,14 +88,14 @@ def make_backup(
     """
     with _writing(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with explained(results / FILE), opened_again(results / FILE) as tables:
+    with explaining_errors(results / FILE), opened_again(results / FILE) as tables:
         secret = tables.facts.secret
         draft = folder / f"{_draft_name(secret)}{now:{_STAMP}}.part"
         try:
             with _writing(folder):
                 _refuse_without_room(results / FILE, folder)
                 draft.mkdir(mode=0o700)
-                with tables.reading(), explained(draft / FILE):
+                with tables.reading(), explaining_errors(draft / FILE):
                     sizes = tables.sizes()
                     # Corrections change in the file first, then in the gradebook.
                     _copy_corrections(results, draft)
@@ -258,7 +258,7 @@ def _copied(source: Path, draft: Path) -> int:
     """Copy a backup to a draft, and bring it up to date there; return the number of its students."""
     file = draft / FILE
     try:
-        with explained(source), opened_again(source) as tables:
+        with explaining_errors(source), opened_again(source) as tables:
             tables.back_up(file)
         # Opening checks it, and migrates a format of an earlier grader.
         with opened(file, create=True) as tables:

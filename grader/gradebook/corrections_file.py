@@ -19,7 +19,7 @@ from grader.errors import GraderError
 from grader.files import write_whole
 from grader.gradebook.corrections import Correction, GivenExtension, Kind, one_line
 from grader.gradebook.policy import Policy, Rules
-from grader.toml import TomlMistake, explained, line_of, read_toml, written_value
+from grader.toml import TomlMistake, explain_mistake, line_of, read_toml, written_value
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def read_file(text: str, file: Path) -> CorrectionsFile:
     try:
         read = read_toml(text, CorrectionsFile)
     except TomlMistake as error:
-        words = explained(error, text, CorrectionsFile, _EXAMPLES)
+        words = explain_mistake(error, text, CorrectionsFile, _EXAMPLES)
         raise CorrectionsError(f"{file}{error.place}: {words}") from error
     complaints = [
         *(

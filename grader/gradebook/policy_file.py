@@ -37,7 +37,7 @@ from grader.gradebook.times import (
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
 from grader.text import listed, nearest
-from grader.toml import TomlMistake, converted, explained, read_toml, written
+from grader.toml import TomlMistake, converted, explain_mistake, read_toml, to_toml
 
 T = TypeVar("T", Due, Override, Extension)
 
@@ -66,7 +66,7 @@ def read_policy(
     try:
         rules = read_toml(text, Rules, dec_hook=_decoded)
     except TomlMistake as error:
-        words = explained(error, text, Rules, EXAMPLES)
+        words = explain_mistake(error, text, Rules, EXAMPLES)
         raise PolicyError(f"{file}{error.place}: {words}") from error
     for complaint in _complaints(rules, due_elsewhere=due_elsewhere):
         raise PolicyError(f"{file}: {complaint}")
@@ -180,7 +180,7 @@ def _own_rules(assignment: CourseAssignment) -> Rules:
     try:
         return converted(assignment.policy, Rules, dec_hook=_decoded)
     except TomlMistake as error:
-        raise PolicyError(f"{where}: {explained(error, '', Rules, EXAMPLES)}") from error
+        raise PolicyError(f"{where}: {explain_mistake(error, '', Rules, EXAMPLES)}") from error
 
 
 def _zone_of(assignment: CourseAssignment, rules: Rules) -> str:
@@ -260,7 +260,7 @@ def _about(tables: Iterable[T], chapters: Mapping[str, str]) -> tuple[T, ...]:
 
 def policy_text(rules: Rules) -> str:
     """Return rules as the TOML text of a policy, without keys that have their default values."""
-    return written(_table(rules)) if rules != Rules() else ""
+    return to_toml(_table(rules)) if rules != Rules() else ""
 
 
 def _table(value: Any) -> Any:

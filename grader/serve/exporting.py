@@ -146,7 +146,7 @@ class Exports:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._results))
         try:
             async with self._turn:
-                made = await self._written(folder, asker, name, given, template)
+                made = await self._export(folder, asker, name, given, template)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -177,7 +177,7 @@ class Exports:
         if (made := self._made.pop(who, None)) is not None:
             shutil.rmtree(made.path.parent, ignore_errors=True)
 
-    async def _written(
+    async def _export(
         self,
         folder: Path,
         asker: Asker,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from grader.course.manifest import Course
 from grader.errors import GraderError
 from grader.exports.mail import post
-from grader.exports.mail.letter import Letter, closing, written
+from grader.exports.mail.letter import Letter, closing, email_of
 from grader.exports.mail.mail_file import MailServer, is_address
 from grader.exports.mail.post import NotTaken, Post, PostError
 from grader.gradebook import Gradebook, outbox
@@ -231,7 +231,7 @@ class Mailing:
             id_ = events[0].mail or outbox.mail_id(book, student.id, *parts)
             text = f"{told.text}\n{closing(self._server.file, self._address)}"
             letter = Letter(id_, student.email, told.subject, text)
-            return letter, written(letter, self._server.file)
+            return letter, email_of(letter, self._server.file)
         except (GraderError, sqlite3.Error):
             raise
         except Exception:

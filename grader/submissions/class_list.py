@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.submissions.folder import written
+from grader.submissions.folder import normalized
 from grader.submissions.platforms import PLATFORMS
 from grader.submissions.sheet import Sheet, as_number, read_sheet
 from grader.text import clean, listed
@@ -122,7 +122,7 @@ class ClassList:
         return {at: COLUMNS[title] for at, title in enumerate(self.titles) if title in COLUMNS}
 
     def _cell(self, cell: str, _kind: str) -> str:
-        return written(cell)
+        return normalized(cell)
 
     def _is_student(self, row: Sequence[str], cells: dict[str, str]) -> bool:
         """Whether a row that is not empty is a student's."""

@@ -166,7 +166,7 @@ def _findings(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
         path = ""
         if isinstance(node, ast.Name | ast.Attribute | ast.Call):
             path = _path(node, names)
-        found = [*_named(node, path), *_written(node, path, names), *_built(node, path, names)]
+        found = [*_named(node, path), *_assignments(node, path, names), *_built(node, path, names)]
         if isinstance(node, ast.Call):
             called = path.removesuffix("()")
             found += _called(node, called, names, modules)
@@ -335,7 +335,7 @@ def _imported(path: str) -> _Found:
         yield path, f"imports all of {module}"
 
 
-def _written(node: ast.AST, path: str, names: _Names) -> _Found:
+def _assignments(node: ast.AST, path: str, names: _Names) -> _Found:
     """Yield assignments to names of a library, and to the class of an object."""
     target = ""
     match node:

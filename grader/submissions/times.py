@@ -120,7 +120,7 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
     """
     path = Path(given)
     if not path.is_file():
-        with _explained(f"--times {clean(given)!r} is not a file, and"):
+        with _explaining_errors(f"--times {clean(given)!r} is not a file, and"):
             return Times(Roster(()), {}, in_utc(given, zone))
     what = f"The list of times {path}"
     given_list = read_list(path, what)
@@ -137,7 +137,7 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
         if cell in _NONE:
             continue
         try:
-            with _explained(f"{what}, {where}:"):
+            with _explaining_errors(f"{what}, {where}:"):
                 time = in_utc(cell, zone)
         except SubmissionError as error:
             if not isinstance(given_list, MoodleWorksheet) or _DATES.search(cell):
@@ -210,7 +210,7 @@ def read_time(text: str) -> datetime.datetime:
 
 
 @contextlib.contextmanager
-def _explained(where: str) -> Iterator[None]:
+def _explaining_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, OverflowError) as error:

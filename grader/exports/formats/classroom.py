@@ -77,11 +77,11 @@ def _fitting(group: list[Line], most: int, *, aside: str) -> bytes:
     statuses = [_status(line.test.outcome) for line in group]
     whole = "pass" if statuses[0] == "pass" else "fail"
 
-    def written(limit: int) -> bytes:
+    def document(limit: int) -> bytes:
         return _encoded(whole, worth, [_reported(line, limit, aside=aside) for line in group])
 
-    if len(written(0)) <= most:
-        return fitted(written, most)
+    if len(document(0)) <= most:
+        return fitted(document, most)
     score = sum(line.share.score for line in group)
     name = f"{len(group)} tests{f' ({aside})' if aside else ''}"
     test = {"name": name, "status": statuses[0], "score": score, "message": ""}

@@ -37,7 +37,7 @@ from grader.student.blocks import (
     Note,
     Section,
     Where,
-    explained,
+    blocks_of,
     plain,
     problems,
     remarks,
@@ -90,7 +90,7 @@ def _annotated(exercise: ExerciseResult) -> list[_Note]:
         if test.outcome is not Outcome.NOT_IMPLEMENTED:
             cause = (first_line(test.finding) or test.name, test.place)
             # Leave out the place, which is a property of the command.
-            said = plain(block for block in explained(test) if not isinstance(block, Where))
+            said = plain(block for block in blocks_of(test) if not isinstance(block, Where))
             title = f"{exercise.title}: {test.title}"
             notes.setdefault(cause, _Note(title, said or explanation(test), test.place))
     return list(notes.values())

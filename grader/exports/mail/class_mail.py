@@ -16,7 +16,7 @@ import msgspec
 from grader.exports.disclosure import disclosed
 from grader.exports.formats.feedback import plain_feedback
 from grader.exports.mail import post
-from grader.exports.mail.letter import Letter, closing, written
+from grader.exports.mail.letter import Letter, closing, email_of
 from grader.exports.mail.mail_file import MailFile, MailServer, is_address
 from grader.exports.mail.post import NotTaken, Post, PostError
 from grader.exports.verdicts import unjudged, why_open
@@ -152,7 +152,7 @@ def _send(mail: Planned, book: Gradebook, connection: Post, server: MailServer, 
 
     keep(State.SENDING)
     try:
-        connection.send(written(letter, server.file))
+        connection.send(email_of(letter, server.file))
     except NotTaken:
         keep(State.REFUSED)
         raise

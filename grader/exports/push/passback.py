@@ -17,7 +17,7 @@ from grader.exports.push.comparison import Options, Plan, planned, send
 from grader.exports.push.lti import Lti, work_of
 from grader.exports.verdicts import is_untouched
 from grader.gradebook import Gradebook, platforms
-from grader.gradebook.database import FILE, explained
+from grader.gradebook.database import FILE, explaining_errors
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
 from grader.gradebook.tool_key import made_key
@@ -64,7 +64,7 @@ def compared(folder: Path, platform: Platform, link: Link) -> Round:
     """Compare a link's column without sending anything; failures of the platform are in the round."""
     made = Round(made_at=utc(), is_dry=True)
     try:
-        with explained(folder / FILE), _book_of(folder, link) as book:
+        with explaining_errors(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
             _planned(book, column, _known(book, column), made, part=bool(link.assignment))
     except GraderError as error:
@@ -88,7 +88,7 @@ def passed_back(
             raise Stopped
 
     try:
-        with explained(folder / FILE), _book_of(folder, link) as book:
+        with explaining_errors(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
             with pushing_beside_writer(folder, column.address) as memory:
                 plan = _planned(book, column, memory.all(), made, part=bool(link.assignment))

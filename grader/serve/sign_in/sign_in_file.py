@@ -16,7 +16,7 @@ from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
 from grader.submissions.class_list import COLUMNS, value_key
 from grader.text import clean, listed
-from grader.toml import Text, TomlMistake, explained, read_toml
+from grader.toml import Text, TomlMistake, explain_mistake, read_toml
 
 SECRET = "LAB_BENCH_CLIENT_SECRET"  # noqa: S105  # the name of a variable
 _EXAMPLES = {
@@ -88,7 +88,7 @@ def read_sign_in(path: Path) -> Secrets:
     try:
         sign_in = read_toml(text, SignIn)
     except TomlMistake as error:
-        words = explained(error, text, SignIn, _EXAMPLES)
+        words = explain_mistake(error, text, SignIn, _EXAMPLES)
         raise SignInError(f"{path}{error.place}: {words}") from error
     for complaint in _complaints(sign_in):
         raise SignInError(f"{path}: {complaint}")
