@@ -10,12 +10,12 @@ import click
 from grader.authoring.forgeries import forge as forged
 from grader.authoring.forgeries import judge_forged
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.course import show_walls
 from grader.cli.terminal.progress import ProgressBar
 from grader.cli.terminal.proofs import show_findings, show_forged, show_forgeries
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.judge.assignment import Forgery
 from grader.sandbox.walls.confinement import SYSTEM
 from grader.sandbox.walls.survey import missing, reached, survey

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -26,7 +26,7 @@ from grader.cli.terminal.class_summary import (
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
-from grader.errors import SubmissionError
+from grader.errors import ExitCode, SubmissionError
 from grader.exports.files import open_export
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook

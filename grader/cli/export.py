@@ -14,7 +14,7 @@ from typing import IO
 import click
 
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.results import open_book
 from grader.cli.terminal.console import some_of
 from grader.errors import ExitCode

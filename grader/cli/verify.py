@@ -12,10 +12,11 @@ from grader.authoring.forgeries import forge
 from grader.authoring.mutation import mutate
 from grader.authoring.verify import verify as prove
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.progress import ProgressBar, VerifyDisplay
 from grader.cli.terminal.proofs import show_mutants, show_proofs, show_words
+from grader.errors import ExitCode
 from grader.judge.assignment import Forgery
 from grader.judge.pool import Judges
 

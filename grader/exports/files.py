@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from grader.errors import GraderError, SubmissionError, not_written
+from grader.errors import ExitCode, GraderError, SubmissionError, not_written
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
 from grader.files import replacing
 from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo, in_version_2
@@ -82,7 +82,7 @@ def _explaining_errors(path: Path) -> Iterator[None]:
 class ExportError(GraderError):
     """The options do not fit together, or do not fit the template or the result."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NoVerdict(GraderError):

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.files import write_whole
 from grader.gradebook.corrections import Correction, GivenExtension, Kind, one_line
 from grader.gradebook.policy import Policy, Rules
@@ -50,7 +50,7 @@ _EXAMPLES = {
 class CorrectionsError(GraderError):
     """The file of corrections has a mistake that a person must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class CorrectionsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

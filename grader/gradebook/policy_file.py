@@ -12,7 +12,7 @@ import msgspec
 
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.gradebook.policy import (
     EXAMPLES,
     OVERRIDES,
@@ -47,7 +47,7 @@ POLICY_FILE = "policy.toml"
 class PolicyError(GraderError):
     """A policy has a mistake that its author must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 def read_policy(

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from grader.errors import GraderError, SubmissionError
+from grader.errors import ExitCode, GraderError, SubmissionError
 from grader.files import write_whole
 from grader.results import Result
 from grader.text import clean, counted
@@ -45,7 +45,7 @@ class ServerError(GraderError):
 class RefusedError(ServerError):
     """The server refuses this request, and would refuse it again."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class ForbiddenError(RefusedError):

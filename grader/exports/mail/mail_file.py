@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.gradebook.outbox import Kind
 from grader.gradebook.times import Span, read_span
 from grader.text import clean
@@ -44,7 +44,7 @@ _DAY_SECONDS = 86_400.0
 class MailFileError(GraderError):
     """The file of `--mail` has a mistake that its author must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class MailFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

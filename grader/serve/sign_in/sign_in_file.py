@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from grader.errors import GraderError, SubmissionError
+from grader.errors import ExitCode, GraderError, SubmissionError
 from grader.gradebook.platforms import is_safe
 from grader.gradebook.tokens import Role
 from grader.results import StudentInfo
@@ -39,7 +39,7 @@ _COLUMNS = sorted({*COLUMNS.values()} - {"name", "first", "last", "section", "te
 class SignInError(GraderError):
     """The file of `--sign-in` has a mistake that its author must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

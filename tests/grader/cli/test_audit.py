@@ -10,7 +10,7 @@ from click.testing import Result
 
 import grader.audit.auditor as auditor
 from grader.cli import audit as command
-from grader.cli.border import ExitCode
+from grader.errors import ExitCode
 from grader.sandbox.walls.confinement import SYSTEM
 from grader.sandbox.walls.survey import WallSurvey, walls_of
 from grader.sandbox.walls.wall import Level

@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from grader.cli.border import Command, ExitCode, Group
-from grader.errors import GraderError, SubmissionError, UsageError
+from grader.cli.border import Command, Group
+from grader.errors import ExitCode, GraderError, SubmissionError, UsageError
 from grader.student.server import ForbiddenError, ServerError
 
 FAMILIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
