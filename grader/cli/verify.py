@@ -105,9 +105,9 @@ def verify(
     is not marked as equivalent. With --told, it also prints changes that are caught without naming a mistake,
     which takes longer.
 
-    --words judges each solution with its answers under another seed. Tests that still pass believe words, which
-    a forger can say too: a mode, a count, a name. Exits with 1 if these are worth more than a tenth of an
-    exercise's points.
+    --words judges each solution with its answers under another seed. Tests that still pass rely on
+    statements that a forger can fake: a mode, a count, a name. Exits with 1 if these are worth more than a
+    tenth of an exercise's points.
 
     Without other options, --mutants and --words leave out the proof. Add --seeds to run all three with the same
     judges, in less time than three commands take.

@@ -81,8 +81,8 @@ if TYPE_CHECKING:
 
 # A test may use at most this part of the exercise's time, so an endless loop does not take all of it.
 TEST_PART = 0.25
-# Each timeout of a share halves the time of its further tests; after this many, they get none. A loop that few
-# tests meet costs only those tests, and one that all tests meet takes less than half of the time.
+# Each timeout of a share halves the time of its further tests; after this many, they get none. A loop in few
+# tests costs those tests; a loop in all tests uses less than half of the time.
 _TIMEOUTS = 3
 # Waits and imports are excused, in total up to this part of the exercise's seconds.
 _EXCUSED_PART = 1.0

@@ -158,8 +158,8 @@ class Gathering:
 
     def _leave_out(self, name: str, user: SourcePiece, why: str) -> None:
         self.notes.append(
-            f"{clean(name)} is used in {user.where}, but {why}, and did not come along: in a file of "
-            "its own your code would not find it either. Make it an argument, or a plain constant."
+            f"{clean(name)} is used in {user.where}, but {why}, and was left out: a separate file would "
+            "not have it either. Make it an argument, or a plain constant."
         )
 
 

@@ -236,8 +236,8 @@ def settle_ids(
 ) -> Settled:
     """Match all people with the roster, and make equal ids unique.
 
-    If teams hand in (`by_team`), a person with the name of a `known` team represents this team. A name of both
-    a student and another team is neither, or with `students_first` the student's.
+    If teams hand in (`by_team`), a person with the name of a `known` team represents this team. A name that
+    fits a student and another team matches neither; with `students_first`, the student.
     """
     known = known or Known(roster)
     listed: dict[int, StudentInfo] = {}
