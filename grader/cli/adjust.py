@@ -40,7 +40,7 @@ from grader.gradebook.adjusting import (
 from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
 from grader.serve.messages import ClassState
-from grader.student.server import Server
+from grader.student.client import Server
 from grader.submissions.folder import listed_names
 from grader.text import clean, number
 

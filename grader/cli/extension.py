@@ -21,7 +21,7 @@ from grader.gradebook.extending import (
     extension_words,
     new_extension,
 )
-from grader.student.server import Server
+from grader.student.client import Server
 from grader.submissions.times import read_time
 from grader.text import clean, listed, number
 

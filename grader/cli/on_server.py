@@ -25,7 +25,7 @@ from grader.serve.messages import (
     PointsState,
     StaffRequest,
 )
-from grader.student.server import Server, asked, checked_address, decoded_as, kept_server
+from grader.student.client import Server, asked, checked_address, decoded_as, kept_server
 
 T = TypeVar("T")
 

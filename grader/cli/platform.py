@@ -18,7 +18,7 @@ from grader.exports.files import open_export
 from grader.exports.table import Table
 from grader.gradebook import invitations, platforms
 from grader.gradebook.platforms import Platform, changing_platforms
-from grader.student.server import checked_address
+from grader.student.client import checked_address
 from grader.text import clean, counted, listed, with_article
 
 _ACTIONS = ("invite", "confirm", "show", "add", "list", "remove", "roster")

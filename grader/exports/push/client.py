@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from grader.errors import GraderError, UsageError
-from grader.student.server import (
+from grader.student.client import (
     AGAIN,
     MOST_BYTES,
     PAUSES_SECONDS,

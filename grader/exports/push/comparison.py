@@ -28,7 +28,7 @@ from grader.exports.verdicts import time_left, total, why_open
 from grader.gradebook.policy import Policy
 from grader.gradebook.pushed import Memory, Pushed
 from grader.results import Disclosure, Entry
-from grader.student.server import PAUSES_SECONDS
+from grader.student.client import PAUSES_SECONDS
 from grader.text import number, utc
 
 # Points are sent with two decimals.

@@ -36,7 +36,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.tool_key import ToolKey
 from grader.results import Entry, StudentInfo
-from grader.student.server import PAUSES_SECONDS
+from grader.student.client import PAUSES_SECONDS
 from grader.submissions.class_list import value_key
 from grader.text import clean
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from grader.cli.border import Command, Group
 from grader.errors import ExitCode, GraderError, SubmissionError, UsageError
-from grader.student.server import ForbiddenError, ServerError
+from grader.student.client import ForbiddenError, ServerError
 
 FAMILIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Everyday": {"run": ("run", "judge"), "reset": ("course:reset", "restore a stub")},

@@ -99,7 +99,7 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
 def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.student.server.PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr("grader.student.client.PAUSES_SECONDS", (0.01,))
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -128,7 +128,7 @@ def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
 def test_a_server_that_comes_back_is_waited_for(
     serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.student.server.PAUSES_SECONDS", (0.2,) * 600)
+    monkeypatch.setattr("grader.student.client.PAUSES_SECONDS", (0.2,) * 600)
     served = serving().start()
     signed_in(served)
     served.pause()
