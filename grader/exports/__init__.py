@@ -4,7 +4,7 @@
 tests. `verdicts` and `texts` phrase a result, safely for every format. `table` reads and writes CSV, and
 `matching` finds people in the rows of a template. `formats` has the formats of `grade export`, `report` the
 pages about a class, and `term` the files of a whole term. `personal` writes the data about one student,
-and `push` sends points and comments to a platform.
+`push` sends points and comments to a platform, and `mail` feedback to students.
 """
 
 from __future__ import annotations
