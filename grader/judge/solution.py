@@ -27,6 +27,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.outcomes import StudentError, SubmissionFailure, adopted
 from grader.judge.session import BegunTest, Session
 from grader.judge.student import Student
+from grader.judge.student_file import StudentFile
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
 from grader.results import Outcome, Visibility
 from grader.sandbox.client import SandboxSource
@@ -83,17 +84,20 @@ def session_of(
     sandboxes: SandboxSource,
     solution: Solution | None,
     *,
+    stub: bytes = b"",
     watch_imports: bool = False,
     default_modes: bool = False,
 ) -> Session:
     """Return a session for a source, whose tests may compare with the `solution`.
+
+    With the `stub`, places of errors are outside of the functions that it gives.
 
     Raises SyntaxError if the source is not Python.
     """
     session = Session(
         sandboxes,
         exercise,
-        source,
+        StudentFile(exercise, source, stub),
         options.required_walls,
         given=course.given(exercise),
         watch_imports=watch_imports,

@@ -29,6 +29,7 @@ from grader.judge.outcomes import SubmissionFailure as Ended
 from grader.judge.process import limit_time, serve
 from grader.judge.session import BegunTest, Session
 from grader.judge.student import Student
+from grader.judge.student_file import StudentFile
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
 from grader.student.plots.png import NotAPicture, plain_png
@@ -154,7 +155,9 @@ def _runs(
     required_walls: tuple[str, ...],
 ) -> Iterator[Run]:
     """Yield a function that runs one of the experiment's functions beside a source, with the time of a test."""
-    session = Session(sandboxes, exercise, source, given=given, required_walls=required_walls)
+    session = Session(
+        sandboxes, exercise, StudentFile(exercise, source), required_walls, given=given
+    )
     student = Student(session, file)
 
     def run(function: str, *arguments: Any) -> Any:
