@@ -24,14 +24,14 @@ def released_manifests(course: Course) -> dict[str, str]:
     The exercises of an assignment are in a separate file, so that another assignment's can be beside it.
     """
     head, exercises = _manifest(course, ReleasedExercise.__struct_fields__)
-    given = _file_of(course.assignments, [*map(released_table, course.assignments)])
+    table = _file_of(course.assignments, [*map(released_table, course.assignments)])
     if course.assignment is None:
         texts = {f"exercises/{MANIFEST}": to_toml({**head, "exercise": exercises})}
-        return texts | ({f"exercises/{FILE}": to_toml(given)} if course.assignments else {})
+        return texts | ({f"exercises/{FILE}": to_toml(table)} if course.assignments else {})
     part = f"exercises/{FOLDER}/{course.assignment.id}.toml"
     return {
         f"exercises/{MANIFEST}": to_toml(head),
-        part: to_toml({**given, "exercise": exercises}),
+        part: to_toml({**table, "exercise": exercises}),
     }
 
 

@@ -116,10 +116,10 @@ def next_to_mark(
     server: Server, exercise: str, *, after: str, again: bool, anonymous: bool
 ) -> Marking:
     """Return the next file to mark, which is with this person from then on; raises GraderError."""
-    given = {"after": after} if after else {}
-    given |= {"again": "1"} if again else {}
-    given |= {"anonymous": "1"} if anonymous else {}
-    address = f"{_marks(exercise)}?{urllib.parse.urlencode(given)}"
+    query = {"after": after} if after else {}
+    query |= {"again": "1"} if again else {}
+    query |= {"anonymous": "1"} if anonymous else {}
+    address = f"{_marks(exercise)}?{urllib.parse.urlencode(query)}"
     return decoded_as(asked(server, "GET", address), Marking)
 
 

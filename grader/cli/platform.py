@@ -112,7 +112,7 @@ def platform(
     output: Path | None,
     id_claim: str,
     yes: bool,
-    **given: str | None,
+    **typed: str | None,
 ) -> None:
     """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
 
@@ -141,11 +141,11 @@ def platform(
     elif action == "invite":
         _invite(results, address)
     elif action == "confirm":
-        changes = {key: text for key in _OF_PERSON if (text := given[key])}
+        changes = {key: text for key in _OF_PERSON if (text := typed[key])}
         _confirm(results, platform_name, changes, deployments, staff_courses, yes=yes)
     elif action == "add":
         filled = _filled(canvas=canvas, moodle=moodle)
-        fields = {**filled, **{name: text for name, text in given.items() if text}}
+        fields = {**filled, **{name: text for name, text in typed.items() if text}}
         _add(results, fields, deployments, staff_courses)
     elif action == "list":
         with open_book(results) as book:

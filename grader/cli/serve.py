@@ -276,18 +276,18 @@ def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo])
 
     An extension without `exercises` also gives more time in every exam, which is easily overlooked.
     """
-    for given in course.assignments:
-        if given.exam is None:
+    for assignment in course.assignments:
+        if assignment.exam is None:
             continue
         more = []
         for student in students:
-            deadlines = [policy.deadline(student, name) for name in given.exercises]
+            deadlines = [policy.deadline(student, name) for name in assignment.exercises]
             ends = [end.until for end in deadlines if end is not None and end.until > end.due]
             if ends:
                 more.append(f"{student.id} until {local(max(ends), policy.zone)}")
         if more:
             names = clean(listed(more, _MOST_NAMES), 1000)
-            yield f"Extensions give more time in the exam {given.title}: {names}."
+            yield f"Extensions give more time in the exam {assignment.title}: {names}."
 
 
 def _has_platform(results: Path) -> bool:

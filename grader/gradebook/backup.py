@@ -102,12 +102,12 @@ def make_backup(
                     tables.back_up(draft / FILE, pause)
                 _check(draft, secret, sizes)
                 sync_folder(draft)
-                made = _named(draft, folder, now)
+                backup = _named(draft, folder, now)
                 sync_folder(folder)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
-    return Backup(made, _moment(made.name), secret)
+    return Backup(backup, _moment(backup.name), secret)
 
 
 def _copy_corrections(folder: Path, draft: Path) -> None:
@@ -141,9 +141,9 @@ def _check(draft: Path, secret: str, sizes: tuple[int, ...]) -> None:
 def _named(draft: Path, folder: Path, now: datetime.datetime) -> Path:
     """Give a draft its name; if another backup has it, the name of the next second."""
     while True:
-        made = folder / f"{now:{_STAMP}}"
-        if not made.exists():
-            return draft.rename(made)
+        backup = folder / f"{now:{_STAMP}}"
+        if not backup.exists():
+            return draft.rename(backup)
         now += datetime.timedelta(seconds=1)
 
 

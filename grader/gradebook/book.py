@@ -273,11 +273,11 @@ class Gradebook:
 
     def assign(self, course: Course) -> None:
         """Grade only these exercises of the course from now on, as its assignment if it has one."""
-        given = course.assignment
+        assignment = course.assignment
         self.change(
             assigned=tuple(exercise.id for exercise in course.exercises),
-            assignment=given.id if given is not None else "",
-            teams=given is not None and given.teams,
+            assignment=assignment.id if assignment is not None else "",
+            teams=assignment is not None and assignment.teams,
         )
 
     def finish(self, attention: tuple[Attention, ...]) -> None:
@@ -447,16 +447,16 @@ class Gradebook:
 
     def _of_files(self, corrections: tuple[Correction, ...]) -> tuple[Correction, ...]:
         """Return the corrections; an earlier grader's may name a file by its bytes as they came."""
-        if not any(made.release or made.marked for made in corrections):
+        if not any(correction.release or correction.marked for correction in corrections):
             return corrections
         now = self.tables.originals()
         return tuple(
             msgspec.structs.replace(
-                made,
-                release=now.get(made.release, made.release),
-                marked=now.get(made.marked, made.marked),
+                correction,
+                release=now.get(correction.release, correction.release),
+                marked=now.get(correction.marked, correction.marked),
             )
-            for made in corrections
+            for correction in corrections
         )
 
     def _digest_of_corrections(self) -> str:

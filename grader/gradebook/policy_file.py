@@ -147,16 +147,16 @@ def policy_of_assignments(
         exercises = tuple(name for name in assignment.exercises if name in chapters)
         if not exercises:
             continue
-        own, given = _own_rules(assignment), assignment.policy
+        own, table = _own_rules(assignment), assignment.policy
         merged = msgspec.structs.replace(merged, timezone=_zone_of(assignment, merged))
-        late = own.late if "late" in given else None
+        late = own.late if "late" in table else None
         # Late days cannot move the end of an exam.
-        days = own.late_days if "late_days" in given else None if assignment.exam is None else 0
+        days = own.late_days if "late_days" in table else None if assignment.exam is None else 0
         if assignment.due is not None:
             dues.append(Due(assignment.due, exercises, late=late, late_days=days))
         elif late is not None or days is not None:
             dues += _dues_with(Policy(rules, chapters), exercises, late, days)
-        if keys := given.keys() & OVERRIDES:
+        if keys := table.keys() & OVERRIDES:
             changed = {key: getattr(own, key) for key in keys}
             overrides.append(Override(exercises, **changed))
         for extension in own.extension:
@@ -322,8 +322,8 @@ def check_names(
                     f"{nearest(unknown[0], existing)}"
                 )
     for exercise in policy.chapters:
-        if len(sets := policy.sets(exercise)) > 1:
-            twice = [where for where, table in tables.items() if any(table is s for s in sets)]
+        if len(dues := policy.dues(exercise)) > 1:
+            twice = [where for where, table in tables.items() if any(table is due for due in dues)]
             raise PolicyError(
                 f"{file}: {exercise!r} is due twice, by {' and '.join(twice[:2])}. Name its `exercises` or "
                 "`chapters` in one of them."

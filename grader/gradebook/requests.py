@@ -66,10 +66,10 @@ def answer(book: Gradebook, request: Request, text: str, author: str) -> list[Re
     if not (text := message_of(text)):
         raise SubmissionError("The answer is empty: write a text for the student.")
     answered = shared(book, request)
-    made = Answer(text, message_of(author), utc())
+    new = Answer(text, message_of(author), utc())
     with book.changing_results(same.student for same in answered):
         for same in answered:
-            book.tables.add_answer(same.number, made)
+            book.tables.add_answer(same.number, new)
     return answered
 
 

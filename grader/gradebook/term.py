@@ -146,19 +146,19 @@ def read_graded(
         if not book.facts.parts:
             return [_graded(book, entries, _assignment_of(book, course))]
         now = now or datetime.datetime.now(datetime.UTC)
-        given = [a for a in course.assignments if exercises & {*a.exercises}]
-        due = [a for a in given if a.due is None or a.due_at <= now]
+        assignments = [a for a in course.assignments if exercises & {*a.exercises}]
+        due = [a for a in assignments if a.due is None or a.due_at <= now]
         graded = [_graded(book, entries, assignment, now) for assignment in due]
         if not graded:
             raise SubmissionError(f"{folder} has no assignment that is due yet.")
         notes = [
             f"{a.id} is due at {moment(utc(a.due_at), a.timezone)}: the total does not include it."
-            for a in given
+            for a in assignments
             if a not in due
         ]
         if without := [e.id for e in course.exercises if e.id not in course.assignment_of]:
             notes.append(f"No assignment has {listed(without)}: the total does not include them.")
-    first, later = graded[0], tuple(a.id for a in given if a not in due)
+    first, later = graded[0], tuple(a.id for a in assignments if a not in due)
     return [
         msgspec.structs.replace(first, notes=(*first.notes, *notes), later=later),
         *graded[1:],

@@ -129,7 +129,7 @@ class Exports:
         self,
         asker: Asker,
         name: str,
-        given: Mapping[str, str],
+        options: Mapping[str, str],
         template: Upload | None,
     ) -> Made:
         """Write an export of the students that a person reaches, and keep it for this person.
@@ -146,7 +146,7 @@ class Exports:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._results))
         try:
             async with self._turn:
-                made = await self._export(folder, asker, name, given, template)
+                made = await self._export(folder, asker, name, options, template)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -182,13 +182,13 @@ class Exports:
         folder: Path,
         asker: Asker,
         name: str,
-        given: Mapping[str, str],
+        options: Mapping[str, str],
         template: Upload | None,
     ) -> Made:
         """Run `grade export` in a folder, and return its file."""
         is_folder = isinstance(FORMATS[name], StudentFormat)
         output = "export" if is_folder else f"export{_SUFFIXES[name]}"
-        arguments = [f"--format={name}", f"--output={output}", *_arguments(name, given)]
+        arguments = [f"--format={name}", f"--output={output}", *_arguments(name, options)]
         arguments += [f"--section={section}" for section in asker.sections]
         if template is not None and template.content:
             # Keep the person's name for the file, which messages show.
@@ -234,11 +234,11 @@ class Exports:
         return process.returncode or 0, in_fields(clean_lines(text, _LONGEST_SAID))
 
 
-def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
+def _arguments(name: str, options: Mapping[str, str]) -> list[str]:
     """Return a form's options as arguments of `grade export`; raises Refusal for a wrong value."""
     arguments = []
     for option in ("assignment", *options_of(name)):
-        text = given.get(option, "").strip()
+        text = options.get(option, "").strip()
         if len(text) > _LONGEST_OPTION:
             raise Refusal(413, f"{field(option)} is longer than {_LONGEST_OPTION} characters.")
         if "\0" in text:

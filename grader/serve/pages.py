@@ -174,8 +174,8 @@ class Pages:
             raise Refusal(404, "There is no such assignment.")
         exercises = self._server.course.exercises
         if chosen:
-            given = {view.name for view in summary.parts[chosen].exercises}
-            exercises = tuple(exercise for exercise in exercises if exercise.id in given)
+            chosen_names = {view.name for view in summary.parts[chosen].exercises}
+            exercises = tuple(exercise for exercise in exercises if exercise.id in chosen_names)
         names = {exercise.id for exercise in exercises}
         alive, fault = self._server.judging.alive, self._server.judging.fault
         now = datetime.datetime.now(datetime.UTC)
@@ -233,7 +233,7 @@ class Pages:
                 raise
             return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
         course, gate = self._server.course, self._server.gate
-        given, (mate, at) = await self._server.views.answer(
+        assignment, (mate, at) = await self._server.views.answer(
             lambda views: (
                 views.assignment(writer, exercise.id),
                 views.by_mate(writer, exercise.id),
@@ -243,7 +243,7 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
-            assignment=given,
+            assignment=assignment,
             is_extra=exercise.id in course.extra_credit,
             handed_in_by=mate,
             handed_in_at=at,
@@ -408,25 +408,25 @@ class Group(NamedTuple):
 
 def _groups(standing: OwnStanding, results: Sequence[ExerciseResult]) -> list[Group]:
     """A student's exercises by assignment: open ones, the next one due first, then past ones, then practice."""
-    open_ones = [given for given in standing.assignments if given.state == "open"]
-    open_ones.sort(key=lambda given: (not given.until, given.until))
-    past = [given for given in standing.assignments if given.state == "past"]
+    open_ones = [assignment for assignment in standing.assignments if assignment.state == "open"]
+    open_ones.sort(key=lambda assignment: (not assignment.until, assignment.until))
+    past = [assignment for assignment in standing.assignments if assignment.state == "past"]
     groups = []
-    for given in (*open_ones, *reversed(past), None):
-        id_ = "" if given is None else given.id
+    for assignment in (*open_ones, *reversed(past), None):
+        id_ = "" if assignment is None else assignment.id
         exercises = [each for each in standing.exercises if each.assignment == id_]
         is_judged = all(
             each.status != Status.UNJUDGED.value and not each.open for each in exercises
         )
         # An exam takes nothing after its end; other assignments still take late files.
-        past_state = "closed" if given is not None and given.exam else "past due"
-        state = "open" if given in open_ones else past_state
-        if given in past:
+        past_state = "closed" if assignment is not None and assignment.exam else "past due"
+        state = "open" if assignment in open_ones else past_state
+        if assignment in past:
             state += ", graded" if is_judged else ", not all judged yet"
         if exercises:
             names = {each.name for each in exercises}
             extra = extra_words(result for result in results if result.name in names)
-            groups.append(Group(given, state, exercises, extra))
+            groups.append(Group(assignment, state, exercises, extra))
     return groups
 
 

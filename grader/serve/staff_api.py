@@ -58,17 +58,17 @@ class StaffApi:
         sent = decoded(await body_of(request, _MOST_BYTES), ClassCorrectionRequest)
         if sent.undo:
             test = sent.drop or sent.give
-            made = await self._server.desk.answer(
+            correction = await self._server.desk.answer(
                 lambda desk: desk.staff.take_back_of_class(sent.exercise, sent.seen, test)
             )
         else:
             change = msgspec.structs.asdict(sent)
             del change["undo"]
-            made = await self._server.desk.answer(
+            correction = await self._server.desk.answer(
                 lambda desk: desk.staff.adjust_class(asker, **change)
             )
         self._server.hub.tell(CLASS, CHANGED)
-        return await self._class_points(sent.exercise, correction_words(made))
+        return await self._class_points(sent.exercise, correction_words(correction))
 
     async def _class_points(self, exercise: str, said: str = "") -> Response:
         state = await self._server.summaries.books.answer(

@@ -255,14 +255,14 @@ class StaffPages:
         )
         if name and view is None:
             raise refusal or Refusal(404, NO_STUDENT)
-        given = answers if answers is not None else view.answers if view is not None else Draft()
+        shown = answers if answers is not None else view.answers if view is not None else Draft()
         return self._page(
             "class_mark.html",
             200 if refusal is None else refusal.status_code,
             exercise=exercise,
             rubric=rubric,
             view=view,
-            answers=given,
+            answers=shown,
             typed=typed,
             said=_said(refusal),
             hidden="anonymous" in options,

@@ -36,12 +36,12 @@ class Turns:
     @contextlib.asynccontextmanager
     async def turn(self, student: str) -> AsyncIterator[None]:
         """Wait for a turn; it lasts until the block ends."""
-        given = asyncio.get_running_loop().create_future()
-        waiting = _Waiting(student, next(self._numbers), given)
+        turn = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(student, next(self._numbers), turn)
         self._waiting.append(waiting)
         self._give()
         try:
-            await waiting.given
+            await waiting.turn
         except asyncio.CancelledError:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
@@ -67,7 +67,7 @@ class Turns:
             if len(self._last) > _MOST_REMEMBERED:
                 del self._last[next(iter(self._last))]
             self._free -= 1
-            chosen.given.set_result(None)
+            chosen.turn.set_result(None)
 
 
 class _Waiting(NamedTuple):
@@ -75,7 +75,7 @@ class _Waiting(NamedTuple):
 
     student: str
     number: int
-    given: asyncio.Future[None]
+    turn: asyncio.Future[None]
 
 
 class Rate:

@@ -147,24 +147,24 @@ def classroom50_result(entry: Entry, options: Options) -> bytes:
 
 def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the student and the work, from the runner's variables; raises ExportError if any is missing."""
-    given = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
+    values = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
     student = entry.student
     owner = environment.get("OWNER", "").strip() or environment.get("USERNAME", "").strip()
     owner = owner or student.ids.get("github_username", "") or student.id
-    if absent := [name for key, name in _REQUIRED.items() if not given[key]]:
+    if absent := [name for key, name in _REQUIRED.items() if not values[key]]:
         raise ExportError(
             f"Classroom 50 needs {', '.join(absent)}: its runner sets these variables; "
             "elsewhere, set them yourself."
         )
-    if not given["submission"].startswith("submit/"):
+    if not values["submission"].startswith("submit/"):
         raise ExportError(
-            f"SUBMISSION_TAG is {given['submission']!r}, but must begin with 'submit/'."
+            f"SUBMISSION_TAG is {values['submission']!r}, but must begin with 'submit/'."
         )
     kind = environment.get("ASSIGNMENT_TYPE", "").strip() or "individual"
     if kind not in ("individual", "group"):
         raise ExportError(f"ASSIGNMENT_TYPE is {kind!r}, but must be individual or group.")
-    review = environment.get("REVIEW_URL", "").strip() or given["commit"]
-    identity: dict[str, Any] = {**given, "assignment_type": kind, "owner": owner, "review": review}
+    review = environment.get("REVIEW_URL", "").strip() or values["commit"]
+    identity: dict[str, Any] = {**values, "assignment_type": kind, "owner": owner, "review": review}
     if actor := environment.get("GITHUB_ACTOR", "").strip():
         number = environment.get("GITHUB_ACTOR_ID", "").strip()
         is_number = number.isascii() and number.isdigit()

@@ -504,8 +504,8 @@ def _text(member: Mapping[str, Any], name: str) -> str:
 
 def _is_student(member: Mapping[str, Any]) -> bool:
     """Return whether a member is an active learner and not a test user."""
-    given = member.get("roles")
-    roles = [role for role in given if isinstance(role, str)] if isinstance(given, list) else []
+    named = member.get("roles")
+    roles = [role for role in named if isinstance(role, str)] if isinstance(named, list) else []
     if member.get("status", "Active") not in ("Active", None):
         return False
     if any(role.endswith("#TestUser") for role in roles):
