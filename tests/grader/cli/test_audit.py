@@ -10,6 +10,7 @@ from click.testing import Result
 
 import grader.audit.auditor as auditor
 from grader.cli import audit as command
+from grader.cli import doctor
 from grader.errors import ExitCode
 from grader.sandbox.walls.confinement import SYSTEM
 from grader.sandbox.walls.survey import WallSurvey, walls_of
@@ -85,7 +86,7 @@ def test_a_machine_below_the_level_is_told_by_the_exit_code(
 ) -> None:
     standing = walls_of(Level.LIMITS)
     walls = [WallSurvey(name, name in standing, "walls") for name in walls_of(Level.FULL)]
-    monkeypatch.setattr(command, "survey", lambda: walls)
+    monkeypatch.setattr(doctor, "survey", lambda: walls)
     done = grade("doctor", "--require-isolation", level)
     assert done.exit_code == code
     assert done.stdout.endswith("Isolation reaches the level: limits.\n")
