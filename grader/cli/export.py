@@ -38,7 +38,7 @@ from grader.submissions.roster import is_in_group, section_names
 from grader.text import clean_lines, listed
 
 _LONGEST_NOTE = 1000
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 _FOR_EACH = ", a file for each student"
 
 
@@ -240,7 +240,7 @@ def export(
         with _opened(output) as out:
             out.write(text)
     if entries.held:
-        names = some_of(list(entries.held), _MOST_NAMES)
+        names = some_of(list(entries.held), _MAX_NAMES)
         note = (
             f"Points of {names} are provisional because of odd code in a file. `grade show` shows it, and "
             "`grade adjust --release` makes them final."

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
 # The most people named in one note.
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 # The default of --jobs with a cluster: the number of files that its workers have at a time.
 _AT_A_CLUSTER = 16
 
@@ -264,7 +264,7 @@ def _tell_of_policy(
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
     alone = [student.id for student in students if not student.ids.get(TEAM)]
     if alone and any(part.teams for part in course.assignments):
-        names = clean(listed(alone, _MOST_NAMES), 1000)
+        names = clean(listed(alone, _MAX_NAMES), 1000)
         note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
         click.echo(note, err=True)
     for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
@@ -286,7 +286,7 @@ def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo])
             if ends:
                 more.append(f"{student.id} until {local(max(ends), policy.zone)}")
         if more:
-            names = clean(listed(more, _MOST_NAMES), 1000)
+            names = clean(listed(more, _MAX_NAMES), 1000)
             yield f"Extensions give more time in the exam {assignment.title}: {names}."
 
 

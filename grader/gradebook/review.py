@@ -51,8 +51,8 @@ class Attention(msgspec.Struct, frozen=True):
 
 
 # Limits, so that one student with thousands of odd lines does not hide other students.
-_MOST_ENTRIES = 5
-_MOST_NAMES = 5
+_MAX_ENTRIES = 5
+_MAX_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
 
@@ -85,9 +85,9 @@ def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
         + (f" (and on {counted(oddity.times - 1, 'more line')})" if oddity.times > 1 else "")
         for oddity in odd_code(source, ordinary)
     ]
-    if (more := len(texts) - _MOST_ENTRIES) > 0:
-        last = texts[_MOST_ENTRIES - 1]
-        texts[_MOST_ENTRIES - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
+    if (more := len(texts) - _MAX_ENTRIES) > 0:
+        last = texts[_MAX_ENTRIES - 1]
+        texts[_MAX_ENTRIES - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
     return tuple(texts)
 
 
@@ -196,8 +196,8 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class StudentAttention(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number, rounded, utc
 
 # The most people named in one note.
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -300,7 +300,7 @@ def add_up(graded: Sequence[GradedAssignment], course: Course) -> Term:
     ]
     if held := [row.student.id for row in rows if row.is_provisional]:
         notes.append(
-            f"Points of {listed(held, _MOST_NAMES)} are provisional because of odd code in a file. "
+            f"Points of {listed(held, _MAX_NAMES)} are provisional because of odd code in a file. "
             "`grade show` shows the code; `grade adjust --release` lets the points count."
         )
     return Term(tuple(gradebook.assignment for gradebook in ordered), rows, tuple(notes))
@@ -337,7 +337,7 @@ class _People:
             missing = [p for p in self.ids if not self.ids_in(p, gradebook)]
             if missing:
                 verb = "who is" if len(missing) == 1 else "who are"
-                name, people = gradebook.assignment.id, listed(missing, _MOST_NAMES)
+                name, people = gradebook.assignment.id, listed(missing, _MAX_NAMES)
                 yield (
                     f"{name} ({gradebook.folder}) has no {people}, {verb} in others: grade it with the same "
                     '--roster, excuse them with [[term.excused]], or write missing = "zero" under [term].'

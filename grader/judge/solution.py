@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from grader.judge.checks.promise import Body, Outcomes
 
 # The bound of kept tensors, for all exercises together; one test has a few kilobytes.
-_MOST_BYTES = 256 * 2**20
+_MAX_BYTES = 256 * 2**20
 # A factor of the exercise's seconds: no test may fail because the solution is slow on a busy machine.
 _MORE_SECONDS = 4.0
 
@@ -71,7 +71,7 @@ class Solved:
         """Keep outcomes of a solution; drop the oldest beyond the bound."""
         self._outcomes[key] = outcomes
         self._bytes += _size(outcomes)
-        while self._bytes > _MOST_BYTES and len(self._outcomes) > 1:
+        while self._bytes > _MAX_BYTES and len(self._outcomes) > 1:
             _, oldest = self._outcomes.popitem(last=False)
             self._bytes -= _size(oldest)
 

@@ -35,7 +35,7 @@ _IMPORTS = {
     "np": "import numpy as np",
 }
 # A file with more names is not searched.
-_MOST_NAMES = 500
+_MAX_NAMES = 500
 
 
 @functools.lru_cache(maxsize=256)
@@ -45,7 +45,7 @@ def _meant(name: str, known: frozenset[str]) -> str:
         return f" Is `{_IMPORTS[name]}` missing?"
     from difflib import get_close_matches
 
-    others = sorted(known - {name}) if len(known) <= _MOST_NAMES else []
+    others = sorted(known - {name}) if len(known) <= _MAX_NAMES else []
     close = get_close_matches(name, others, n=1, cutoff=0.75)
     own = f"Did you mean {clean(close[0], 80)!r}" if close else ""
     if name not in sys.stdlib_module_names:

@@ -76,12 +76,12 @@ _DAY_SECONDS = 86_400.0
 # For a retry of files that a limit refused, when the limit has passed.
 _NOT_THEN = "It was not accepted at the first try: hand it in again."
 # The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
-MOST_SUBMISSIONS = 50
+MAX_SUBMISSIONS = 50
 # The grader tries a job this often before it gives up.
 _TRIES = 3
 # Smaller differences come from adjusting the clock little by little.
 _CLOCK_SECONDS = 60.0
-_MOST_CLOCK_CHANGES = 10
+_MAX_CLOCK_CHANGES = 10
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -274,7 +274,7 @@ class Desk:
         if abs(seconds) > _CLOCK_SECONDS and (seconds < 0 or ran_before < math.inf):
             log.warning("the clock was set", extra={"seconds": round(seconds)})
             change = ClockChange(utc(now), round(seconds))
-            changes = (*self._book.facts.clock, change)[-_MOST_CLOCK_CHANGES:]
+            changes = (*self._book.facts.clock, change)[-_MAX_CLOCK_CHANGES:]
             self._book.change(clock=changes)
         return now
 
@@ -325,7 +325,7 @@ class Desk:
         ):
             rules = self._policy.rules_of(exercise)
             most, pause = (
-                rules.most_submissions or MOST_SUBMISSIONS,
+                rules.most_submissions or MAX_SUBMISSIONS,
                 rules.cool_down.total_seconds(),
             )
             # Times in the future are from before the clock was set back, and do not count.

@@ -32,7 +32,7 @@ from grader.submissions import safe_name
 from grader.text import clean_lines
 
 KEPT_SECONDS = 900.0
-MOST_TEMPLATE_BYTES = 2 << 20
+MAX_TEMPLATE_BYTES = 2 << 20
 _PREFIX = ".export-"
 _LONGEST_SECONDS = 600
 _LONGEST_SAID, _LONGEST_OPTION = 10_000, 300
@@ -65,7 +65,7 @@ OPTIONS: Mapping[str, tuple[str, tuple[str, ...] | None]] = {
     "anonymous": ("Pseudonyms: instead of names and ids", ()),
 }
 
-_MOST_POINTS = 1_000_000
+_MAX_POINTS = 1_000_000
 # Options of `grade export` in its messages.
 _FLAGS = re.compile(r"--(template|assignment|" + "|".join(OPTIONS).replace("_", "-") + r")\b")
 
@@ -258,7 +258,7 @@ def _arguments(name: str, options: Mapping[str, str]) -> list[str]:
 
 def _is_points(text: str) -> bool:
     try:
-        return 0 < float(text) <= _MOST_POINTS
+        return 0 < float(text) <= _MAX_POINTS
     except ValueError:
         return False
 

@@ -35,7 +35,7 @@ from grader.serve.gate import OWN_NETWORK
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.mailing import mail_view
-from grader.serve.passback import MOST_LINES, id_of, link_rows
+from grader.serve.passback import MAX_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.sign_in.door import Door
@@ -51,7 +51,7 @@ from grader.serve.views import (
 )
 from grader.student.blocks import FIRST_FINDINGS, Printed, remarks, summarized
 from grader.submissions import safe_name
-from grader.submissions.requests import MOST_CHARACTERS
+from grader.submissions.requests import MAX_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
 _STATIC = {
@@ -68,11 +68,11 @@ _STATIC = {
 _EDITOR_VERSION = hashlib.sha256((_OWN_TEMPLATES / "editor.js").read_bytes()).hexdigest()[:16]
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 # A character of a form takes up to twelve bytes.
-_REQUEST_BYTES = 12 * MOST_CHARACTERS + 1024
+_REQUEST_BYTES = 12 * MAX_CHARACTERS + 1024
 # The page of the class shows at most this many students in need of attention.
-_MOST_STUDENTS = 200
+_MAX_STUDENTS = 200
 # The page of requests shows at most this many answered ones, the newest.
-_MOST_ANSWERED = 100
+_MAX_ANSWERED = 100
 
 
 class PageWriter:
@@ -213,8 +213,8 @@ class Pages:
             backups=self._server.backups,
             retention=retention,
             mail=mail,
-            attention=attention[:_MOST_STUDENTS],
-            more=len(attention[_MOST_STUDENTS:]),
+            attention=attention[:_MAX_STUDENTS],
+            more=len(attention[_MAX_STUDENTS:]),
         )
 
     def _rubrics(self) -> list[str]:
@@ -338,9 +338,7 @@ class Pages:
                 invitations.waiting(views.book),
             )
         )
-        return self._page(
-            "platforms.html", known=known, rows=rows, waiting=waiting, most=MOST_LINES
-        )
+        return self._page("platforms.html", known=known, rows=rows, waiting=waiting, most=MAX_LINES)
 
     async def _pass_back(self, author: str, form: dict[str, str]) -> None:
         """Turn pass-back on or off, or compare, as the button of the form says."""
@@ -445,7 +443,7 @@ def _request_rows(views: Views, asker: Asker) -> list[RequestRow]:
     requests = [r for r in book.requests() if reach is None or r.student in reach]
     answered = [request for request in reversed(requests) if not request.is_open]
     rows = []
-    for request in (*open_requests(requests), *answered[:_MOST_ANSWERED]):
+    for request in (*open_requests(requests), *answered[:_MAX_ANSWERED]):
         entry = book.entry_of(request.student)
         exercises = entry.result.exercises if entry is not None else ()
         exercise = next((e for e in exercises if e.name == request.exercise), None)

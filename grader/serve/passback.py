@@ -195,7 +195,7 @@ class PassBack:
 # --- the page for staff -------------------------------------------------------------------------------
 
 # The page shows this many lines of a list.
-MOST_LINES = 500
+MAX_LINES = 500
 
 
 class LinkRow(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
 from grader.serve.marks import (
     LONGEST_COMMENT,
-    MOST_COMMENTS,
+    MAX_COMMENTS,
     Marks,
     exercise_of,
     rubric_for,
@@ -33,14 +33,14 @@ from grader.serve.server import OpenServer
 from grader.serve.staff import ListedFile, MarkView, StudentView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import Views
-from grader.submissions.requests import MOST_CHARACTERS
+from grader.submissions.requests import MAX_CHARACTERS
 from grader.submissions.roster import is_in_group
 from grader.text import clean
 
 log = logging.getLogger("grader.serve")
 # A character of a form takes up to twelve bytes; a form has up to two texts by a person.
-_FORM_BYTES = 24 * MOST_CHARACTERS + 4096
-_MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT
+_FORM_BYTES = 24 * MAX_CHARACTERS + 4096
+_MARK_BYTES = 12 * MAX_COMMENTS * LONGEST_COMMENT
 # After these refusals, the page shows the reason with the text that the person typed.
 _TOLD_IN_PAGE = (409, 422)
 
@@ -163,7 +163,7 @@ class StaffPages:
         asker = await self._server.identity.staff(request, Right.MARK)
         if request.method != "POST":
             return await self._export_page(asker, request.query_params.get("format", "csv"))
-        form, files = await upload_of(request, exporting.MOST_TEMPLATE_BYTES)
+        form, files = await upload_of(request, exporting.MAX_TEMPLATE_BYTES)
         name, template = form.get("format", ""), files.get("template")
         # Leave out empty sections: `grade export` refuses them, and its message lists the other ones.
         students = await self._server.views.answer(lambda views: views.book.students())
@@ -355,7 +355,7 @@ def options_of(request: Request) -> dict[str, str]:
 def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
     """Return the items and comments of a form."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
-    comments = (form.get(f"comment-{number}", "") for number in range(MOST_COMMENTS))
+    comments = (form.get(f"comment-{number}", "") for number in range(MAX_COMMENTS))
     return Draft(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
 
 
@@ -367,8 +367,8 @@ def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Dr
     lines = len(code_lines(view.source))
     if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
         raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
-    if len(answers.comments) >= MOST_COMMENTS:
-        raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
+    if len(answers.comments) >= MAX_COMMENTS:
+        raise Refusal(422, f"Send at most {MAX_COMMENTS} comments.")
     said = clean(text, LONGEST_COMMENT)
     return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
 

@@ -34,7 +34,7 @@ from grader.gradebook.times import moment
 from grader.gradebook.work import Work
 from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
-from grader.serve.desk import MOST_SUBMISSIONS
+from grader.serve.desk import MAX_SUBMISSIONS
 from grader.serve.exercise import text_of
 from grader.serve.gate import Gate
 from grader.serve.roles import Asker
@@ -42,7 +42,7 @@ from grader.serve.teams import Teams
 from grader.text import listed, utc
 
 Places = Mapping[tuple[int, str], int]
-_MOST_LISTED = 50
+_MAX_LISTED = 50
 # The chart of the class shows the last hour in pieces of five minutes.
 HOUR, PIECE = 3600.0, 300.0
 
@@ -352,7 +352,7 @@ class Views:
                     draft_at=self._left(work, exercise, in_editor.get(exercise.id)),
                 )
             )
-        handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
+        handed = queue.submissions_of(self.book, student.id, _MAX_LISTED)
         row = self._term(whole)
         counts = {} if row is None else {part.assignment: part.words for part in row.parts}
         standing = OwnStanding(
@@ -363,7 +363,7 @@ class Views:
             timezone=rules.timezone,
             score=entry.result.score if entry is not None else 0.0,
             max_score=entry.result.max_score if entry is not None else 0.0,
-            most_submissions=rules.most_submissions or MOST_SUBMISSIONS,
+            most_submissions=rules.most_submissions or MAX_SUBMISSIONS,
             cool_down_seconds=rules.cool_down.total_seconds(),
             exercises=tuple(exercises),
             submissions=tuple(self.submission(h, places, brief=True) for h in handed),
@@ -583,7 +583,7 @@ class Views:
                 utc(handed.accepted_at),
                 queue.states_of(self.book, handed.attempt),
             )
-            for handed in queue.newest(self.book, _MOST_LISTED, reach)
+            for handed in queue.newest(self.book, _MAX_LISTED, reach)
         ]
 
     def attention(
@@ -600,7 +600,7 @@ class Views:
             if (reach is None or entry.student in reach)
             and (exercises is None or {*entry.exercises} & {*exercises})
         ]
-        return by_student(entries, _MOST_LISTED)
+        return by_student(entries, _MAX_LISTED)
 
     def _never_handed_in(self) -> Iterator[Attention]:
         """Yield an entry for each draft of an exercise that is past due, if its student handed in no file."""

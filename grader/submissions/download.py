@@ -45,7 +45,7 @@ from grader.text import alike, clean, counted, listed
 _TYPED = "Only text was typed in, without a file: hand in the files of the exercises."
 # The kind of id for a roster's column of teams.
 TEAM = "team"
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 
 
 class ClassDownload(msgspec.Struct, frozen=True):
@@ -433,10 +433,10 @@ def _notes(
         )
     if alone:
         notes.append(
-            f"Without a team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."
+            f"Without a team: {listed(alone, _MAX_NAMES)}. Put teams into a column `team` of the --roster."
         )
     several = [
-        f"{listed([member.id for member in members], _MOST_NAMES)} ({team})"
+        f"{listed([member.id for member in members], _MAX_NAMES)} ({team})"
         for team, members in teams.items()
         if any(part != team and part in teams for part in parts_of(team))
     ]
@@ -447,7 +447,7 @@ def _notes(
         )
     if moved:
         notes.append(
-            f"In a different team from before: {listed(moved, _MOST_NAMES)}. They keep attempts of their "
+            f"In a different team from before: {listed(moved, _MAX_NAMES)}. They keep attempts of their "
             "former team, too; the newest attempt counts."
         )
     return notes

@@ -32,15 +32,15 @@ from grader.results import Entry, ExerciseResult, Outcome
 
 RUNNERS = "GRADE_RUNNERS"
 # Linux starts no program with a longer variable (128 KiB with its name); base64 makes 4 bytes of 3.
-_MOST_VARIABLE_BYTES = 90_000
+_MAX_VARIABLE_BYTES = 90_000
 # Nor with more than 2 MiB of variables and arguments together.
-_MOST_IN_ALL = 900_000
+_MAX_IN_ALL = 900_000
 
 
 def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """Return lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
     exercises = entry.result.exercises
-    most = min(_MOST_VARIABLE_BYTES, _MOST_IN_ALL // max(2 * len(exercises), 1))
+    most = min(_MAX_VARIABLE_BYTES, _MAX_IN_ALL // max(2 * len(exercises), 1))
     in_total = {exercise.name: group for exercise, group in lines_in_total(entry.result)}
     runners = [
         runner
@@ -121,7 +121,7 @@ def _status(outcome: Outcome) -> str:
 # Its points are integers, so ours are written in hundredths: 26.05 of 45 is 2605 of 4500. The scale is the same
 # for everybody, with or without fractions.
 
-_MOST_RESULT_BYTES = 10_000_000
+_MAX_RESULT_BYTES = 10_000_000
 # Variables that the runner of Classroom 50 sets, and that cannot be made up.
 _REQUIRED = {
     "classroom": "CLASSROOM",
@@ -142,7 +142,7 @@ def classroom50_result(entry: Entry, options: Options) -> bytes:
             f"{why_open(entry)} No result.json is written, so that Classroom 50 records an error and no score."
         )
     identity = _identity(entry, options.environment)
-    return fitted(lambda limit: _result(identity, entry, limit), _MOST_RESULT_BYTES)
+    return fitted(lambda limit: _result(identity, entry, limit), _MAX_RESULT_BYTES)
 
 
 def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:

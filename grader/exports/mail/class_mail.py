@@ -26,7 +26,7 @@ from grader.results import Disclosure
 from grader.text import clean
 
 # Give up when this many students in a row are refused for now.
-_MOST_LATER = 3
+_MAX_LATER = 3
 
 
 class Planned(NamedTuple):
@@ -129,7 +129,7 @@ def send(
                 sent.failures.append(
                     f"{each.student} cannot be reached at {address}: {error.said}.{again}"
                 )
-                if later == _MOST_LATER:
+                if later == _MAX_LATER:
                     raise _ended(
                         plan, sent, f"{server.name} accepts no mail now: {error.said}."
                     ) from error

@@ -35,7 +35,7 @@ from grader.text import number, utc
 _SAME = 0.005
 _TAG = re.compile(r"<[^<>]*>")
 # Give up after this many students in a row without an answer.
-_MOST_UNCLEAR = 3
+_MAX_UNCLEAR = 3
 
 
 class There(msgspec.Struct, frozen=True, kw_only=True):
@@ -374,7 +374,7 @@ def send(
             sent.failures.append(f"{own.student}: {error}")
         except Unclear as error:
             unclear += 1
-            if unclear == _MOST_UNCLEAR:
+            if unclear == _MAX_UNCLEAR:
                 raise PushError(
                     f"{error} Sent so far: {len(arrived)} of {len(plan.changes)}. Run the command again: it "
                     "finds the changes that arrived, and sends the rest."

@@ -59,7 +59,7 @@ _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 # A score is not a submission: Canvas would give it the time of the request.
 _CANVAS_SUBMISSION = "https://canvas.instructure.com/lti/submission"
 # A class of thousands fits; a server reads this in its own process.
-_MOST_BYTES = 8 << 20
+_MAX_BYTES = 8 << 20
 # Platforms keep comments in text columns; the smallest holds 64 KiB.
 _LONGEST_COMMENT = 16_000
 _TOKEN_SECONDS = 3600.0
@@ -416,7 +416,7 @@ class _Services:
         if time.monotonic() >= self._ends_at:
             self._sign_in()
         headers = {"Authorization": f"Bearer {self._token}"}
-        return Client(self._name, origin, self._token, headers, most_bytes=_MOST_BYTES)
+        return Client(self._name, origin, self._token, headers, most_bytes=_MAX_BYTES)
 
     def _sign_in(self) -> None:
         """Get an access token; each try needs a new assertion, since one is valid only once."""
@@ -437,7 +437,7 @@ class _Services:
             ]
             try:
                 origin = _origin(platform.token)
-                client = Client(self._name, origin, assertion, most_bytes=_MOST_BYTES)
+                client = Client(self._name, origin, assertion, most_bytes=_MAX_BYTES)
                 answer = client.ask("POST", platform.token, fields, accept="application/json")
             except Unclear as error:
                 if pause is None or isinstance(error, NoJson):

@@ -64,7 +64,7 @@ _CAUSES = {
     DifferenceKind.VALUES: Cause.VALUES,
 }
 # How long a list, tuple or dict may be that a message shows whole, and how large a tensor in it.
-_LONGEST_WHOLE, _MOST_ELEMENTS = 160, 16
+_LONGEST_WHOLE, _MAX_ELEMENTS = 160, 16
 # The same structure with finite numbers of any value.
 _ALIKE = Rule(rtol=0.0, atol=math.inf)
 
@@ -112,7 +112,7 @@ def _literal(value: Any, room: int) -> str | None:
         shown = None if entries is None else f"[{', '.join(entries)}]"
     elif is_array(value):
         array = as_array(value)
-        small = array is not None and array.size <= _MOST_ELEMENTS
+        small = array is not None and array.size <= _MAX_ELEMENTS
         return _literal(array.tolist(), room) if array is not None and small else None
     else:
         shown = element(value) if value is None or isinstance(value, (int, float, str)) else None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 # Beyond this many elements, a search costs more than it tells.
-_MOST_ELEMENTS = 50_000
+_MAX_ELEMENTS = 50_000
 # A candidate is claimed if it agrees by chance less often than once in 2 ** _ENOUGH_BITS.
 _ENOUGH_BITS = 16.0
 
@@ -80,7 +80,7 @@ class _Search:
         self._logical = expected.dtype.kind == "b"
         self.sound = (
             actual.shape == expected.shape
-            and 0 < expected.size <= _MOST_ELEMENTS
+            and 0 < expected.size <= _MAX_ELEMENTS
             and bool(np.isfinite(actual).all() and np.isfinite(expected).all())
         )
         if expected.dtype.kind in "biu":

@@ -17,7 +17,7 @@ import pytest
 from grader.gradebook import Gradebook
 from grader.gradebook.review import Reason
 from grader.results import Result
-from grader.serve.turns import MOST_REFUSED
+from grader.serve.turns import MAX_REFUSED
 from tests.grader.serve.conftest import (
     PATIENCE_SECONDS,
     PLAIN,
@@ -456,7 +456,7 @@ def test_where_the_best_counts_nothing_that_waits_is_replaced(
 
 def test_what_is_refused_again_and_again_is_not_even_read(serving: Callable[..., Served]) -> None:
     served = serving().start()
-    statuses = [served.hand_in("eve", {"essay.txt": b"?"}).status for _ in range(MOST_REFUSED)]
+    statuses = [served.hand_in("eve", {"essay.txt": b"?"}).status for _ in range(MAX_REFUSED)]
     assert set(statuses) == {422}
     too_many = served.hand_in("eve", {"essay.txt": b"?"})
     assert too_many.status == 429 and int(too_many.headers["Retry-After"]) > 0

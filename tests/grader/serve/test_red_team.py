@@ -21,7 +21,7 @@ from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
 from grader.results import ExerciseResult, Status
-from grader.serve.practice import MOST_RUNS
+from grader.serve.practice import MAX_RUNS
 from tests.grader.serve.conftest import Served
 from tests.grader.serve.test_practice import practiced
 
@@ -85,7 +85,7 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
             answer = hand_in(attacked, who, each.exercise, source)
             found.append((each.name, answer))
             # No student has more runs.
-            if number % 2 == 0 and number // 2 < MOST_RUNS:
+            if number % 2 == 0 and number // 2 < MAX_RUNS:
                 practiced_with.append(practice(served, who, each.exercise, source))
         return found
 

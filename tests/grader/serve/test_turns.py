@@ -8,7 +8,7 @@ import pytest
 
 from grader.serve import turns as module
 from grader.serve.http import Refusal
-from grader.serve.turns import MOST_REFUSED, RefusedHandIns, Turns
+from grader.serve.turns import MAX_REFUSED, RefusedHandIns, Turns
 
 
 def test_the_one_whose_turn_was_longest_ago_is_next() -> None:
@@ -52,7 +52,7 @@ def test_one_who_hangs_up_keeps_no_place() -> None:
 
 def test_what_is_refused_counts_against_its_student_alone() -> None:
     refused = RefusedHandIns()
-    for _ in range(MOST_REFUSED):
+    for _ in range(MAX_REFUSED):
         refused.check("eve")
         refused.add("eve")
     with pytest.raises(Refusal, match="20 submissions of yours") as too_many:
@@ -64,7 +64,7 @@ def test_what_is_refused_counts_against_its_student_alone() -> None:
 
 def test_only_the_newest_turns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses of strangers have turns, too, and there is no end of them."""
-    monkeypatch.setattr(module, "_MOST_REMEMBERED", 3)
+    monkeypatch.setattr(module, "_MAX_REMEMBERED", 3)
 
     async def remembered() -> list[str]:
         turns = Turns(1)
