@@ -279,6 +279,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
 
 
+# Keys of `StudentInfo.ids` that are no ids: other students share the value.
+SECTION, TEAM = "section", "team"
+GROUPS = (SECTION, TEAM)
+
+
 class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A student: `id` is the key of a class, `ids` are the same person's names in other systems.
 
@@ -294,7 +299,17 @@ class StudentInfo(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def other_ids(self) -> dict[str, str]:
         """The `ids` that belong only to this person: no section and no team."""
-        return {kind: id_ for kind, id_ in self.ids.items() if kind not in ("section", "team")}
+        return {kind: id_ for kind, id_ in self.ids.items() if kind not in GROUPS}
+
+    @property
+    def section(self) -> str:
+        """The cell of sections in the class list, which may name several; empty without one."""
+        return self.ids.get(SECTION, "")
+
+    @property
+    def team(self) -> str:
+        """The team, empty without one."""
+        return self.ids.get(TEAM, "")
 
     def cell(self, column: str) -> str:
         """Return the student's cell in a column of the class list, empty if there is none."""

@@ -43,7 +43,7 @@ def pad_collate(
 
     `batch` is a list or tuple of B >= 1 items: a sequence `(length, ...)` of any dtype, which the result keeps,
     or a pair (tuple or list) of a sequence and a label, an int or a 0-d integer tensor. Lengths may be 0, even
-    all of them. `labels` is None where the items are no pairs. No tensor of the result shares memory with the
+    all of them. `labels` is None if the items are not pairs. No tensor of the result shares memory with the
     items.
 
     Raises ValueError that names `batch` if

@@ -64,7 +64,7 @@ def watch_gradients(model: nn.Module) -> Iterator[None]:
     Frozen parameters are passed over. Finite gradients are left as they are, over any number of backward
     passes. None of your hooks stays after the block, also after an error.
 
-    What `.grad` holds after the error is free.
+    What `.grad` holds after the error is up to you.
     """
 
     # TODO: a hook on each trainable parameter, and none left.
@@ -76,7 +76,7 @@ def backward_nan(closure: Callable[[], Tensor]) -> str | None:
 
     Calls `closure` once, which computes a loss and returns it, and then `.backward()` of this loss. Returns the
     name of the first backward function that returned a NaN, as PyTorch's anomaly detection gives it
-    ("SqrtBackward0"); None if none did. An inf alone is no NaN.
+    ("SqrtBackward0"); None if none did. An inf alone is not a NaN.
 
     Anomaly detection raises a RuntimeError: "Function 'SqrtBackward0' returned nan values in its 0th output."
     You may use it, or hooks of your own on the nodes of the graph. It is afterwards on or off as it was, also

@@ -66,7 +66,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
     `blocks.1.query`, but not `blocks.0.query_norm`. Its old module is the base. Afterwards only matrices A
     and B require a gradient, and the model computes what it did before.
 
-    Raises ValueError that names `names` if one of them is no linear layer's, before it changes anything.
+    Raises ValueError that names `names`, before it changes anything, if one is not a linear layer's name.
     """
     # TODO: find the layers, freeze, replace.
     raise NotImplementedError("add_lora: find the layers, freeze, replace")

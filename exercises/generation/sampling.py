@@ -67,7 +67,7 @@ def sample(
     """Draw a token for each row, by its probability: (rows, vocab) becomes (rows,), int64.
 
     - The order matters: first the temperature, then top-k, then top-p, which counts the probabilities of the
-      tokens that top-k kept. What is None is left out.
+      tokens that top-k kept. A step whose argument is None is left out.
     - A temperature of 0 is greedy: the token with the highest logit.
     - Rows are drawn independently of each other.
     - All random numbers come from `generator`, and the global random state stays as it is. The same state of

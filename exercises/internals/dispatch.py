@@ -1,7 +1,7 @@
 """Log every operator with a dispatch mode.
 
 Everything you write in PyTorch ends as operators, such as `aten.addmm.default` (a matrix product plus a bias).
-A `TorchDispatchMode` stands right before their kernels: inside `with mode:`, each operator goes to the mode's
+A `TorchDispatchMode` sits right before their kernels: inside `with mode:`, each operator goes to the mode's
 `__torch_dispatch__` instead. That is after autograd: `nn.Linear` has become `t` and `addmm`, and a backward
 pass is seen as well.
 

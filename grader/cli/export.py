@@ -252,7 +252,7 @@ def _refuse_unknown(sections: Iterable[str], book: Gradebook) -> None:
     """Raise a usage error for a section in which no student is."""
     students = book.students()
     for name in sections:
-        if not any(is_in_group(student, "section", name) for student in students):
+        if not any(is_in_group(student.section, name) for student in students):
             known = section_names(students)
             there = f"There is: {listed(known)}." if known else "Give a --roster with sections."
             raise click.UsageError(f"No student is in section {name!r}. {there}")

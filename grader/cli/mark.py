@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 
 import click
@@ -10,13 +11,13 @@ from grader.cli import options as shared
 from grader.cli.border import Command, tell, tell_unfinished
 from grader.cli.marking import End, Shown, ask, refuse_without_terminal, show
 from grader.cli.on_server import (
-    keep_answers,
+    keep_remarks,
     next_to_mark,
     signed_in,
 )
 from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.intake import refuse_other_course
 from grader.serve.messages import Do, FileForMarking, Marking
 from grader.student.client import ChangedError, Server
@@ -98,30 +99,26 @@ def mark(
         refuse_without_terminal()
         tell_unfinished(book)
         shown = pseudonyms_of(book) if anonymous else str
-        every = sorted(marking.answers(book, chosen.id), key=lambda each: shown(each.students[0]))
+        every = sorted(marking.files(book, chosen.id), key=lambda each: shown(each.students[0]))
         corrections = book.corrections()
-        waiting = [
-            answer
-            for answer in every
-            if again or marking.is_begun(book, answer) or not marking.is_marked(corrections, answer)
-        ]
+        waiting = [f for f in every if again or marking.is_waiting(book, corrections, f)]
         marked = 0
-        for place, answer in enumerate(waiting, 1):
+        for place, file in enumerate(waiting, 1):
 
-            def keep(draft: Draft, answer: marking.FileToMark = answer) -> None:
-                marking.keep_draft(book, answer, draft if draft != Draft() else None)
+            def keep(remarks: Remarks, file: marking.FileToMark = file) -> None:
+                marking.keep_draft(book, file, remarks)
 
-            names = ", ".join(map(shown, answer.students))
-            result, source = answer.result, answer.source.decode("utf-8", "replace")
+            names = ", ".join(map(shown, file.students))
+            result, source = file.result, file.source.decode("utf-8", "replace")
             head = f"{names}  {place} of {len(waiting)}"
-            file = Shown(head, result.score, result.max_score, source)
-            show(file, read.item)
-            decided = ask(file, read.item, marking.draft_of(book, answer), keep)
+            page = Shown(head, result.score, result.max_score, source)
+            show(page, read.item)
+            decided = ask(page, read.item, marking.remarks_of(book, file), keep)
             if decided is End.STOP:
                 break
-            if isinstance(decided, Draft):
+            if isinstance(decided, Remarks):
                 items = [by_key[key] for key in decided.keys]
-                marking.keep_mark(book, answer, items, decided.comments, author, beyond=read.beyond)
+                marking.keep_mark(book, file, items, decided.comments, author, beyond=read.beyond)
                 marked += 1
     left = len(waiting) - marked
     click.echo(f"{marked} marked, {left} of {len(every)} left.")
@@ -139,30 +136,36 @@ def _mark_on_server(server: Server, exercise: str, *, again: bool, anonymous: bo
         after = now.file.file
         if after in shown:
             # All files were shown, and skipped ones come again: leave this one to others.
-            keep_answers(server, exercise, now.file, "stop", now.file.keys, now.file.comments)
+            keep_remarks(server, exercise, now.file, "stop", now.file.keys, now.file.comments)
             break
         shown.add(after)
         left = _mark_file(server, exercise, now, now.file)
-        if not left:
+        if left is _Left.CHANGED:
             # Show it again as it is now, unless somebody else has it.
             shown.discard(after)
-        marked += left == "next"
-        if left == "stop":
+        marked += left is _Left.MARKED
+        if left is _Left.STOPPED:
             break
     click.echo(f"{marked} marked, {now.waiting} of {now.files} left.")
 
 
-def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking) -> str:
-    """Ask about a file, and return how it was left: `next`, `skip` or `stop`.
+class _Left(enum.Enum):
+    """How a file on a server was left; it is CHANGED if somebody else took it or changed something."""
 
-    If somebody else took the file or changed something, prints a note and returns an empty text.
-    """
-    answers = Draft(file.keys, file.comments)
+    MARKED = enum.auto()
+    SKIPPED = enum.auto()
+    STOPPED = enum.auto()
+    CHANGED = enum.auto()
 
-    def keep(draft: Draft) -> None:
-        nonlocal file, answers
-        file = keep_answers(server, exercise, file, "draft", draft.keys, draft.comments)
-        answers = draft
+
+def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking) -> _Left:
+    """Ask about a file, and return how it was left; prints a note if it was changed."""
+    remarks = Remarks(file.keys, file.comments)
+
+    def keep(given: Remarks) -> None:
+        nonlocal file, remarks
+        file = keep_remarks(server, exercise, file, "draft", given.keys, given.comments)
+        remarks = given
 
     head = f"{file.name or file.student or file.file}  {now.waiting} of {now.files} left"
     page = Shown(head, file.score, file.max_score, file.source)
@@ -171,12 +174,16 @@ def _mark_file(server: Server, exercise: str, now: Marking, file: FileForMarking
         words = f"  Marked by {mark.author}: {in_points(mark.points)}. {mark.reason}"
         click.echo(clean(words, _LONGEST))
     try:
-        decided = ask(page, now.items, answers, keep)
-        do: Do = "stop" if decided is End.STOP else "skip"
-        if isinstance(decided, Draft):
-            do, answers = "next", decided
-        keep_answers(server, exercise, file, do, answers.keys, answers.comments)
+        decided = ask(page, now.items, remarks, keep)
+        do: Do
+        if isinstance(decided, Remarks):
+            do, left, remarks = "next", _Left.MARKED, decided
+        elif decided is End.SKIP:
+            do, left = "skip", _Left.SKIPPED
+        else:
+            do, left = "stop", _Left.STOPPED
+        keep_remarks(server, exercise, file, do, remarks.keys, remarks.comments)
     except ChangedError as changed:
         tell(str(changed))
-        return ""
-    return do
+        return _Left.CHANGED
+    return left

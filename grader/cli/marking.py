@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from grader.gradebook.corrections import on_one_line
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.marking import RubricItem
 from grader.text import clean, counted, in_points, number
 
@@ -63,11 +63,11 @@ def show(file: Shown, items: Sequence[RubricItem]) -> None:
 
 
 def ask(
-    file: Shown, items: Sequence[RubricItem], begun: Draft, keep: Callable[[Draft], object]
-) -> Draft | End:
-    """Ask for the items and comments of a file, which has answers already; or return how it was left.
+    file: Shown, items: Sequence[RubricItem], begun: Remarks, keep: Callable[[Remarks], object]
+) -> Remarks | End:
+    """Ask for the items and comments of a file, which has remarks already; or return how it was left.
 
-    Each answer is given to `keep` at once.
+    After each key, the remarks so far are given to `keep`.
     """
     by_key = {item.key: item for item in items}
     # The rubric may have lost an item since.
@@ -82,14 +82,14 @@ def ask(
         if key == "s":
             return End.SKIP
         if key in ("n", "\r", "\n"):
-            return Draft(tuple(chosen), tuple(comments))
+            return Remarks(tuple(chosen), tuple(comments))
         if key == "c":
             comments.append(_commented(len(file.lines)))
         elif key not in by_key:
             continue
         elif chosen.pop(key, None) is None:
             chosen[key] = by_key[key]
-        keep(Draft(tuple(chosen), tuple(comments)))
+        keep(Remarks(tuple(chosen), tuple(comments)))
         _tell(chosen, comments)
 
 

@@ -123,7 +123,7 @@ def next_to_mark(
     return decoded_as(asked(server, "GET", address), Marking)
 
 
-def keep_answers(
+def keep_remarks(
     server: Server,
     exercise: str,
     file: FileForMarking,

@@ -29,7 +29,6 @@ from grader.gradebook.times import local
 from grader.results import StudentInfo
 from grader.student.client import checked_address
 from grader.submissions import read_roster
-from grader.submissions.download import TEAM
 from grader.text import clean, counted, listed
 
 if TYPE_CHECKING:
@@ -262,7 +261,7 @@ def _tell_of_policy(
     refuse_strangers(policy, people)
     for note in unknown_students(policy, people):
         click.echo(f"The policy: {clean(note, 1000)}", err=True)
-    alone = [student.id for student in students if not student.ids.get(TEAM)]
+    alone = [student.id for student in students if not student.team]
     if alone and any(part.teams for part in course.assignments):
         names = clean(listed(alone, _MAX_NAMES), 1000)
         note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."

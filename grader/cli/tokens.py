@@ -170,7 +170,7 @@ def _refuse_other_roles(staff: str | None, role: str | None, sections: tuple[str
 def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str]) -> None:
     """Print a note on sections without a student so far, which may be mistyped."""
     known = list(students)
-    empty = [s for s in sections if not any(is_in_group(each, "section", s) for each in known)]
+    empty = [s for s in sections if not any(is_in_group(each.section, s) for each in known)]
     if known and empty:
         there = section_names(known)
         names = listed(there) if there else "none"

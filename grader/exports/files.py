@@ -208,7 +208,7 @@ class ClassSource:
         return [
             student
             for student in book.students()
-            if not self._sections or any(is_in_group(student, "section", s) for s in self._sections)
+            if not self._sections or any(is_in_group(student.section, s) for s in self._sections)
         ]
 
 

@@ -85,14 +85,18 @@ class Grades:
         self.unmatched: list[str] = []
         self._rows_left: list[str] = []
         self._replaced: list[str] = []
-        self._worth, self._out_of = 0.0, out_of
+        self._identity, self._worth, self._out_of = identity, 0.0, out_of
         self._place, self._outcome = place, outcome
         for entry in entries:
-            self._people.append(identity(entry))
-            self.totals.append(total(entry, out_of))
-            if self.totals[-1] is None:
-                self.whys[len(self.totals) - 1] = why_open(entry)
-            self._worth = max(self._worth, entry.result.max_score)
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Add a person, who gets the next number."""
+        self._people.append(self._identity(entry))
+        self.totals.append(total(entry, self._out_of))
+        if self.totals[-1] is None:
+            self.whys[len(self.totals) - 1] = why_open(entry)
+        self._worth = max(self._worth, entry.result.max_score)
 
     def match(self, rows: Sequence[TemplateRow], keys: Sequence[Key]) -> dict[int, int]:
         """Match rows with people, both as numbers; a missing or empty value matches nothing.

@@ -14,7 +14,7 @@ import msgspec
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction, Kind, now, one_line, refuse_pointless
-from grader.gradebook.marking import shared_answer_of
+from grader.gradebook.marking import shared_file_of
 from grader.gradebook.standing import choices
 from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult, Status, StudentInfo
@@ -87,7 +87,7 @@ def released_mates(
     A release of the file counts for them, too.
     """
     info = book.student(student)
-    file = shared_answer_of(book, info, exercise) if info is not None else None
+    file = shared_file_of(book, info, exercise) if info is not None else None
     members = file.students if file is not None else ()
     return [
         mate

@@ -22,7 +22,7 @@ import msgspec
 from grader.gradebook.book import Gradebook
 from grader.gradebook.review import Attention
 from grader.gradebook.similarity.findings import Similarity, source_digest
-from grader.gradebook.work import Request
+from grader.gradebook.work import SERVER, Request
 from grader.results import Entry, ExerciseResult, StudentInfo, SubmissionInfo
 
 T = TypeVar("T")
@@ -212,7 +212,9 @@ class AnonymousBook:
         """Return an object that removes a student's names from texts; other names stay."""
         if student not in self._hidings:
             real = self._real.get(self._of(student), StudentInfo(id=""))
-            origins = [attempt.origin for attempt in self.book.tables.attempts_of(real.id)]
+            attempts = self.book.tables.attempts_of(real.id)
+            # A file in a download is often named after its student; a server is not.
+            origins = [attempt.origin for attempt in attempts if attempt.origin != SERVER]
             self._hidings[student] = _Hiding(self._of(student), real, origins)
         return self._hidings[student]
 

@@ -196,7 +196,7 @@ class _Batch:
         for student in self._book.students() if is_other else self._book.absent():
             if student.id not in self._students:
                 self._book.write_result(student.id)
-        self._book.settled()
+        self._book.mark_current()
         return BatchSummary(
             len(self._attempts),
             self._judged,

@@ -258,7 +258,7 @@ class Gradebook:
             facts = msgspec.structs.replace(facts, totals={}, totals_before={})
         is_other = facts != before or before.is_unfinished or before.is_stale
         if is_other:
-            # This holds until `settled`, even if a kill comes after the grading and before the last result.
+            # Until `mark_current`, even if a kill comes after the grading and before the last result.
             facts = msgspec.structs.replace(facts, is_stale=True)
         if not before.is_unfinished:
             facts = msgspec.structs.replace(
@@ -287,7 +287,7 @@ class Gradebook:
         final = {student: points for student, points in totals.items() if points is not None}
         self.change(totals=final, attention=attention, is_unfinished=False)
 
-    def settled(self) -> None:
+    def mark_current(self) -> None:
         """Note that the results on the disk are current."""
         self.change(is_stale=False)
 
@@ -330,11 +330,11 @@ class Gradebook:
         return tuple(
             entry
             for entry in entries
-            if entry.kind is not Reason.FORGER
+            if entry.kind is not Reason.ODD_CODE
             or any(is_open(entry, exercise) for exercise in entry.exercises)
         )
 
-    def look_at(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
+    def replace_attention(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
         """Replace the entries on an exercise of a student by these."""
         before = self.facts.attention
         kept = [
@@ -437,12 +437,12 @@ class Gradebook:
     def _changing_corrections(self, students: Collection[str]) -> Iterator[None]:
         """Let the block change the file of corrections, then write the results of these students."""
         is_known = self._digest_of_corrections() == self.facts.corrections
-        is_settled = is_known and not self.facts.is_stale
+        is_current = is_known and not self.facts.is_stale
         self.change(is_stale=True)
         yield
         self.change(corrections=self._digest_of_corrections())
         # A correction without a student is for all.
-        is_for_all = "" in students or not is_settled
+        is_for_all = "" in students or not is_current
         self._write_results(None if is_for_all else sorted(students))
 
     def _of_files(self, corrections: tuple[Correction, ...]) -> tuple[Correction, ...]:
@@ -708,15 +708,15 @@ class Gradebook:
 
         After a kill in between, the next grading writes them.
         """
-        is_settled = not self.facts.is_stale
+        is_current = not self.facts.is_stale
         with self.transaction():
             self.change(is_stale=True)
             yield
-        self._write_results(dict.fromkeys(students) if is_settled else None)
+        self._write_results(dict.fromkeys(students) if is_current else None)
 
     def _write_results(self, students: Iterable[str] | None = None) -> None:
-        """Write the results of these students, by default of the class; then all results are settled."""
+        """Write the results of these students, by default of the class; then all results are current."""
         names = [s.id for s in self.students()] if students is None else students
         for student in names:
             self.write_result(student)
-        self.settled()
+        self.mark_current()

@@ -25,11 +25,23 @@ class AssignmentPart(msgspec.Struct, frozen=True):
     exam: bool = False
 
 
-class Draft(msgspec.Struct, frozen=True):
-    """The answers about a file that is being marked: keys of items of the rubric, and comments."""
+class Remarks(msgspec.Struct, frozen=True):
+    """The remarks on a file that is marked by a rubric: keys of its items, and comments."""
 
     keys: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
+
+
+class MarkDraft(msgspec.Struct, frozen=True):
+    """A mark that is begun: the remarks so far on a file, which has this digest.
+
+    `students` handed in the file. Earlier graders kept one draft for all equal files, without students.
+    """
+
+    exercise: str
+    students: tuple[str, ...]
+    digest: str
+    remarks: Remarks
 
 
 class ClockChange(msgspec.Struct, frozen=True):
@@ -78,8 +90,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     totals_without: tuple[str, ...] = ()
     attention: tuple[Attention, ...] = ()
 
-    # Drafts of `grade mark`, by the names of its files.
-    drafts: dict[str, Draft] = {}
+    mark_drafts: tuple[MarkDraft, ...] = ()
 
     # Facts of `grade serve`.
     is_paused: bool = False
@@ -111,9 +122,12 @@ def encoded(facts: Facts) -> str:
 
 def decoded(text: str) -> Facts:
     """Read facts from JSON, even from an earlier grader; raises msgspec.DecodeError."""
-    if '"exercise":' in text:
+    # A draft has an `exercise`, too; then there is nothing to change.
+    if '"exercise":' in text or '"drafts":' in text:
         facts = msgspec.json.decode(text, type=dict[str, Any])
         facts["attention"] = split_exercises(facts.get("attention", []))
+        if "drafts" in facts:
+            facts["mark_drafts"] = mark_drafts(facts["drafts"])
         return msgspec.convert(facts, Facts, dec_hook=_decoded)
     return msgspec.json.decode(text, type=Facts, dec_hook=_decoded)
 
@@ -128,6 +142,20 @@ def split_exercises(attention: Any) -> list[dict[str, Any]]:
         if "exercise" in entry:
             entry["exercises"] = str(entry.pop("exercise")).split(", ")
     return entries
+
+
+def mark_drafts(by_name: Any) -> tuple[MarkDraft, ...]:
+    """Return the drafts of an earlier grader, which named them "EXERCISE STUDENT DIGEST" or "EXERCISE DIGEST".
+
+    Raises msgspec.ValidationError.
+    """
+    drafts = []
+    for name, remarks in msgspec.convert(by_name, dict[str, Remarks]).items():
+        # The id of a student may have spaces.
+        exercise, _, rest = name.partition(" ")
+        student, _, digest = rest.rpartition(" ")
+        drafts.append(MarkDraft(exercise, (student,) if student else (), digest, remarks))
+    return tuple(drafts)
 
 
 def _encoded(value: Any) -> str:

@@ -18,7 +18,7 @@ from grader.course.manifest import Course, Exercise
 from grader.errors import UsageError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.corrections import Correction, now, one_line
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import MarkDraft, Remarks
 from grader.gradebook.standing import choices, entry_of
 from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult, StudentInfo
@@ -101,39 +101,39 @@ def _complaints(rubric: Rubric, worth: float) -> Iterator[tuple[int, str]]:
             return
 
 
-def answers(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
+def files(book: Gradebook, exercise: str) -> Iterator[FileToMark]:
     """Yield the files that count for an exercise, sorted by student id, without untouched stubs."""
     shared = exercise in book.of_teams
     teams: dict[tuple[str, str], FileToMark] = {}
     for student in book.students():
-        if (answer := answer_of(book, student, exercise)) is None:
+        if (file := file_of(book, student, exercise)) is None:
             continue
-        team = student.ids.get("team", "") if shared else ""
+        team = student.team if shared else ""
         if not team:
-            yield answer
+            yield file
             continue
         # Members of a team share one entry for the same file.
-        first = teams.setdefault((team, answer.digest), answer)
-        if first is not answer:
-            students = (*first.students, *answer.students)
-            teams[team, answer.digest] = msgspec.structs.replace(first, students=students)
+        first = teams.setdefault((team, file.digest), file)
+        if first is not file:
+            students = (*first.students, *file.students)
+            teams[team, file.digest] = msgspec.structs.replace(first, students=students)
     yield from teams.values()
 
 
-def shared_answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
-    """Return this student's file among `answers`, which may be the file that the student's team shares."""
-    own = answer_of(book, student, exercise)
-    team = student.ids.get("team", "") if exercise in book.of_teams else ""
+def shared_file_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
+    """Return this student's file among `files`, which may be the file that the student's team shares."""
+    own = file_of(book, student, exercise)
+    team = student.team if exercise in book.of_teams else ""
     if own is None or not team:
         return own
-    members = [each for each in book.students() if each.ids.get("team", "") == team]
-    found = [answer_of(book, member, exercise) for member in members]
-    same = [answer for answer in found if answer is not None and answer.digest == own.digest]
-    students = tuple(answer.students[0] for answer in same)
+    members = [each for each in book.students() if each.team == team]
+    found = [file_of(book, member, exercise) for member in members]
+    same = [file for file in found if file is not None and file.digest == own.digest]
+    students = tuple(file.students[0] for file in same)
     return msgspec.structs.replace(same[0], students=students)
 
 
-def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
+def file_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMark | None:
     """Return the student's file that counts for an exercise; None without one, or for an untouched stub."""
     work = book.work(student)
     # Do not unpack the results of other exercises, which would take most of the time.
@@ -146,54 +146,55 @@ def answer_of(book: Gradebook, student: StudentInfo, exercise: str) -> FileToMar
     return None if result.untouched or source is None else FileToMark((student.id,), result, source)
 
 
-def draft_of(book: Gradebook, answer: FileToMark) -> Draft:
-    """Return the draft mark of a file."""
-    drafts = book.facts.drafts
-    return drafts.get(draft_name(answer)) or drafts.get(_shared_name(answer)) or Draft()
+def remarks_of(book: Gradebook, file: FileToMark) -> Remarks:
+    """Return the remarks so far on a file that has no mark yet."""
+    drafts = [draft for draft in book.facts.mark_drafts if _is_of(draft, file)]
+    return drafts[-1].remarks if drafts else Remarks()
 
 
-def is_begun(book: Gradebook, answer: FileToMark) -> bool:
+def is_begun(book: Gradebook, file: FileToMark) -> bool:
     """Whether a file has a draft that is not yet a mark."""
-    return not book.facts.drafts.keys().isdisjoint((draft_name(answer), _shared_name(answer)))
+    return any(_is_of(draft, file) for draft in book.facts.mark_drafts)
 
 
-def marks_of(book: Gradebook, answer: FileToMark) -> list[Correction]:
+def is_waiting(book: Gradebook, corrections: Sequence[Correction], file: FileToMark) -> bool:
+    """Whether a file is still to be marked: it has a draft, or some student of it has no mark."""
+    return is_begun(book, file) or not is_marked(corrections, file)
+
+
+def marks_of(book: Gradebook, file: FileToMark) -> list[Correction]:
     """Return the marks of a file, for any of its students."""
     corrections = book.corrections()
-    return [corrections[place] for place in _places(corrections, answer)]
+    return [corrections[place] for place in _places(corrections, file)]
 
 
-def state_of(book: Gradebook, answer: FileToMark) -> str:
+def state_of(book: Gradebook, file: FileToMark) -> str:
     """Return a digest of everything that the marker sees: the file, its marks, and its draft."""
-    state = answer.digest, answer.students, marks_of(book, answer), draft_of(book, answer)
+    state = file.digest, file.students, marks_of(book, file), remarks_of(book, file)
     return hashlib.sha256(msgspec.json.encode(state)).hexdigest()[:32]
 
 
-def draft_name(answer: FileToMark) -> str:
-    """Return the name of a file's draft: exercise, first student and digest of the file.
+def _is_of(draft: MarkDraft, file: FileToMark) -> bool:
+    """Whether a draft belongs to a file.
 
-    The student is included so that assistants cannot read comments on an equal file of another section.
+    Equal files of other students have their own, so that no assistant reads remarks of another section.
     """
-    return f"{answer.result.name} {answer.students[0]} {answer.digest}"
+    return (draft.exercise, draft.digest) == (file.result.name, file.digest) and (
+        not draft.students or not {*draft.students}.isdisjoint(file.students)
+    )
 
 
-def _shared_name(answer: FileToMark) -> str:
-    """Return the name that earlier graders used for all equal files."""
-    return f"{answer.result.name} {answer.digest}"
-
-
-def keep_draft(book: Gradebook, answer: FileToMark, draft: Draft | None) -> None:
-    """Keep the draft of a file, synced to the disk when this returns; None removes it."""
-    names = draft_name(answer), _shared_name(answer)
-    by_name = {name: kept for name, kept in book.facts.drafts.items() if name not in names}
-    if draft is not None:
-        by_name[draft_name(answer)] = draft
-    book.change(drafts=by_name)
+def keep_draft(book: Gradebook, file: FileToMark, remarks: Remarks) -> None:
+    """Keep the remarks so far on a file, synced to the disk when this returns; empty ones remove the draft."""
+    drafts = [draft for draft in book.facts.mark_drafts if not _is_of(draft, file)]
+    if remarks != Remarks():
+        drafts.append(MarkDraft(file.result.name, file.students, file.digest, remarks))
+    book.change(mark_drafts=tuple(drafts))
 
 
 def keep_mark(
     book: Gradebook,
-    answer: FileToMark,
+    file: FileToMark,
     items: Sequence[RubricItem],
     comments: Sequence[str],
     author: str,
@@ -208,35 +209,35 @@ def keep_mark(
     made = [
         Correction(
             student=student,
-            exercise=answer.result.name,
+            exercise=file.result.name,
             # Rounded, so that 0.1 + 0.2 is 0.3.
             add=round(math.fsum(item.points for item in items), 6),
             reason=one_line(reason),
             comment="\n".join(comments),
             author=author,
             time=now(),
-            judged=judged_points(answer.result),
-            marked=answer.digest,
+            judged=judged_points(file.result),
+            marked=file.digest,
             beyond=beyond,
         )
-        for student in answer.students
+        for student in file.students
     ]
-    book.correct(*made, replacing=_places(book.corrections(), answer))
-    keep_draft(book, answer, None)
+    book.correct(*made, replacing=_places(book.corrections(), file))
+    keep_draft(book, file, Remarks())
 
 
-def is_marked(corrections: Sequence[Correction], answer: FileToMark) -> bool:
+def is_marked(corrections: Sequence[Correction], file: FileToMark) -> bool:
     """Whether every student of a file has a mark for it."""
-    places = _places(corrections, answer)
-    return {corrections[place].student for place in places} == set(answer.students)
+    places = _places(corrections, file)
+    return {corrections[place].student for place in places} == set(file.students)
 
 
-def _places(corrections: Sequence[Correction], answer: FileToMark) -> list[int]:
+def _places(corrections: Sequence[Correction], file: FileToMark) -> list[int]:
     """Return the places, from 0, of the corrections that are marks of this file."""
     return [
         place
         for place, correction in enumerate(corrections)
-        if correction.marked == answer.digest
-        and correction.exercise == answer.result.name
-        and correction.student in answer.students
+        if correction.marked == file.digest
+        and correction.exercise == file.result.name
+        and correction.student in file.students
     ]

@@ -30,9 +30,10 @@ from grader.gradebook.corrections_file import CORRECTIONS_FILE, put_corrections
 from grader.gradebook.facts import (
     AssignmentPart,
     ClockChange,
-    Draft,
     Facts,
+    MarkDraft,
     encoded,
+    mark_drafts,
     split_exercises,
 )
 from grader.gradebook.policy import NamedPolicy, Rules
@@ -160,6 +161,12 @@ def _facts(rows: Mapping[str, str]) -> Facts:
         except msgspec.ValidationError:
             return ()
 
+    def drafts() -> tuple[MarkDraft, ...]:
+        try:
+            return mark_drafts(read("marking", object, {}))
+        except msgspec.ValidationError:
+            return ()
+
     def names(name: str) -> tuple[str, ...]:
         return tuple(filter(None, rows.get(name, "").split(",")))
 
@@ -187,7 +194,7 @@ def _facts(rows: Mapping[str, str]) -> Facts:
         totals=read("totals", dict[str, float], {}),
         totals_before=read("totals before", dict[str, float], {}),
         attention=attention(),
-        drafts=read("marking", dict[str, Draft], {}),
+        mark_drafts=drafts(),
         is_paused=rows.get("serve paused") == "yes",
         clock=read("serve clock", tuple[ClockChange, ...], ()),
     )

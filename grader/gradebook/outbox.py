@@ -26,11 +26,12 @@ import msgspec
 
 from grader.gradebook import queue
 from grader.gradebook.book import Gradebook
-from grader.gradebook.corrections import Correction, rejudged
+from grader.gradebook.corrections import Correction, GivenExtension, rejudged
 from grader.gradebook.database import FILE, only_writer, opened, opened_to_add
 from grader.gradebook.policy import Extension
 from grader.gradebook.queue import JobState
 from grader.gradebook.standing import choices, entry_of
+from grader.gradebook.work import Request
 from grader.results import Entry
 from grader.text import utc
 
@@ -47,20 +48,20 @@ CREATE TABLE IF NOT EXISTS outbox (
     PRIMARY KEY (student, kind, about)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS outbox_open ON outbox (state) WHERE state IN ('waiting', 'sending');
-CREATE TABLE IF NOT EXISTS outbox_mails (   -- that a server sent
+CREATE TABLE IF NOT EXISTS outbox_mails (   -- mails sent by a server
     mail TEXT PRIMARY KEY,
     student TEXT NOT NULL,
     sent_at REAL NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS outbox_mails_by_student ON outbox_mails (student, sent_at);
-CREATE TABLE IF NOT EXISTS outbox_corrections (     -- the known ones
+CREATE TABLE IF NOT EXISTS outbox_corrections (     -- corrections already noticed
     student TEXT NOT NULL,                  -- empty for the class
     exercise TEXT NOT NULL,
     digest TEXT NOT NULL,
     count INTEGER NOT NULL,
     PRIMARY KEY (student, exercise, digest)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS outbox_extensions (      -- the known ones
+CREATE TABLE IF NOT EXISTS outbox_extensions (      -- extensions already noticed
     student TEXT NOT NULL,
     exercises TEXT NOT NULL,                -- JSON
     until TEXT NOT NULL,                    -- ISO 8601
@@ -71,7 +72,9 @@ CREATE TABLE IF NOT EXISTS outbox_kinds (   -- the kinds that are on; submission
     since INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
+# The kind of rows of `grade mail`; a server sends events of the other kinds.
 _FEEDBACK = "feedback"
+_OF_SERVER = f"kind <> '{_FEEDBACK}'"
 _LOCK = "mail.lock"
 
 
@@ -106,6 +109,17 @@ class Event(NamedTuple):
     noticed_at: float
     mail: str = ""
 
+    @classmethod
+    def of_answer(cls, request: Request, now: float) -> Event:
+        """Return the event of the newest answer to a request."""
+        about = f"{request.number} {len(request.answers)}"
+        return cls(request.student, Kind.ANSWERS, about, now)
+
+    @property
+    def request(self) -> int:
+        """The number of the request whose answer this is."""
+        return int(self.about.partition(" ")[0])
+
 
 class Undelivered(NamedTuple):
     """A student whose mail was refused, and the reason."""
@@ -125,7 +139,7 @@ class Counts(NamedTuple):
 
 def prepare(book: Gradebook) -> None:
     """Make the tables if there are none."""
-    # A grader that mailed changes without this table mailed nothing about extensions.
+    # Earlier versions mailed corrections but not extensions, so treat existing extensions as known.
     is_older = _has(book, "outbox_kinds") and not _has(book, "outbox_extensions")
     known = _given(book) if is_older else set()
     book.tables.connection.executescript(_TABLES)
@@ -185,14 +199,14 @@ def turn_on(book: Gradebook, kinds: Collection[Kind], now: float) -> None:
             since = newest[0].number if newest else 0
             connection.execute("INSERT INTO outbox_kinds VALUES (?, ?)", (kind.value, since))
             if kind is Kind.ANSWERS:
-                _add(book, _answers(book), State.KNOWN, now)
+                _add(book, _answers(book, now), State.KNOWN)
             elif kind is Kind.CHANGES:
                 _keep_corrections(book, book.corrections())
                 _keep_extensions(book, _given(book))
         connection.execute(
-            "UPDATE outbox SET state = 'waiting', mail = '', said = '' WHERE state = 'refused'"
-            " AND kind <> ? AND address <> (SELECT email FROM students WHERE id = outbox.student)",
-            (_FEEDBACK,),
+            "UPDATE outbox SET state = 'waiting', mail = '', said = ''"  # noqa: S608 (ours)
+            f" WHERE state = 'refused' AND {_OF_SERVER}"
+            " AND address <> (SELECT email FROM students WHERE id = outbox.student)"
         )
 
 
@@ -213,28 +227,25 @@ def notice(book: Gradebook, now: float, *, corrections: bool = True) -> None:
     """
     kinds = turned_on(book)
     if Kind.VERDICTS in kinds:
-        since, judged = _judged(book, kinds[Kind.VERDICTS])
+        since, judged = _judged(book, kinds[Kind.VERDICTS], now)
         if since > kinds[Kind.VERDICTS]:
             with book.transaction():
                 book.tables.connection.execute(
                     "UPDATE outbox_kinds SET since = ? WHERE kind = 'verdicts'", (since,)
                 )
-                _add(book, judged, State.WAITING, now)
+                _add(book, judged, State.WAITING)
         else:
-            _add_new(book, judged, now)
+            _add_new(book, judged)
     if Kind.ANSWERS in kinds:
-        _add_new(book, _answers(book), now)
+        _add_new(book, _answers(book, now))
     if Kind.CHANGES in kinds and corrections:
         _notice_changes(book, now)
 
 
-_New = tuple[str, Kind, str]
-
-
-def _judged(book: Gradebook, since: int) -> tuple[int, list[_New]]:
+def _judged(book: Gradebook, since: int, now: float) -> tuple[int, list[Event]]:
     """Return the judged submissions after a number, and the number up to which none is still waiting."""
 
-    judged, open_since = list[_New](), 0
+    judged, open_since = list[Event](), 0
     for handed, states in queue.submissions_after(book, since):
         if states & {JobState.WAITING, JobState.RUNNING}:
             open_since = open_since or handed.number
@@ -243,16 +254,12 @@ def _judged(book: Gradebook, since: int) -> tuple[int, list[_New]]:
             since = handed.number
         # If newer files replaced all of it, there is no verdict.
         if JobState.DONE in states:
-            judged.append((handed.student, Kind.VERDICTS, handed.id))
+            judged.append(Event(handed.student, Kind.VERDICTS, handed.id, now))
     return since, judged
 
 
-def _answers(book: Gradebook) -> list[_New]:
-    return [
-        (request.student, Kind.ANSWERS, f"{request.number} {len(request.answers)}")
-        for request in book.requests()
-        if request.answers
-    ]
+def _answers(book: Gradebook, now: float) -> list[Event]:
+    return [Event.of_answer(request, now) for request in book.requests() if request.answers]
 
 
 def _notice_changes(book: Gradebook, now: float) -> None:
@@ -267,21 +274,25 @@ def _notice_changes(book: Gradebook, now: float) -> None:
         return
     by_digest = {_digest(made): made for made in corrections}
     touched: dict[tuple[str, str], None] = {}
-    for student, exercise, digest in (after - before) + (before - after):
-        if student:
-            touched[student, exercise] = None
+    for change in (after - before) + (before - after):
+        if change.student:
+            touched[change.student, change.exercise] = None
             continue
-        made = by_digest.get(digest)
+        made = by_digest.get(change.digest)
         touched |= dict.fromkeys(
-            (each, exercise) for each in _touched_by_class(book, exercise, made)
+            (student, change.exercise) for student in _touched_by_class(book, change.exercise, made)
         )
     touched |= dict.fromkeys(_touched_by_extensions(book, known_extensions, given))
     known = {student.id for student in book.students()}
     with book.transaction():
         _keep_corrections(book, corrections)
         _keep_extensions(book, given)
-        new = [(student, Kind.CHANGES, exercise) for student, exercise in touched]
-        _add(book, [event for event in new if event[0] in known], State.WAITING, now, again=True)
+        new = [
+            Event(student, Kind.CHANGES, exercise, now)
+            for student, exercise in touched
+            if student in known
+        ]
+        _add(book, new, State.WAITING, again=True)
 
 
 def _touched_by_class(book: Gradebook, exercise: str, made: Correction | None) -> Iterator[str]:
@@ -305,26 +316,35 @@ def _touched_by_class(book: Gradebook, exercise: str, made: Correction | None) -
             yield student.id
 
 
-# A student, the exercises as JSON, and the time.
-_Given = tuple[str, str, str]
+class KnownExtension(NamedTuple):
+    """The fields of a `GivenExtension` that change points."""
+
+    student: str
+    exercises: tuple[str, ...]
+    until: datetime.datetime
+
+    @classmethod
+    def of(cls, given: GivenExtension) -> KnownExtension:
+        """Return what is known of an extension; times are kept in whole seconds."""
+        return cls(
+            given.student, given.exercises, datetime.datetime.fromisoformat(utc(given.until))
+        )
+
+    @property
+    def rule(self) -> Extension:
+        """The same as an extension of a policy."""
+        return Extension(student=self.student, exercises=self.exercises, until=self.until)
 
 
 def _touched_by_extensions(
-    book: Gradebook, before: set[_Given], after: set[_Given]
+    book: Gradebook, before: set[KnownExtension], after: set[KnownExtension]
 ) -> Iterator[tuple[str, str]]:
     """Yield the students and exercises whose points differ between the extensions before and after."""
     rules = book.rules()
-    given = tuple(
-        Extension(
-            student=student,
-            exercises=tuple(msgspec.json.decode(exercises)),
-            until=datetime.datetime.fromisoformat(until),
-        )
-        for student, exercises, until in sorted(before)
-    )
+    given = tuple(extension.rule for extension in sorted(before))
     policy = msgspec.structs.replace(rules.policy, given=given)
     rules_before = msgspec.structs.replace(rules, policy=policy)
-    for name in sorted({student for student, *_ in before ^ after}):
+    for name in sorted({extension.student for extension in before ^ after}):
         if (student := book.student(name)) is None:
             continue
         work = book.work(student)
@@ -339,37 +359,53 @@ def _points(entry: Entry) -> dict[str, float]:
     return {exercise.name: exercise.score for exercise in entry.result.exercises}
 
 
-def _given(book: Gradebook) -> set[_Given]:
+def _given(book: Gradebook) -> set[KnownExtension]:
+    return {KnownExtension.of(extension) for extension in book.extensions()}
+
+
+def _known_extensions(book: Gradebook) -> set[KnownExtension]:
+    rows = _rows(book, "SELECT student, exercises, until FROM outbox_extensions")
     return {
-        (each.student, msgspec.json.encode(each.exercises).decode(), utc(each.until))
-        for each in book.extensions()
+        KnownExtension(
+            student,
+            tuple(msgspec.json.decode(exercises)),
+            datetime.datetime.fromisoformat(until),
+        )
+        for student, exercises, until in rows
     }
 
 
-def _known_extensions(book: Gradebook) -> set[_Given]:
-    return {*_rows(book, "SELECT student, exercises, until FROM outbox_extensions")}
-
-
-def _keep_extensions(book: Gradebook, given: Iterable[_Given]) -> None:
+def _keep_extensions(book: Gradebook, given: Iterable[KnownExtension]) -> None:
     """Replace the known extensions, within a transaction."""
     connection = book.tables.connection
     connection.execute("DELETE FROM outbox_extensions")
-    connection.executemany("INSERT INTO outbox_extensions VALUES (?, ?, ?)", given)
-
-
-_Known = tuple[str, str, str]
-
-
-def _known_corrections(book: Gradebook) -> Counter[_Known]:
-    query = "SELECT student, exercise, digest, count FROM outbox_corrections"
-    rows = book.tables.connection.execute(query).fetchall()
-    return Counter(
-        {(student, exercise, digest): count for student, exercise, digest, count in rows}
+    connection.executemany(
+        "INSERT INTO outbox_extensions VALUES (?, ?, ?)",
+        [
+            (known.student, msgspec.json.encode(known.exercises).decode(), utc(known.until))
+            for known in given
+        ],
     )
 
 
-def _counted(corrections: Iterable[Correction]) -> Counter[_Known]:
-    return Counter((made.student, made.exercise, _digest(made)) for made in corrections)
+class _KnownCorrection(NamedTuple):
+    """A correction that was noticed; `student` is empty for the class."""
+
+    student: str
+    exercise: str
+    digest: str
+
+
+def _known_corrections(book: Gradebook) -> Counter[_KnownCorrection]:
+    query = "SELECT student, exercise, digest, count FROM outbox_corrections"
+    rows = book.tables.connection.execute(query).fetchall()
+    return Counter({_KnownCorrection(*key): count for *key, count in rows})
+
+
+def _counted(corrections: Iterable[Correction]) -> Counter[_KnownCorrection]:
+    return Counter(
+        _KnownCorrection(made.student, made.exercise, _digest(made)) for made in corrections
+    )
 
 
 def _digest(made: Correction) -> str:
@@ -386,29 +422,23 @@ def _keep_corrections(book: Gradebook, corrections: Iterable[Correction]) -> Non
     )
 
 
-def _add_new(book: Gradebook, events: Sequence[_New], now: float) -> None:
+def _add_new(book: Gradebook, events: Sequence[Event]) -> None:
     """Add events that are missing; takes no lock if there are none."""
     find = "SELECT 1 FROM outbox WHERE student = ? AND kind = ? AND about = ?"
-    new = [
-        (student, kind, about)
-        for student, kind, about in events
-        if not _rows(book, find, student, kind.value, about)
-    ]
+    new = [e for e in events if not _rows(book, find, e.student, e.kind.value, e.about)]
     if new:
         with book.transaction():
-            _add(book, new, State.WAITING, now)
+            _add(book, new, State.WAITING)
 
 
-def _add(
-    book: Gradebook, events: Iterable[_New], state: State, now: float, *, again: bool = False
-) -> None:
+def _add(book: Gradebook, events: Iterable[Event], state: State, *, again: bool = False) -> None:
     """Add events, within a transaction. Existing ones stay as they are, or with `again` wait again."""
     conflict = "NOTHING"
     if again:
         conflict = "UPDATE SET state = excluded.state, noticed_at = excluded.noticed_at, mail = ''"
     book.tables.connection.executemany(
         f"INSERT INTO outbox VALUES (?, ?, ?, ?, ?, '', '', '') ON CONFLICT DO {conflict}",  # noqa: S608 (ours)
-        [(student, kind.value, about, state.value, now) for student, kind, about in events],
+        [(e.student, e.kind.value, e.about, state.value, e.noticed_at) for e in events],
     )
 
 
@@ -419,9 +449,8 @@ def waiting(book: Gradebook) -> dict[str, list[Event]]:
     """Return the waiting events by student: first those whose mail may have arrived, then the oldest."""
     rows = _rows(
         book,
-        "SELECT student, kind, about, noticed_at, mail FROM outbox"
-        " WHERE state IN ('waiting', 'sending') AND kind <> ? ORDER BY state, noticed_at, kind, about",
-        _FEEDBACK,
+        "SELECT student, kind, about, noticed_at, mail FROM outbox"  # noqa: S608 (ours)
+        f" WHERE state IN ('waiting', 'sending') AND {_OF_SERVER} ORDER BY state, noticed_at, kind, about",
     )
     events: dict[str, list[Event]] = {}
     for student, kind, about, noticed_at, mail in rows:
@@ -477,16 +506,16 @@ def counts(book: Gradebook, reach: Collection[str] | None = None) -> Counts:
     sent = f"SELECT count(*) FROM outbox_mails WHERE true {among}"  # noqa: S608 (ours)
     open_ones = (
         "SELECT count(DISTINCT student) FROM outbox"  # noqa: S608
-        f" WHERE state IN ('waiting', 'sending') AND kind <> ? {among}"
+        f" WHERE state IN ('waiting', 'sending') AND {_OF_SERVER} {among}"
     )
     lost = (
         "SELECT student, address, said, max(noticed_at) FROM outbox WHERE state = 'refused'"  # noqa: S608
-        f" AND kind <> ? {among} GROUP BY student ORDER BY student"
+        f" AND {_OF_SERVER} {among} GROUP BY student ORDER BY student"
     )
     return Counts(
         _rows(book, sent, *students)[0][0],
-        _rows(book, open_ones, _FEEDBACK, *students)[0][0],
-        tuple(Undelivered(*row[:3]) for row in _rows(book, lost, _FEEDBACK, *students)),
+        _rows(book, open_ones, *students)[0][0],
+        tuple(Undelivered(*row[:3]) for row in _rows(book, lost, *students)),
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from grader.gradebook.corrections_file import (
     writing,
 )
 from grader.gradebook.database import FILE
+from grader.gradebook.facts import MarkDraft
 from grader.gradebook.policy import Extension, Rules
 from grader.submissions import safe_name
 
@@ -174,7 +176,7 @@ def erase_everybody(book: Gradebook) -> int:
             attention=(),
             totals={},
             totals_before={},
-            drafts={},
+            mark_drafts=(),
             policy=msgspec.structs.replace(book.facts.policy, extension=()),
             named_policy=named,
             corrections="",
@@ -249,20 +251,26 @@ def _forget_in_facts(book: Gradebook, student: str, digests: set[str]) -> None:
         attention=tuple(entry for entry in facts.attention if entry.student != student),
         totals={name: points for name, points in facts.totals.items() if name != student},
         totals_before={n: points for n, points in facts.totals_before.items() if n != student},
-        drafts={
-            name: draft
-            for name, draft in facts.drafts.items()
-            if not _is_about(name, student, digests)
-        },
+        mark_drafts=_drafts_without(facts.mark_drafts, student, digests),
         policy=_without(facts.policy, student),
         named_policy=named,
     )
 
 
-def _is_about(draft: str, student: str, digests: set[str]) -> bool:
-    """Whether the name of a draft mark has this student, or a file with one of these digests."""
-    named, _, digest = draft.rpartition(" ")
-    return digest in digests or named.partition(" ")[2] == student
+def _drafts_without(
+    drafts: Iterable[MarkDraft], student: str, digests: set[str]
+) -> tuple[MarkDraft, ...]:
+    """Return the drafts without a student, and without files that have these digests.
+
+    The draft of a team's file remains for the others.
+    """
+    left = []
+    for draft in drafts:
+        others = tuple(name for name in draft.students if name != student)
+        if draft.digest in digests or (draft.students and not others):
+            continue
+        left.append(msgspec.structs.replace(draft, students=others))
+    return tuple(left)
 
 
 def _names(extension: Extension, student: str) -> bool:

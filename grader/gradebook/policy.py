@@ -112,8 +112,8 @@ class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def is_for(self, student: StudentInfo) -> bool:
         """Whether the student has it."""
         named = student.id in (self.student, *self.students)
-        groups = (("section", self.section), ("team", self.team))
-        return named or any(is_in_group(student, kind, name) for kind, name in groups)
+        is_in_section = is_in_group(student.section, self.section)
+        return named or is_in_section or is_in_group(student.team, self.team)
 
 
 class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -350,8 +350,9 @@ def unknown_students(policy: Policy, students: Iterable[StudentInfo]) -> Iterato
                     f"{nearest(name, ids, also=known_as)}"
                 )
         for kind, name in (("section", extension.section), ("team", extension.team)):
-            if name and not any(is_in_group(student, kind, name) for student in people):
-                names = sorted({s.ids[kind] for s in people if s.ids.get(kind)})
+            cells = {student.cell(kind) for student in people}
+            if name and not any(is_in_group(cell, name) for cell in cells):
+                names = sorted(filter(None, cells))
                 advice = nearest(name, names) if names else f"Give a --roster with {kind}s."
                 yield (
                     f"`{kind}` of [[extension]] {number} is {name!r}, and no student here is in it. {advice}"

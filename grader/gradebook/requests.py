@@ -48,7 +48,7 @@ def shared(book: Gradebook, request: Request) -> list[Request]:
     """Return the request, and the same request of other members of its student's team."""
     if not book.facts.teams:
         return [request]
-    teams = {student.id: student.ids.get("team", "") for student in book.students()}
+    teams = {student.id: student.team for student in book.students()}
     team = teams[request.student]
     return [
         other

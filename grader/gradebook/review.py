@@ -28,12 +28,12 @@ class Reason(enum.Enum):
     MISNAMED = "misnamed"
     DRAFT = "draft"
     TIMEOUT = "timeout"
-    FORGER = "odd code"
+    ODD_CODE = "odd code"
 
     @property
     def costs_points(self) -> bool:
         """Whether somebody may have lost points wrongly."""
-        return self is not Reason.FORGER
+        return self is not Reason.ODD_CODE
 
 
 class Attention(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ def attention(
     late = next((test for test in result.tests if test.outcome is Outcome.TIMEOUT), None)
     if late is not None:
         found.append((Reason.TIMEOUT, late.message or result.message))
-    found += [(Reason.FORGER, what) for what in result.held]
+    found += [(Reason.ODD_CODE, what) for what in result.held]
     return [Attention(kind, student, (exercise.id,), what) for kind, what in found]
 
 
@@ -173,7 +173,7 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
     counts: dict[tuple[Reason, str], int] = {}
     for entry in attention:
         # Odd code is the same in any exercise; the other kinds belong to one.
-        place = () if entry.kind is Reason.FORGER else entry.exercises
+        place = () if entry.kind is Reason.ODD_CODE else entry.exercises
         key = entry.kind, place, _LINES.sub("", entry.what)
         rank = counts[entry.kind, entry.student] = counts.get((entry.kind, entry.student), -1) + 1
         ranks[key] = min(rank, ranks.get(key, rank))

@@ -71,7 +71,7 @@ class ClassRules(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_shared(self, student: StudentInfo, exercise: str) -> bool:
         """Whether a student hands an exercise in for a team."""
-        return exercise in self.of_teams and bool(student.ids.get("team"))
+        return exercise in self.of_teams and bool(student.team)
 
     def blank_of(self, exercise: str) -> ExerciseResult | None:
         """Return the result of an exercise for which nothing was handed in."""

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from grader.files import write_whole
 
-_PACKAGE = Path(__file__).parents[1]
-
 
 def file_of(kind: str, *depends_on: str) -> Path:
     """Return the file of this kind for contents that depend on these texts, on Python and on torch."""
@@ -32,16 +30,6 @@ def keep(path: Path, content: bytes) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content, private=True)
-
-
-@functools.cache
-def judging_code() -> str:
-    """Return the digest of the code of judges and sandboxes."""
-    digest = hashlib.sha256()
-    for part in ("judge", "sandbox"):
-        for file in sorted((_PACKAGE / part).rglob("*.py")):
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 @functools.cache

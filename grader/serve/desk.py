@@ -60,14 +60,13 @@ from grader.gradebook.verdict_key import VerdictKey, source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
-from grader.results import StudentInfo
+from grader.results import TEAM, StudentInfo
 from grader.serve import hand_in
 from grader.serve.gate import Gate
 from grader.serve.http import Refusal
 from grader.serve.staff_desk import StaffDesk
 from grader.serve.teams import Teams
 from grader.submissions import ExerciseFile, Submission
-from grader.submissions.download import TEAM
 from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
@@ -138,7 +137,7 @@ class Desk:
         platforms.prepare(book)
         invitations.prepare(book)
         # In a list of teams, an empty cell means that a student has left a team.
-        has_teams = any(student.ids.get(TEAM) for student in self._students)
+        has_teams = any(student.team for student in self._students)
         with book.transaction():
             for student in self._students:
                 # A wrong row may have let somebody else in.
@@ -149,7 +148,7 @@ class Desk:
         # A killed server may have kept a verdict without writing the result.
         for student in book.students():
             book.write_result(student.id)
-        book.settled()
+        book.mark_current()
         self._policy = book.policy
         self._read_at = queue.last_time(book), math.inf
         return again
@@ -202,7 +201,9 @@ class Desk:
                 if file.source is None:
                     has_earlier = bool(book.work(student).sources(name))
                     about = student.id, self._course.exercise(name), file
-                    book.look_at(student.id, name, passed_over(*about, earlier=has_earlier))
+                    book.replace_attention(
+                        student.id, name, passed_over(*about, earlier=has_earlier)
+                    )
             self._look_at_stubs(student, questions)
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
@@ -261,7 +262,7 @@ class Desk:
                 self._course, exercise, question.file, work, self._book.rules()
             ):
                 entry = stub_after_work(student.id, exercise)
-                self._book.look_at(student.id, exercise.id, [entry])
+                self._book.replace_attention(student.id, exercise.id, [entry])
 
     def _clock(self) -> float:
         """Return the time; note for staff if the clock was set meanwhile. Call it within a transaction."""
@@ -355,7 +356,7 @@ class Desk:
                 self._found.pop((waiting, exercise), None)
 
     def _look_at(self, attempt: Attempt, question: Question, kept: Kept) -> None:
-        self._book.look_at(attempt.student, question.exercise.id, kept.attention)
+        self._book.replace_attention(attempt.student, question.exercise.id, kept.attention)
 
     # --- drafts ---------------------------------------------------------------------------------
 

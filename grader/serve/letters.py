@@ -39,11 +39,11 @@ def text_about(
     entry = views.entry(student)
     if entry is None:
         return None
-    about: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    by_kind: dict[Kind, list[Event]] = {kind: [] for kind in Kind}
     for event in events:
-        about[event.kind].append(event.about)
-    submissions = _submissions(views, student, about[Kind.VERDICTS])
-    changed = _exercises(book, entry, about)
+        by_kind[event.kind].append(event)
+    submissions = _submissions(views, student, [e.about for e in by_kind[Kind.VERDICTS]])
+    changed = _exercises(book, entry, by_kind)
     blocks = _verdicts(book, submissions)
     if counting := _counting(entry, submissions):
         # This comes first, since the judge's points below leave out the cost of lateness.
@@ -125,15 +125,16 @@ def _sum(book: Gradebook, entry: Entry) -> str:
 
 
 def _exercises(
-    book: Gradebook, entry: Entry, about: dict[Kind, list[str]]
+    book: Gradebook, entry: Entry, events: dict[Kind, list[Event]]
 ) -> dict[Kind, list[str]]:
     """Return the entry's exercises with answers and with changes, each once."""
-    requests = {str(request.number): request.exercise for request in book.requests()}
-    answered = [requests.get(each.partition(" ")[0], "") for each in about[Kind.ANSWERS]]
+    requests = {request.number: request.exercise for request in book.requests()}
+    answered = [requests.get(event.request, "") for event in events[Kind.ANSWERS]]
+    changed = [event.about for event in events[Kind.CHANGES]]
     known = {exercise.name for exercise in entry.result.exercises}
     return {
         Kind.ANSWERS: [name for name in dict.fromkeys(answered) if name in known],
-        Kind.CHANGES: [name for name in dict.fromkeys(about[Kind.CHANGES]) if name in known],
+        Kind.CHANGES: [name for name in dict.fromkeys(changed) if name in known],
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from grader.course.manifest import Course, Exercise
 from grader.errors import UsageError
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.marking import Rubric, read_rubric, rubric_of
 from grader.serve.claims import Claimed, Claims
 from grader.serve.http import NO_STUDENT, Refusal
@@ -73,26 +73,26 @@ class Marks:
         name: str,
         seen: str,
         what: str,
-        answers: Draft,
+        remarks: Remarks,
     ) -> str:
-        """Keep the answers about a file, as its mark with `next`, and leave it unless `what` is `draft`.
+        """Keep the remarks about a file, as its mark with `next`, and leave it unless `what` is `draft`.
 
         Returns the new state. Raises Refusal if somebody else has the file, or has changed it since the state
         `seen`.
         """
         other = self.claims.renew(asker.name, exercise.id, name)
         if other and what in ("skip", "stop"):
-            pass  # Only the person who has the file now may change its answers.
+            pass  # Only the person who has the file now may change its remarks.
         elif other:
             sentence = f"{other} has this file now, since you gave no answer for a while."
             raise Refusal(409, f"Nothing was saved: {sentence} Skip it, or try again later.")
         elif what == "next":
             await self._server.desk.answer(
-                lambda desk: desk.staff.mark(asker, rubric, exercise.id, name, seen, answers)
+                lambda desk: desk.staff.mark(asker, rubric, exercise.id, name, seen, remarks)
             )
         else:
             seen = await self._server.desk.answer(
-                lambda desk: desk.staff.keep_answers(asker, exercise.id, name, seen, answers)
+                lambda desk: desk.staff.keep_remarks(asker, exercise.id, name, seen, remarks)
             )
         if what in _LEAVING:
             self.claims.drop(asker.name, exercise.id, name)
@@ -126,11 +126,11 @@ def file_for_marking(view: MarkView, *, anonymous: bool) -> FileForMarking:
         file=view.name,
         student="" if anonymous else view.student.id,
         name="" if anonymous else view.student.name,
-        score=view.result.score,
-        max_score=view.result.max_score,
-        source=view.source.decode("utf-8", "replace"),
-        keys=view.answers.keys,
-        comments=view.answers.comments,
+        score=view.file.result.score,
+        max_score=view.file.result.max_score,
+        source=view.file.source.decode("utf-8", "replace"),
+        keys=view.remarks.keys,
+        comments=view.remarks.comments,
         marks=tuple(
             MarkMade(m.add or 0.0, m.reason, m.author, m.time.isoformat()) for m in view.marks
         ),
@@ -138,10 +138,10 @@ def file_for_marking(view: MarkView, *, anonymous: bool) -> FileForMarking:
     )
 
 
-def answers_in(sent: MarkRequest, rubric: Rubric) -> Draft:
-    """Return the answers that a program sent, without items that the rubric lacks; raises Refusal."""
+def remarks_in(sent: MarkRequest, rubric: Rubric) -> Remarks:
+    """Return the remarks that a program sent, without items that the rubric lacks; raises Refusal."""
     if len(sent.comments) > MAX_COMMENTS:
         raise Refusal(422, f"Send at most {MAX_COMMENTS} comments.")
     keys = tuple(item.key for item in rubric.item if item.key in sent.keys)
     cleaned = (clean(" ".join(text.split()), LONGEST_COMMENT) for text in sent.comments)
-    return Draft(keys, tuple(filter(None, cleaned)))
+    return Remarks(keys, tuple(filter(None, cleaned)))

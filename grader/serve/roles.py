@@ -53,7 +53,7 @@ class Asker(NamedTuple):
         """Whether a member of staff has access to a student."""
         if self.role is not Role.ASSISTANT:
             return self.role is not Role.STUDENT
-        return any(is_in_group(student, "section", name) for name in self.sections)
+        return any(is_in_group(student.section, name) for name in self.sections)
 
     def reach(self, students: Iterable[StudentInfo]) -> frozenset[str] | None:
         """Return the ids of the students to whom a member of staff has access; None for the whole class."""

@@ -10,7 +10,7 @@ from grader.gradebook import Gradebook, marking, queue
 from grader.gradebook.adjusting import class_state_of, corrections_about, released_mates, state_of
 from grader.gradebook.anonymous import pseudonyms_of, student_of
 from grader.gradebook.corrections import Correction, correction_words
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.policy import Weighed
 from grader.gradebook.standing import choices, handed_in, with_late_days
 from grader.gradebook.work import Work
@@ -215,7 +215,7 @@ def staff_requests(book: Gradebook, asker: Asker, number: int = 0) -> list[Staff
 class ListedFile(msgspec.Struct, frozen=True):
     """A file in the list of files to mark; `name` is its student's pseudonym.
 
-    It is `waiting` if it has no mark, or a draft.
+    It is `waiting` if it is still to be marked.
     """
 
     name: str
@@ -223,13 +223,15 @@ class ListedFile(msgspec.Struct, frozen=True):
 
 
 class MarkView(msgspec.Struct, frozen=True):
-    """A file to mark; `seen` is the digest of the state shown."""
+    """A file to mark, as it is shown; `seen` is the digest of that state.
+
+    `name` is the pseudonym of `student`, who may share the file with a team.
+    """
 
     name: str
     student: StudentInfo
-    result: ExerciseResult
-    source: bytes
-    answers: Draft
+    file: marking.FileToMark
+    remarks: Remarks
     marks: tuple[Correction, ...]
     seen: str
 
@@ -242,15 +244,12 @@ def files_to_mark(
     corrections = book.corrections()
     files = [
         file
-        for file in marking.answers(book, exercise)
+        for file in marking.files(book, exercise)
         if reach is None or reach.issuperset(file.students)
     ]
     files.sort(key=lambda file: pseudonym(file.students[0]) if anonymous else file.students[0])
     return [
-        ListedFile(
-            pseudonym(file.students[0]),
-            marking.is_begun(book, file) or not marking.is_marked(corrections, file),
-        )
+        ListedFile(pseudonym(file.students[0]), marking.is_waiting(book, corrections, file))
         for file in files
     ]
 
@@ -260,15 +259,14 @@ def mark_view(book: Gradebook, asker: Asker, exercise: str, name: str) -> MarkVi
     student = student_of(book, name)
     if student is None or not asker.sees(student):
         return None
-    file, reach = marking.shared_answer_of(book, student, exercise), asker.reach(book.students())
+    file, reach = marking.shared_file_of(book, student, exercise), asker.reach(book.students())
     if file is None or (reach is not None and not reach.issuperset(file.students)):
         return None
     return MarkView(
         name,
         student,
-        file.result,
-        file.source,
-        marking.draft_of(book, file),
+        file,
+        marking.remarks_of(book, file),
         tuple(marking.marks_of(book, file)),
         marking.state_of(book, file),
     )

@@ -14,9 +14,9 @@ from grader.serve.marks import (
     LONGEST_COMMENT,
     MAX_COMMENTS,
     Marks,
-    answers_in,
     exercise_of,
     file_for_marking,
+    remarks_in,
     rubric_for,
 )
 from grader.serve.messages import (
@@ -174,8 +174,8 @@ class StaffApi:
         exercise = exercise_of(course, request.path_params["exercise"])
         sent = decoded(await body_of(request, _MARK_BYTES), MarkRequest)
         rubric = await self._server.summaries.books.answer(lambda _: rubric_for(course, exercise))
-        answers = answers_in(sent, rubric)
+        remarks = remarks_in(sent, rubric)
         # Check access before the claim: a person may claim only files of students that the person reaches.
         await self._marks.view(asker, exercise, sent.file)
-        seen = await self._marks.do(asker, exercise, rubric, sent.file, sent.seen, sent.do, answers)
+        seen = await self._marks.do(asker, exercise, rubric, sent.file, sent.seen, sent.do, remarks)
         return answered(MarkSaved(seen))

@@ -27,7 +27,7 @@ from grader.gradebook.adjusting import (
 )
 from grader.gradebook.anonymous import student_of
 from grader.gradebook.corrections import Correction
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.queue import JobState
 from grader.gradebook.requests import answer
 from grader.gradebook.standing import needed, with_late_days
@@ -185,18 +185,18 @@ class StaffDesk:
                 "looked.",
             )
 
-    def keep_answers(
-        self, asker: Asker, exercise: str, name: str, seen: str, answers: Draft
+    def keep_remarks(
+        self, asker: Asker, exercise: str, name: str, seen: str, remarks: Remarks
     ) -> str:
-        """Keep the answers given so far about a file, synced when this returns; return the file's new state.
+        """Keep the remarks given so far about a file, synced when this returns; return the file's new state.
 
         The file is named by the pseudonym of its student. Raises Refusal if somebody else changed something
         since the state that was `seen`, or if there is no such file.
         """
         file = self._to_mark(asker, exercise, name)
         self._refuse_marked(file, seen)
-        if answers != marking.draft_of(self._book, file):
-            marking.keep_draft(self._book, file, answers if answers != Draft() else None)
+        if remarks != marking.remarks_of(self._book, file):
+            marking.keep_draft(self._book, file, remarks)
         return marking.state_of(self._book, file)
 
     def mark(
@@ -206,18 +206,18 @@ class StaffDesk:
         exercise: str,
         name: str,
         seen: str,
-        answers: Draft,
+        remarks: Remarks,
     ) -> None:
-        """Keep the mark of a file, as `grade mark` does; raises Refusal as `keep_answers` does."""
+        """Keep the mark of a file, as `grade mark` does; raises Refusal as `keep_remarks` does."""
         file = self._to_mark(asker, exercise, name)
         self._refuse_marked(file, seen)
-        items = [item for item in rubric.item if item.key in answers.keys]
+        items = [item for item in rubric.item if item.key in remarks.keys]
         with _refusing():
             marking.keep_mark(
                 self._book,
                 file,
                 items,
-                answers.comments,
+                remarks.comments,
                 asker.name,
                 beyond=rubric.beyond,
             )
@@ -225,7 +225,7 @@ class StaffDesk:
     def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:
         student = student_of(self._book, name)
         info = self._reached(asker, "" if student is None else student.id, NO_STUDENT)
-        file = marking.shared_answer_of(self._book, info, exercise)
+        file = marking.shared_file_of(self._book, info, exercise)
         if file is None:
             raise Refusal(404, "There is no file to mark any more: the stub counts now.")
         for member in file.students:

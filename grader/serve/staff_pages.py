@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 
 from grader.course.manifest import Exercise
 from grader.exports.report.render import code_lines
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.marking import Rubric
 from grader.gradebook.term import TermRow
 from grader.gradebook.tokens import Role
@@ -170,7 +170,7 @@ class StaffPages:
         there = [
             section
             for section in asker.sections
-            if any(is_in_group(student, "section", section) for student in students)
+            if any(is_in_group(student.section, section) for student in students)
         ]
         reached = asker._replace(sections=tuple(there))
         try:
@@ -223,7 +223,7 @@ class StaffPages:
     # --- marking by a rubric ----------------------------------------------------------------------
 
     async def mark(self, request: Request) -> Response:
-        """The next file of an exercise to mark, with the rubric; and the answers sent from its form."""
+        """The next file of an exercise to mark, with the rubric; and the remarks sent from its form."""
         asker = await self._server.identity.staff(request, Right.MARK)
         exercise = exercise_of(self._server.course, request.path_params["exercise"])
         if request.method == "POST":
@@ -241,11 +241,11 @@ class StaffPages:
         options: Mapping[str, str],
         files: Sequence[ListedFile] = (),
         *,
-        answers: Draft | None = None,
+        remarks: Remarks | None = None,
         typed: Mapping[str, str] = {},
         refusal: Refusal | None = None,
     ) -> Response:
-        """Return the page of a file, or of none; after a refusal, with the person's own answers."""
+        """Return the page of a file, or of none; after a refusal, with the person's own remarks."""
         rubric, view, of_teams = await self._server.summaries.books.answer(
             lambda book: (
                 rubric_for(self._server.course, exercise),
@@ -255,14 +255,14 @@ class StaffPages:
         )
         if name and view is None:
             raise refusal or Refusal(404, NO_STUDENT)
-        shown = answers if answers is not None else view.answers if view is not None else Draft()
+        shown = remarks if remarks is not None else view.remarks if view is not None else Remarks()
         return self._page(
             "class_mark.html",
             200 if refusal is None else refusal.status_code,
             exercise=exercise,
             rubric=rubric,
             view=view,
-            answers=shown,
+            remarks=shown,
             typed=typed,
             said=_said(refusal),
             hidden="anonymous" in options,
@@ -279,11 +279,11 @@ class StaffPages:
         rubric = await self._server.summaries.books.answer(
             lambda _: rubric_for(self._server.course, exercise)
         )
-        answers, where = _answers_of(form, rubric), f"/class/mark/{exercise.id}"
+        remarks, where = _remarks_of(form, rubric), f"/class/mark/{exercise.id}"
         onward = {key: value for key, value in options.items() if key != "after"}
         try:
             view = await self._marks.view(asker, exercise, name)
-            sent = _with_comment(answers, form, view)
+            sent = _with_comment(remarks, form, view)
             sent = sent if what == "next" else _without(sent, what)
             seen = await self._marks.do(asker, exercise, rubric, name, seen, what, sent)
         except Refusal as refusal:
@@ -296,7 +296,7 @@ class StaffPages:
                 exercise,
                 name,
                 options,
-                answers=answers,
+                remarks=remarks,
                 typed=form,
                 refusal=refusal,
             )
@@ -352,33 +352,33 @@ def options_of(request: Request) -> dict[str, str]:
     return {key: query[key][:100] for key in ("anonymous", "again", "after") if key in query}
 
 
-def _answers_of(form: Mapping[str, str], rubric: Rubric) -> Draft:
+def _remarks_of(form: Mapping[str, str], rubric: Rubric) -> Remarks:
     """Return the items and comments of a form."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
     comments = (form.get(f"comment-{number}", "") for number in range(MAX_COMMENTS))
-    return Draft(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
+    return Remarks(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
 
 
-def _with_comment(answers: Draft, form: Mapping[str, str], view: MarkView) -> Draft:
+def _with_comment(remarks: Remarks, form: Mapping[str, str], view: MarkView) -> Remarks:
     """Add the typed comment, about a line or the whole file; raises Refusal for a wrong line."""
     line, text = form.get("line", "").strip(), " ".join(form.get("text", "").split())
     if not text:
-        return answers
-    lines = len(code_lines(view.source))
+        return remarks
+    lines = len(code_lines(view.file.source))
     if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
         raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
-    if len(answers.comments) >= MAX_COMMENTS:
+    if len(remarks.comments) >= MAX_COMMENTS:
         raise Refusal(422, f"Send at most {MAX_COMMENTS} comments.")
     said = clean(text, LONGEST_COMMENT)
-    return Draft(answers.keys, (*answers.comments, f"Line {int(line)}: {said}" if line else said))
+    return Remarks(remarks.keys, (*remarks.comments, f"Line {int(line)}: {said}" if line else said))
 
 
-def _without(answers: Draft, what: str) -> Draft:
-    """Return the answers without the comment that a button removes."""
+def _without(remarks: Remarks, what: str) -> Remarks:
+    """Return the remarks without the comment that a button removes."""
     number = what.removeprefix("remove-")
     if number == what or not (number.isascii() and number.isdecimal() and len(number) < 4):
         if what not in ("draft", "add", "skip", "stop"):
             raise Refusal(400, "There is no such button.")
-        return answers
-    comments = [text for place, text in enumerate(answers.comments) if place != int(number)]
-    return Draft(answers.keys, tuple(comments))
+        return remarks
+    comments = [text for place, text in enumerate(remarks.comments) if place != int(number)]
+    return Remarks(remarks.keys, tuple(comments))

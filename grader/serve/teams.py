@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from grader.course.manifest import Course
 from grader.results import StudentInfo
-from grader.submissions.download import TEAM
 
 
 class Teams:
@@ -22,7 +21,7 @@ class Teams:
         self._teams: dict[str, list[StudentInfo]] = {}
         self._team_of: dict[str, str] = {}
         for student in sorted(students, key=lambda student: student.id):
-            if team := student.ids.get(TEAM):
+            if team := student.team:
                 self._teams.setdefault(team, []).append(student)
                 self._team_of[student.id] = team
 

@@ -18,7 +18,9 @@ import contextlib
 import functools
 import glob
 import io
+import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -485,16 +487,14 @@ class _Gathering:
 
     def _holds(self, exercise: Exercise, piece: _Piece) -> bool:
         """Whether a file has the exercise's definitions: some of them, or all if it is another exercise's."""
-        names = self._names
-        others = frozenset[str]().union(*(names[id_] for id_ in names if id_ != exercise.id))
-        wanted = names[exercise.id]
-        own = wanted - others
-        if not (own or wanted) & piece.defined or is_test(piece.name):
+        own = self._own_names[exercise.id]
+        wanted = own or self._names[exercise.id]
+        if not wanted & piece.defined or is_test(piece.name):
             return False
         stub = b"" if piece.owner is exercise else self._stub_of(piece)
         if own and not stub:
             return True
-        return (own or wanted) <= piece.defined - _defined_in(stub)
+        return wanted <= piece.defined - _defined_in(stub)
 
     def _stub_of(self, piece: _Piece) -> bytes:
         """Return the stub with the name of a file, even of an exercise that is not graded; empty if none."""
@@ -516,6 +516,15 @@ class _Gathering:
     def _names(self) -> dict[str, frozenset[str]]:
         """The definitions in the stub of each exercise."""
         return {e.id: _defined_in(self._course.stub(e).source) for e in self._course.exercises}
+
+    @functools.cached_property
+    def _own_names(self) -> dict[str, frozenset[str]]:
+        """The definitions in the stub of each exercise that no other stub has."""
+        count = Counter(itertools.chain.from_iterable(self._names.values()))
+        return {
+            id_: frozenset(name for name in names if count[name] == 1)
+            for id_, names in self._names.items()
+        }
 
     def _is_own_code(self, piece: _Piece) -> bool:
         """Whether somebody wrote a file, which did not come with the course."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grader.errors import SubmissionError
-from grader.results import StudentInfo
+from grader.results import GROUPS, SECTION, StudentInfo
 from grader.submissions.folder import normalized
 from grader.submissions.platforms import PLATFORMS
 from grader.submissions.sheet import Sheet, as_number, read_sheet
@@ -54,7 +54,7 @@ ID_ORDER = (
     *(key for key in sorted(_OF_PLATFORMS) if key not in OWN_IDS),
     "name",
 )
-_OTHER_IDS = ("section", "team", "username", "id_number", "repository", *_OF_PLATFORMS)
+_OTHER_IDS = (*GROUPS, "username", "id_number", "repository", *_OF_PLATFORMS)
 # Columns of the time when somebody handed in; Moodle's worksheet calls it "Last modified (submission)".
 _TIMES = (
     "submittedat",
@@ -424,11 +424,11 @@ def students_of(class_list: ClassList) -> Iterator[ListRow]:
     for row in class_list.rows():
         for kind, value in (
             ("email", row.student.email),
-            *row.student.ids.items(),
+            *row.student.other_ids.items(),
             ("id", row.student.id),
         ):
             several = value.count("@") > 1 if kind == "email" else _TWO_VALUES.search(value)
-            if several and kind not in ("section", "team"):
+            if several:
                 raise SubmissionError(
                     f"{class_list.what}, {row.where}: {clean(value)!r} is more than one value for "
                     f"`{kind}`: keep one."
@@ -445,7 +445,7 @@ def merged(class_list: ClassList) -> list[StudentInfo]:
     first: dict[str, str] = {}
     sections: dict[str, dict[str, None]] = {}
     for _, where, student in students_of(class_list):
-        if section := student.ids.get("section"):
+        if section := student.section:
             sections.setdefault(student.id, {})[section] = None
         if student.id not in students:
             students[student.id], first[student.id] = student, where
@@ -456,9 +456,9 @@ def merged(class_list: ClassList) -> list[StudentInfo]:
             "email": (other.email.casefold(), student.email.casefold()),
             **{kind: (other.ids.get(kind, ""), student.ids.get(kind, "")) for kind in _OTHER_IDS},
         }
-        del pairs["section"]
+        del pairs[SECTION]
         differing = [kind for kind, (one, two) in pairs.items() if one and two and one != two]
-        if student.id == student.name and not (student.email or set(student.ids) - {"section"}):
+        if student.id == student.name and not (student.email or set(student.ids) - {SECTION}):
             raise SubmissionError(
                 f"{class_list.what} has the name {clean(student.id)!r} twice, in {first[student.id]} and "
                 f"{where}, and nothing says whether they are one person: give each student an id of their "
@@ -474,7 +474,7 @@ def merged(class_list: ClassList) -> list[StudentInfo]:
             )
         ids = {**student.ids, **other.ids}
         if student.id in sections:
-            ids["section"] = ", ".join(sections[student.id])
+            ids[SECTION] = ", ".join(sections[student.id])
         students[student.id] = StudentInfo(
             id=student.id,
             name=other.name or student.name,

@@ -17,7 +17,7 @@ import msgspec
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.results import StudentInfo
+from grader.results import TEAM, StudentInfo
 from grader.submissions.archive import looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
@@ -38,13 +38,11 @@ from grader.submissions.platforms import (
     copy_number,
     platform_of,
 )
-from grader.submissions.roster import Known, Person, Roster, parts_of, settle_ids
+from grader.submissions.roster import Known, Person, Roster, match_people, parts_of
 from grader.submissions.times import Times
 from grader.text import alike, clean, counted, listed
 
 _TYPED = "Only text was typed in, without a file: hand in the files of the exercises."
-# The kind of id for a roster's column of teams.
-TEAM = "team"
 _MAX_NAMES = 10
 
 
@@ -95,7 +93,7 @@ def find_class(
             f"{path} has no submissions: expected a folder, a zip or a tar for each student, or the "
             "download of a learning platform. See docs/intake.md."
         )
-    settled = settle_ids(
+    matched = match_people(
         finding.people,
         roster,
         platform,
@@ -104,7 +102,7 @@ def find_class(
         # In a whole course, most exercises are a student's own.
         students_first=course.assignment is None,
     )
-    notes = [*finding.notes(), *settled.notes]
+    notes = [*finding.notes(), *matched.notes]
     attempts = [attempt for person in finding.people for attempt in finding.attempts(person)]
     timed: frozenset[str] = frozenset()
     if times is not None:
@@ -119,8 +117,8 @@ def find_class(
         attempts=tuple(attempts),
         notes=tuple(notes),
         missing=missing,
-        strangers=settled.strangers,
-        teams=settled.teams,
+        strangers=matched.strangers,
+        teams=matched.teams,
         timed=timed,
     )
 
@@ -351,7 +349,7 @@ def share_in_teams(
     people = before | {s.id: _with_team(s, before.get(s.id)) for s in present}
     teams: dict[str, list[StudentInfo]] = {}
     for person in sorted(people.values(), key=lambda person: person.id):
-        if team := person.ids.get(TEAM):
+        if team := person.team:
             teams.setdefault(team, []).append(person)
     if parts and not teams:
         return download
@@ -367,7 +365,7 @@ def share_in_teams(
         a
         for a in download.attempts
         if a.student.id not in of_teams
-        and (a.student.id in download.teams or not people[a.student.id].ids.get(TEAM))
+        and (a.student.id in download.teams or not people[a.student.id].team)
     ]
     for team, members in teams.items():
         ids = {member.id for member in members}
@@ -396,8 +394,8 @@ def share_in_teams(
 
 
 def _with_team(student: StudentInfo, before: StudentInfo | None) -> StudentInfo:
-    team = before.ids.get(TEAM) if before is not None else None
-    if student.ids.get(TEAM) or not team:
+    team = before.team if before is not None else None
+    if student.team or not team:
         return student
     return msgspec.structs.replace(student, ids={**student.ids, TEAM: team})
 
@@ -417,11 +415,9 @@ def _notes(
     named: Collection[str],
 ) -> list[str]:
     """Return notes on the teams for an instructor; some attempts were `named` after a team."""
-    alone = sorted(name for name, person in people.items() if not person.ids.get(TEAM))
+    alone = sorted(name for name, person in people.items() if not person.team)
     moved = sorted(
-        name
-        for name, person in before.items()
-        if person.ids.get(TEAM) and person.ids[TEAM] != people[name].ids.get(TEAM)
+        name for name, person in before.items() if person.team and person.team != people[name].team
     )
     ids = listed([part.id for part in parts]) if parts else ""
     what = f"file of one member for {ids}" if parts else ""

@@ -1,6 +1,6 @@
 """The roster: the students of a class list, found by any of their names.
 
-`settle_ids` matches the people of a download with it, and gives each a unique id.
+`match_people` matches the people of a download with it, and gives each a unique id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from grader.errors import SubmissionError
-from grader.results import StudentInfo
+from grader.results import TEAM, StudentInfo
 from grader.submissions.class_list import OWN_IDS, merged, read_list
 from grader.submissions.folder import listed_names
 from grader.submissions.platforms import PLATFORMS, Item, ItemInfo, Platform
@@ -48,7 +48,7 @@ class Roster:
             for kind_and_name in set(_names_of(student)):
                 is_shared = kind_and_name in self._by_name
                 self._by_name[kind_and_name] = None if is_shared else student
-            if team := student.ids.get("team"):
+            if team := student.team:
                 self.teams.setdefault(team, []).append(student)
         self._team_names: dict[str, str | None] = {}
         for team in self.teams:
@@ -130,10 +130,10 @@ def _normal(kind: str, value: str) -> str:
 
 def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
     """Yield all names by which a student may be found: their kind, and the name in comparable form."""
-    pairs = [("id", student.id), ("email", student.email), *student.ids.items()]
+    pairs = [("id", student.id), ("email", student.email), *student.other_ids.items()]
     pairs.append(("local_part", student.email.partition("@")[0]))
     for kind, value in pairs:
-        if value and kind not in ("section", "team"):
+        if value:
             yield kind, _normal(kind, value)
     # "Doe, Jane", "Jane Doe", and the "doejane" of Canvas are one name.
     words = student.name.replace(",", " ").split()[:10]
@@ -157,7 +157,7 @@ def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ..
     >>> sections(StudentInfo(id="ada", ids={"section": "A and B"}))
     ('A', 'B')
     """
-    cell = student.ids.get("section", "").strip()
+    cell = student.section.strip()
     if not cell or cell in whole:
         return (cell,) if cell else ()
     return parts_of(cell)
@@ -174,7 +174,7 @@ def whole_sections(students: Iterable[StudentInfo]) -> set[str]:
 
     No part of such a cell, for example "Research and Development", occurs in another cell.
     """
-    by_cell = {student.ids.get("section", "").strip(): sections(student) for student in students}
+    by_cell = {student.section.strip(): sections(student) for student in students}
     uses = Counter(part for parts in by_cell.values() for part in parts)
     return {cell for cell, parts in by_cell.items() if all(uses[part] == 1 for part in parts)}
 
@@ -190,12 +190,15 @@ def section_names(students: Iterable[StudentInfo]) -> list[str]:
     return sorted({name for student in known for name in sections(student, whole)})
 
 
-def is_in_group(student: StudentInfo, kind: str, name: str) -> bool:
-    """Whether a student is in a section or team (the `kind`), which may be one of several in the cell.
+def is_in_group(cell: str, name: str) -> bool:
+    """Whether a cell of sections or teams has this name, which may be one of several.
 
     A name that contains an "and" matches if it is the whole cell, or is between separators.
+
+    >>> is_in_group("A and B", "B")
+    True
     """
-    cell = student.ids.get(kind, "").strip()
+    cell = cell.strip()
     if not name or name not in cell:
         return False
     if cell == name:
@@ -217,7 +220,7 @@ class Person(msgspec.Struct):
     items: list[tuple[Item, ItemInfo]] = []
 
 
-class Settled(NamedTuple):
+class MatchedPeople(NamedTuple):
     """The result of matching people: notes, teams by the id of their attempts' student, and strangers."""
 
     notes: tuple[str, ...] = ()
@@ -225,7 +228,7 @@ class Settled(NamedTuple):
     strangers: tuple[StudentInfo, ...] = ()
 
 
-def settle_ids(
+def match_people(
     people: Sequence[Person],
     roster: Roster | None,
     platform: Platform,
@@ -233,7 +236,7 @@ def settle_ids(
     *,
     by_team: bool = False,
     students_first: bool = False,
-) -> Settled:
+) -> MatchedPeople:
     """Match all people with the roster, and make equal ids unique.
 
     If teams hand in (`by_team`), a person with the name of a `known` team represents this team. A name that
@@ -255,7 +258,7 @@ def settle_ids(
         student, team = listed.get(id(person)), _team_of(person, known)
         is_named = student is not None and not (person.student.ids.keys() - {"username"})
         is_either = by_team and not students_first and is_named and team is not None
-        if student is not None and is_either and student.ids.get("team") != team:
+        if student is not None and is_either and student.team != team:
             either.append(_called(person))
             student = team = None
         if student is not None:
@@ -263,7 +266,7 @@ def settle_ids(
             continue
         if team is not None and by_team:
             person.student = StudentInfo(
-                id=_free(person.student.id or team, used), ids={"team": team}
+                id=_free(person.student.id or team, used), ids={TEAM: team}
             )
             teams[person.student.id] = team
             used.add(person.student.id)
@@ -295,7 +298,7 @@ def settle_ids(
         called = listed_names([_called(person) for person in strangers])
         notes.append(f"Not in the roster, graded under their own ids: {called}.")
     unknown = tuple(person.student for person in strangers) if roster is not None else ()
-    return Settled(tuple(notes), teams, unknown)
+    return MatchedPeople(tuple(notes), teams, unknown)
 
 
 def _team_of(person: Person, known: Known) -> str | None:
@@ -314,14 +317,14 @@ def _found_in(
         if (student := in_roster(person.student, roster, platform)) is not None:
             claims.setdefault(student.id, []).append(person)
             students[student.id] = student
-    settled, disputed = {}, []
+    found, disputed = {}, []
     for student_id, claimants in claims.items():
         if len(claimants) > 1:
             disputed += [_called(person) for person in claimants]
             claimants = _best(claimants, students[student_id], roster)
         if len(claimants) == 1:
-            settled[id(claimants[0])] = students[student_id]
-    return settled, disputed
+            found[id(claimants[0])] = students[student_id]
+    return found, disputed
 
 
 def _called(person: Person) -> str:

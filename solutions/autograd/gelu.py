@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# begin solution: what the solution needs besides
+# begin solution: imports and constants
 import math  # isort: skip
 from torch import nn  # isort: skip
 

@@ -37,7 +37,7 @@ def in_place_outcome(x: torch.Tensor, forward: Callable[[torch.Tensor], torch.Te
     # begin solution: ask about x, and what forward saves
     if x.is_leaf and x.requires_grad:
         return "leaf"
-    # A view is another object that may begin elsewhere, but in the same storage.
+    # A view is another object and may begin elsewhere, but has the same storage.
     saved: list[int] = []
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
@@ -46,7 +46,7 @@ def in_place_outcome(x: torch.Tensor, forward: Callable[[torch.Tensor], torch.Te
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         y = forward(x)
-    # (x * x).detach() has saved x for a graph that y is no part of.
+    # (x * x).detach() has saved x for a graph that does not include y.
     needed = y.requires_grad and x.untyped_storage().data_ptr() in saved
     return "needed" if needed else "safe"
     # end solution

@@ -33,7 +33,7 @@ def evaluating(model: nn.Module) -> Iterator[object]:
     # begin solution: remember each mode, switch, set it back
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
-    # finally: the exception of the block comes out of the yield.
+    # finally, because an exception of the block comes out of the yield.
     try:
         with torch.no_grad():
             yield model

@@ -38,7 +38,7 @@ class ReLUFunction(torch.autograd.Function):
         attribute like `ctx.x = x` does not.
         """
         # begin solution: save what backward needs, compute
-        # x, and not the result: in the result 0 and everything negative look alike.
+        # Save x, not the result, in which 0 and negative numbers look the same.
         ctx.save_for_backward(x)
         return x.clamp(min=0)
         # end solution

@@ -55,7 +55,7 @@ class Value:
         self.data = torch.as_tensor(data, dtype=torch.float64)
         self.grad: Tensor | None = None
         self.parents: tuple[Value, ...] = ()
-        # Takes the gradient of this Value, and returns those of its parents.
+        # A function from the gradient of this Value to the gradients of its parents.
         self.pull: Callable[[Tensor], tuple[Tensor, ...]] = lambda gradient: ()
         # end solution
 

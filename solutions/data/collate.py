@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import functools  # isort: skip
 import torch  # isort: skip
 
@@ -49,7 +49,7 @@ def pad_collate(
 
     `batch` is a list or tuple of B >= 1 items: a sequence `(length, ...)` of any dtype, which the result keeps,
     or a pair (tuple or list) of a sequence and a label, an int or a 0-d integer tensor. Lengths may be 0, even
-    all of them. `labels` is None where the items are no pairs. No tensor of the result shares memory with the
+    all of them. `labels` is None if the items are not pairs. No tensor of the result shares memory with the
     items.
 
     Raises ValueError that names `batch` if
@@ -132,7 +132,7 @@ def make_loader(
     # begin solution: a DataLoader around pad_collate
     generator = None
     if seed is not None:  # not `if seed`: 0 is a seed
-        # A generator of the loader's own: the order depends on nothing else, and disturbs nothing.
+        # The loader's own generator: the order depends on nothing else, and disturbs nothing.
         generator = torch.Generator().manual_seed(seed)
     if pin_memory is None:
         pin_memory = torch.cuda.is_available()

@@ -12,7 +12,7 @@ torch.autograd.set_detect_anomaly.
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import functools
 import re
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# begin solution: what it needs
+# begin solution: imports
 import torch
 
 # end solution
@@ -44,7 +44,7 @@ def gradient_norms(model: nn.Module) -> dict[str, float | None]:
 
 # begin solution: the tensors of an output
 def _is_finite(value: Any) -> bool:
-    """Whether all tensors in a value are, those in tuples, lists and dicts included."""
+    """Whether all tensors in a value are finite, also those in tuples, lists and dicts."""
     if isinstance(value, Tensor):
         return bool(value.isfinite().all())
     if isinstance(value, dict):
@@ -78,7 +78,7 @@ def first_non_finite(model: nn.Module, *inputs: Any) -> str | None:
     handles = []
 
     def note(name: str) -> Any:
-        # The name is an argument: a closure in the loop would see the last name only.
+        # The name is an argument, because a closure in the loop would see only the last name.
         def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
             if not found and not _is_finite(output):
                 found.append(name)
@@ -111,7 +111,7 @@ def watch_gradients(model: nn.Module) -> Iterator[None]:
     Frozen parameters are passed over. Finite gradients are left as they are, over any number of backward
     passes. None of your hooks stays after the block, also after an error.
 
-    What `.grad` holds after the error is free.
+    What `.grad` holds after the error is up to you.
     """
 
     # begin solution: a hook on each trainable parameter, and none left
@@ -136,7 +136,7 @@ def backward_nan(closure: Callable[[], Tensor]) -> str | None:
 
     Calls `closure` once, which computes a loss and returns it, and then `.backward()` of this loss. Returns the
     name of the first backward function that returned a NaN, as PyTorch's anomaly detection gives it
-    ("SqrtBackward0"); None if none did. An inf alone is no NaN.
+    ("SqrtBackward0"); None if none did. An inf alone is not a NaN.
 
     Anomaly detection raises a RuntimeError: "Function 'SqrtBackward0' returned nan values in its 0th output."
     You may use it, or hooks of your own on the nodes of the graph. It is afterwards on or off as it was, also

@@ -51,7 +51,7 @@ class LoRALinear(nn.Module):
         if self.merged:
             output: Tensor = self.base(x)
             return output
-        # Through rank numbers: B @ A itself would be as large as W.
+        # In two steps, through rank numbers: B @ A itself would be as large as W.
         result: Tensor = self.base(x) + self.scale * (x @ self.A.T @ self.B.T)
         return result
         # end solution
@@ -88,7 +88,7 @@ def add_lora(model: nn.Module, names: Collection[str], rank: int, alpha: float) 
     `blocks.1.query`, but not `blocks.0.query_norm`. Its old module is the base. Afterwards only matrices A
     and B require a gradient, and the model computes what it did before.
 
-    Raises ValueError that names `names` if one of them is no linear layer's, before it changes anything.
+    Raises ValueError that names `names`, before it changes anything, if one is not a linear layer's name.
     """
     # begin solution: find the layers, freeze, replace
     layers = {

@@ -81,7 +81,8 @@ def fake_quantize(x: Tensor, scale: Tensor, axis: int | None = None) -> Tensor:
     step between, it is up to you; so is the gradient of `scale`.
     """
     # begin solution: value of int8, gradient of clamp
-    # What rounds to 127 was not clamped yet. With 127 itself, an error of rounding could stop the largest x.
+    # Numbers up to 127.5 round to 127 without being clamped. With a limit of 127, a rounding error could stop
+    # the gradient of the largest x.
     limit = 127.5 * along(scale, x, axis)
     clamped = x.clamp(-limit, limit)
     rounded = dequantize(quantize(x, scale, axis), scale, axis)

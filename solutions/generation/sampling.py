@@ -32,7 +32,7 @@ def penalize_repetition(logits: Tensor, tokens: Tensor, penalty: float) -> Tenso
     Each row has tokens of its own.
     """
     # begin solution: change the logits at tokens
-    # Where a token comes twice, the same result is written twice.
+    # If a token comes twice, the same result is written twice.
     seen = logits.gather(-1, tokens)
     lowered = torch.where(seen > 0, seen / penalty, seen * penalty)
     return logits.scatter(-1, tokens, lowered)
@@ -61,7 +61,7 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     # begin solution: sort, add up, compare, and put back in place
     ordered, order = logits.sort(descending=True)
     probabilities = torch.softmax(ordered, dim=-1)
-    # What the tokens before this one add up to: not p yet, or this one is not needed.
+    # The sum over the tokens before this one. If it has reached p, this token is not needed.
     before = probabilities.cumsum(dim=-1) - probabilities
     ordered = ordered.masked_fill(before >= p, -math.inf)
     return torch.empty_like(logits).scatter(-1, order, ordered)
@@ -79,7 +79,7 @@ def sample(
     """Draw a token for each row, by its probability: (rows, vocab) becomes (rows,), int64.
 
     - The order matters: first the temperature, then top-k, then top-p, which counts the probabilities of the
-      tokens that top-k kept. What is None is left out.
+      tokens that top-k kept. A step whose argument is None is left out.
     - A temperature of 0 is greedy: the token with the highest logit.
     - Rows are drawn independently of each other.
     - All random numbers come from `generator`, and the global random state stays as it is. The same state of

@@ -1,7 +1,7 @@
 """Log every operator with a dispatch mode.
 
 Everything you write in PyTorch ends as operators, such as `aten.addmm.default` (a matrix product plus a bias).
-A `TorchDispatchMode` stands right before their kernels: inside `with mode:`, each operator goes to the mode's
+A `TorchDispatchMode` sits right before their kernels: inside `with mode:`, each operator goes to the mode's
 `__torch_dispatch__` instead. That is after autograd: `nn.Linear` has become `t` and `addmm`, and a backward
 pass is seen as well.
 
@@ -13,14 +13,14 @@ Source: PyTorch documentation, Extending PyTorch: "Extending all torch API with 
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 from collections import Counter
 
 # end solution
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-# begin solution: what it needs
+# begin solution: imports
 import torch
 
 # end solution
@@ -39,7 +39,7 @@ class OperatorCall(NamedTuple):
 
 # begin solution: shapes of anything
 def _shapes(value: Any) -> tuple[Shape, ...]:
-    """The shapes of the tensors in a value, in order; those in lists, tuples and dicts, too."""
+    """The shapes of the tensors in a value, in order, also of those in lists, tuples and dicts."""
     if isinstance(value, torch.Tensor):
         return (tuple(value.shape),)
     if isinstance(value, dict):

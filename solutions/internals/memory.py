@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
-# begin solution: what it needs
+# begin solution: imports
 from torch.utils.checkpoint import checkpoint
 
 # end solution
@@ -47,7 +47,7 @@ def saved_bytes(f: Callable[..., object], *args: object, exclude: Iterable[Tenso
     """
     # begin solution: note each storage that is saved, add up their bytes
     excluded = {tensor.untyped_storage().data_ptr() for tensor in exclude}
-    # The storages themselves, not their addresses alone: one that is kept cannot give its address to another.
+    # Keep the storages themselves, not only addresses: a freed storage could pass its address on to another.
     saved: dict[int, torch.UntypedStorage] = {}
 
     def pack(tensor: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def checkpointed_forward(layers: Iterable[nn.Module], x: Tensor) -> Tensor:
     """
     # begin solution: checkpoint each layer by itself
     for layer in layers:
-        # The reentrant kind gives no gradients where x requires none.
+        # The reentrant kind gives no gradients if x requires none.
         x = checkpoint(layer, x, use_reentrant=False)
     return x
     # end solution

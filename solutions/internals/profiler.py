@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-# begin solution: what it needs
+# begin solution: imports and constants
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
 _SORTED_BY = ("count", "self_cpu_time_total", "cpu_time_total")
@@ -37,7 +37,7 @@ class OperatorStats(NamedTuple):
 
 # begin solution: what two functions share
 def _is_step(name: str) -> bool:
-    """Whether the profiler itself made this entry, around each step."""
+    """Whether this is an entry that the profiler itself makes around each step."""
     return name.startswith("ProfilerStep")
 
 
@@ -135,7 +135,7 @@ def profile_steps(
         for i in range(steps):
             step(i)
             profiler.step()
-    # keep is also called for a cycle that the end cuts short.
+    # `keep` is also called for a last cycle that is cut short.
     return cycles[: steps // (wait + warmup + active)]
     # end solution
 

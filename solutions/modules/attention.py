@@ -15,7 +15,7 @@ Source: Vaswani et al. (2017), "Attention Is All You Need", sections 3.2.1 and 3
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import math
 
 import torch
@@ -32,7 +32,7 @@ def causal_mask(queries: int, keys: int) -> Tensor:
     and there are at most as many as keys.
     """
     # begin solution: compare the positions of keys and queries
-    # The first of the queries stands at position keys - queries.
+    # The first query is at position keys - queries.
     positions = torch.arange(keys - queries, keys)
     return torch.arange(keys) <= positions[:, None]
     # end solution
@@ -67,8 +67,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if mask is None:
         return torch.softmax(scores, dim=-1) @ value
-    # The lowest finite number, not -inf: the softmax of a row of -inf is NaN. Beside any other score its
-    # exponential is 0; in a row that is hidden altogether all weights are alike, and are set to 0 afterwards.
+    # The lowest finite number, not -inf, because the softmax of a row of -inf is NaN. Beside any other score,
+    # its exponential is 0. In a completely hidden row all weights are equal, and are set to 0 afterwards.
     scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = torch.softmax(scores, dim=-1).masked_fill(~mask, 0.0)
     return weights @ value

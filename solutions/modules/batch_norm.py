@@ -13,7 +13,7 @@ Covariate Shift", section 3 (algorithms 1 and 2).
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import copy
 
 import torch

@@ -39,7 +39,7 @@ class RunningCenter(nn.Module):
         self.scale = nn.Parameter(torch.ones(num_features))
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("num_samples", torch.zeros((), dtype=torch.int64))
-        # To look at; a loaded layer makes a new one with its next batch.
+        # Only for inspection, so it is not saved: a loaded layer makes a new one with its next batch.
         self.register_buffer("batch_mean", torch.zeros(num_features), persistent=False)
         # end solution
 
@@ -63,7 +63,7 @@ class RunningCenter(nn.Module):
         if self.training and len(rows):
             self.batch_mean = rows.mean(dim=0)
             self.num_samples = self.num_samples + len(rows)
-            # The old mean, moved towards that of the batch by the share of the new rows.
+            # Move the old mean towards the batch's mean, by the share of the new rows.
             step = len(rows) / self.num_samples
             self.running_mean = self.running_mean + (self.batch_mean - self.running_mean) * step
         return (x - self.running_mean) * self.scale

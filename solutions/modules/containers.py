@@ -98,7 +98,7 @@ def plain_containers(model: nn.Module) -> list[str]:
     hidden = []
     for prefix, module in model.named_modules():
         for name, value in vars(module).items():
-            # An nn.ModuleList is no list, but an nn.Module; it stands in _modules anyway.
+            # An nn.ModuleList is not a list but an nn.Module, and is in _modules anyway.
             if name.startswith("_") or not isinstance(value, (list, tuple, dict)):
                 continue
             items = value.values() if isinstance(value, dict) else value

@@ -22,7 +22,7 @@ def count_parameters(model: nn.Module) -> tuple[int, int]:
     that several modules share (tied weights) counts once; buffers do not count.
     """
     # begin solution: add up the elements
-    # parameters() gives a shared one once.
+    # parameters() yields a shared parameter once.
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     return sum(size for size, _ in sizes), sum(size for size, learns in sizes if learns)
     # end solution
@@ -53,11 +53,11 @@ def freeze(model: nn.Module, names: Sequence[str]) -> list[str]:
         if not below:
             raise ValueError(f"names: {name!r} covers no parameter of the model")
         covered |= below
-    # Only now, when all names are known to be good.
+    # Freeze only now, when all names are known to be valid.
     frozen = [key for key in parameters if key in covered]
     for key in frozen:
         parameters[key].requires_grad_(False)
-        # SGD skips a parameter without a gradient, not one that requires none.
+        # SGD skips parameters without a gradient, not parameters that require none.
         parameters[key].grad = None
     return frozen
     # end solution

@@ -17,7 +17,7 @@ What holds for every exercise: docs/every-exercise.md.
 import torch
 from torch import nn
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import math  # isort: skip
 import torch.nn.functional as F  # isort: skip
 
@@ -55,7 +55,7 @@ class GatedLinearUnit(nn.Module):
         bound = 1.0 / math.sqrt(in_features)
         self.weight = nn.Parameter(torch.empty(2 * out_features, in_features))
         nn.init.uniform_(self.weight, -bound, bound)
-        # Zeros break no symmetry, but the weight already has; every gate starts half open.
+        # Zeros are fine here, because the weight already breaks the symmetry. Every gate starts half open.
         self.bias = nn.Parameter(torch.zeros(2 * out_features))
         # end solution
 

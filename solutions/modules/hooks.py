@@ -16,16 +16,16 @@ What holds for every exercise: docs/every-exercise.md.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-# begin solution: what it needs
+# begin solution: imports
 from typing import Any
 
 # end solution
 from torch import Tensor, nn
 
 
-# begin solution: what the two blocks share
+# begin solution: shared by both blocks
 def _named(model: nn.Module, names: Sequence[str]) -> dict[str, nn.Module]:
-    """The modules of these names, each once; ValueError for a name that the model does not have."""
+    """Return the modules of these names, each once. Raises ValueError for an unknown name."""
     modules = dict(model.named_modules())
     for name in names:
         if name not in modules:
@@ -53,7 +53,7 @@ def trace_shapes(model: nn.Module, x: Tensor) -> list[tuple[str, tuple[int, ...]
     handles = []
 
     def note(name: str) -> Any:
-        # The name is an argument: a closure in the loop would see the last name only.
+        # The name is an argument, because a closure in the loop would see only the last name.
         def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
             if isinstance(output, Tensor):
                 shapes.append((name, tuple(output.shape)))
@@ -98,7 +98,7 @@ def capture_activations(model: nn.Module, names: Sequence[str]) -> Iterator[dict
 
     def keep(name: str) -> Any:
         def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
-            # A copy: a later module may write into the output itself.
+            # A copy, because a later module may write into the output itself.
             activations[name] = output.detach().clone()
 
         return hook

@@ -86,7 +86,7 @@ def average_gradients(model: nn.Module) -> None:
         # The same parameters are frozen on every rank, so no rank waits for another here...
         if not parameter.requires_grad:
             continue
-        # ...but a missing gradient may be missing on one rank alone: it must not skip its turn.
+        # ...but a gradient may be missing on one rank only, and that rank must not skip its turn.
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)

@@ -43,7 +43,7 @@ class Router(nn.Module):
 
 
 class _Evaluating:
-    """Eval mode in the block, and afterwards every submodule's own mode again."""
+    """Put the model into eval mode for a block, and afterwards restore every submodule's own mode."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
@@ -58,7 +58,7 @@ class _Evaluating:
 
 
 def _two_rows(example: Tensor) -> Tensor:
-    """The example with at least two rows, as one row would make the batch size a constant."""
+    """The example with at least two rows, because one row would make the batch size a constant."""
     return example if len(example) > 1 else torch.cat([example, example])
 
 

@@ -42,7 +42,7 @@ def summed(x: Tensor) -> Tensor:
 
 
 class Copy(torch.autograd.Function):
-    """Forward `x` as it is; backward the sum over the ranks."""
+    """Return `x` itself in the forward pass, and the sum over the ranks in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:  # noqa: ARG004
@@ -54,7 +54,10 @@ class Copy(torch.autograd.Function):
 
 
 class Sum(torch.autograd.Function):
-    """Forward the sum over the ranks; backward the gradient as it is, which is the same on all of them."""
+    """Return the sum over the ranks in the forward pass, and the gradient itself in the backward pass.
+
+    The gradient is the same on all ranks.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:  # noqa: ARG004

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from parallel import average_gradients, shard, train_step, wrap
 from ranks import launch
 
-# begin solution: what the solution needs besides
+# begin solution: imports and constants
 import math  # isort: skip
 
 _CALLS = 10  # timed calls of each overhead
@@ -146,7 +146,7 @@ def _measure_rank(
 
 
 def _seconds_per_call(call: Callable[[], object], clock: Callable[[], float]) -> float:
-    """Time 10 calls of `call` that begin on all ranks together."""
+    """Time 10 calls of `call`, which begin on all ranks together, and return the mean."""
     call()
     dist.barrier()
     start = clock()
@@ -177,7 +177,7 @@ def benchmark(
         ValueError: `shard` or `throughput` would refuse an argument; nothing is launched.
     """
     # begin solution: train in each rank, sum up the ranks' throughputs
-    # Everything that a rank would refuse is refused here, before any rank exists.
+    # Refuse here, before any rank exists, everything that a rank would refuse.
     _check_steps(steps, warmup)
     for world_size in world_sizes:
         shard(inputs, 0, world_size)

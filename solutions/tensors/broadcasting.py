@@ -33,7 +33,7 @@ def broadcast_shape(shape: Sequence[int], other: Sequence[int]) -> tuple[int, ..
     pairs = list(zip(left, right, strict=True))
     if any(a != b and 1 not in (a, b) for a, b in pairs):
         raise ValueError(f"shape {tuple(shape)} and other {tuple(other)} do not broadcast")
-    # Not the larger one: a 1 against a 0 gives 0.
+    # Not the larger size: a 1 against a 0 gives 0.
     return tuple(b if a == 1 else a for a, b in pairs)
     # end solution
 
@@ -55,9 +55,9 @@ def sum_to_shape(gradient: Tensor, shape: Sequence[int]) -> Tensor:
     added = gradient.dim() - len(shape)
     padded = (*[1] * added, *shape)
     stretched = [d for d, size in enumerate(padded) if size != gradient.shape[d]]
-    # The sum over no dimensions at all, dim=[], would be that over all of them.
+    # With dim=[], the sum would be taken over all dimensions.
     total = gradient.sum(dim=stretched) if stretched else gradient
-    # The sum has lost the dimensions of size 1: reshape puts them back.
+    # The sum has lost the dimensions of size 1, and reshape puts them back.
     return total.reshape(tuple(shape))
     # end solution
 

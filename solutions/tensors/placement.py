@@ -79,7 +79,7 @@ def misplaced(module: nn.Module, device: torch.device | str) -> list[str]:
 
 # begin solution: a helper
 def _plain_tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """The tensors that are ordinary attributes, in no table of parameters or buffers."""
+    """The names and tensors of ordinary attributes, which are not registered as parameters or buffers."""
     return [
         (f"{path}.{name}" if path else name, value)
         for path, submodule in module.named_modules()

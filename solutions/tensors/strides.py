@@ -54,7 +54,7 @@ def storage_index(x: Tensor, index: Sequence[int]) -> int:
     for entry, size, stride in zip(index, x.shape, x.stride(), strict=True):
         if not -size <= entry < size:
             raise ValueError(f"index has the entry {entry}, out of range for a size of {size}")
-        # Multiplied by the stride, a negative entry would lead to a place before the tensor.
+        # A negative entry times the stride would lead to a place before the tensor.
         position += (entry + size if entry < 0 else entry) * stride
     return position
     # end solution
@@ -91,6 +91,6 @@ def sliding_windows(x: Tensor, size: int, step: int = 1) -> Tensor:
         raise ValueError(f"step must be at least 1, got {step}")
     *leading, stride = x.stride()
     windows = (n - size) // step + 1
-    # From one window to the next it is `step` elements of x, inside a window it is one.
+    # The next window begins `step` elements of x later, and the next element in a window is one later.
     return x.as_strided((*x.shape[:-1], windows, size), (*leading, step * stride, stride))
     # end solution

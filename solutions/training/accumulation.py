@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import itertools  # isort: skip
 # end solution
 
@@ -49,7 +49,7 @@ def accumulate_gradients(
     for inputs, targets in batches:
         loss = loss_fn(model(inputs), targets) * (len(inputs) / rows)
         loss.backward()
-        # A float: the tensor would keep its graph.
+        # A float, because the tensor would keep its graph.
         total += loss.item()
     return total
     # end solution
@@ -89,7 +89,7 @@ def train_epoch(
     model.train()
     iterator = iter(loader)
     losses = []
-    # The last group is what is left, and an empty one ends the epoch.
+    # The last group takes the remaining batches, and an empty group ends the epoch.
     while group := list(itertools.islice(iterator, accumulation_steps)):
         optimizer.zero_grad()
         losses.append(accumulate_gradients(model, group, loss_fn))

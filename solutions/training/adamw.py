@@ -95,9 +95,9 @@ class AdamW(torch.optim.Optimizer):
         if group["decoupled_weight_decay"]:
             parameter.mul_(1 - lr * decay)
         else:
-            # Not in place: .grad is the caller's.
+            # Not in place, because .grad belongs to the caller.
             gradient = gradient + decay * parameter
-        # Whatever stands here is saved and loaded by the state dict.
+        # The state dict saves and loads everything in here.
         state = self.state[parameter]
         if not state:
             state.update(step=0, m=torch.zeros_like(parameter), v=torch.zeros_like(parameter))

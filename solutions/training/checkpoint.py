@@ -15,14 +15,14 @@ Source: PyTorch documentation, "Reproducibility" and "Serialization semantics".
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import random
 
 # end solution
 from pathlib import Path
 from typing import Any
 
-# begin solution: what it needs
+# begin solution: imports
 import numpy as np
 
 # end solution
@@ -37,7 +37,7 @@ def random_state() -> dict[str, Any]:
     without any allow-list (`add_safe_globals`). Its keys are up to you.
     """
     # begin solution: the states of the three generators, as plain data
-    # NumPy's state is a tuple with an array in it, which is no plain data.
+    # NumPy's state is a tuple with an array, which is not plain data.
     numpy_state: Any = np.random.get_state()
     kind, numbers, *rest = numpy_state
     state = {
@@ -126,7 +126,7 @@ def load_checkpoint(
         optimizer.load_state_dict(checkpoint["optimizer"])
         if scheduler is not None:
             scheduler.load_state_dict(checkpoint["scheduler"])
-        # Last: nothing may draw after it.
+        # This comes last, because nothing may draw after it.
         set_random_state(checkpoint["random"])
     return int(checkpoint["epoch"]) + 1
     # end solution

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import math  # isort: skip
 # end solution
 
@@ -42,7 +42,7 @@ def total_norm(parameters: Iterable[Tensor], norm_type: float = 2.0) -> Tensor:
     if not gradients:
         return torch.zeros(())
     norms = [torch.linalg.vector_norm(gradient, norm_type) for gradient in gradients]
-    # |a|^p + |b|^p is the same in two portions: the norm of the norms is that of the whole vector.
+    # A sum of |a|^p can be taken in portions, so the norm of the norms is the norm of the whole vector.
     norm: Tensor = torch.linalg.vector_norm(torch.stack(norms), norm_type)
     return norm
     # end solution
@@ -69,7 +69,7 @@ def clip_grad_norm_(
     # begin solution: measure, then multiply all gradients by one factor
     if max_norm <= 0:
         raise ValueError(f"max_norm must be above 0, got {max_norm}")
-    # Twice through the parameters: a generator would be at its end after the norm.
+    # The parameters are used twice, and a generator would be exhausted after the norm.
     parameters = list(parameters)
     norm = total_norm(parameters, norm_type)
     if error_if_nonfinite and not norm.isfinite():

@@ -18,7 +18,7 @@ Architecture for Computer Vision", section 7 (label smoothing).
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what the solution needs
+# begin solution: imports
 import math
 
 # end solution
@@ -73,7 +73,7 @@ def cross_entropy(
     hard = -of_target * log_p.gather(1, targets[:, None])[:, 0]
     smooth = -(log_p * weight).sum(dim=1) / classes
     costs = (1 - label_smoothing) * hard + label_smoothing * smooth
-    # Without a row that is 0 / 0, which is NaN.
+    # Without any row this is 0 / 0, which is NaN.
     return costs.sum() / of_target.sum()
     # end solution
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import copy  # isort: skip
 import math  # isort: skip
 

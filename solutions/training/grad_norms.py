@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import torch  # isort: skip
 
 # end solution
@@ -116,8 +116,8 @@ def train_with_monitor(
     model.train()
     for epoch in range(epochs):
         for batch, (inputs, targets) in enumerate(loader):
-            # Both, since the optimizer need not hold exactly the model's parameters: what it
-            # does not hold would else add up from batch to batch, and so would what only it holds.
+            # Both, because optimizer and model need not have the same parameters. Gradients of
+            # parameters that only one of them has would otherwise add up from batch to batch.
             optimizer.zero_grad()
             model.zero_grad()
             loss_fn(model(inputs), targets).backward()
@@ -147,7 +147,7 @@ def compare_initializations(
     # begin solution: one training run for each scheme
     histories = {}
     for scheme in SCHEMES:
-        # Before the model is built, since building draws random numbers, too.
+        # Before the model is built, because building draws random numbers, too.
         torch.manual_seed(seed)
         model = build_model()
         initialize(model, scheme)
@@ -169,7 +169,7 @@ def diagnose(norms: Tensor) -> Literal["exploding", "vanishing", "healthy"]:
     """
     # begin solution: look at the first five norms
     early = norms[:5]
-    # NaN is neither above nor below anything, so it has to be asked for.
+    # NaN is neither above nor below anything, so it needs a check of its own.
     if not early.isfinite().all() or (early > 1e3).any():
         return "exploding"
     if (early < 1e-3).all():

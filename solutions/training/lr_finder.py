@@ -29,7 +29,7 @@ __all__ = [
     "suggest_lr",
 ]
 
-# begin solution: what the solution needs besides
+# begin solution: imports and constants
 import copy  # isort: skip
 import math  # isort: skip
 from collections.abc import Iterator  # isort: skip
@@ -197,8 +197,8 @@ def _endless(loader: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, 
 @contextmanager
 def _left_as_found(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[None]:
     """Put the model and the optimizer back as they were, even if the body raises."""
-    # Clones, for the optimizer changes parameters in place; by name, and not by the model's state
-    # dict, which lacks the buffers that are not persistent.
+    # Clones, because the optimizer changes parameters in place. Not the model's state dict, which
+    # lacks the buffers that are not persistent.
     tensors = {name: tensor.detach().clone() for name, tensor in _named_tensors(model)}
     modes = [(module, module.training) for module in model.modules()]
     optimizer_state = copy.deepcopy(optimizer.state_dict())
@@ -209,7 +209,7 @@ def _left_as_found(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterat
             for name, tensor in _named_tensors(model):
                 tensor.copy_(tensors[name])
         optimizer.load_state_dict(optimizer_state)
-        # Not module.train(mode), which would set the mode of everything below it too.
+        # Not module.train(mode), which would set the modes of all its children, too.
         for module, mode in modes:
             module.training = mode
 

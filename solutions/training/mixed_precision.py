@@ -32,7 +32,7 @@ def underflow_fraction(values: Tensor, scale: float = 1.0) -> float:
     # begin solution: scale, convert, and count the new zeros
     nonzero = values != 0
     count = int(nonzero.sum())
-    # Scaled before it is converted: what is zero in float16 stays zero, whatever the scale.
+    # Scale before converting: a number that is zero in float16 stays zero with any scale.
     lost = nonzero & ((values * scale).to(torch.float16) == 0)
     return int(lost.sum()) / count if count else 0.0
     # end solution
@@ -175,7 +175,7 @@ def train_step(
         loss = loss_fn(model(inputs), targets)
     (loss if scaler is None else scaler.scale(loss)).backward()
     if max_norm is not None:
-        # Clipping shortens real gradients: scaled ones would nearly all be above max_norm.
+        # Clip the real gradients: scaled ones would nearly all be above max_norm.
         if scaler is not None:
             scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), max_norm)

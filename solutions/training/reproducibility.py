@@ -15,7 +15,7 @@ Source: PyTorch documentation, "Reproducibility" and "torch.utils.data".
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import random
 
 # end solution
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# begin solution: what it needs
+# begin solution: imports
 import numpy as np
 import torch
 
@@ -126,7 +126,7 @@ def seeded_loader(
         shuffle=shuffle,
         num_workers=num_workers,
         worker_init_fn=seed_worker,
-        # Without one, orders and workers' seeds are drawn from the global generator.
+        # Without it, orders and workers' seeds would be drawn from the global generator.
         generator=torch.Generator().manual_seed(seed),
     )
     # end solution

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-# begin solution: what the solution needs besides
+# begin solution: imports
 import functools  # isort: skip
 import math  # isort: skip
 
@@ -89,7 +89,7 @@ def warmup_cosine_scheduler(
     Raises ValueError at once that names `total_steps`, `warmup_steps` or `min_factor`, as `warmup_cosine` does.
     """
     # begin solution: make a LambdaLR of a function of the step
-    # LambdaLR asks for the first factor at once, so that bad arguments raise here and now.
+    # LambdaLR asks for the first factor at once, so that bad arguments raise here.
     factor = functools.partial(
         warmup_cosine, total_steps=total_steps, warmup_steps=warmup_steps, min_factor=min_factor
     )

@@ -24,7 +24,7 @@ Source: Dao et al. (2022), "FlashAttention", section 3.1; Dao (2023), "FlashAtte
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import math
 
 # end solution
@@ -37,7 +37,7 @@ from torch import Tensor
 
 
 def tile(q: Tensor, k: Tensor, row: int, column: int, block: int, *, causal: bool) -> Tensor:
-    """Return the scores of the queries from `row` and the keys from `column`; hidden ones are -inf."""
+    """Return the scores of a block of queries from `row` and of keys from `column`; hidden scores are -inf."""
     query, key = q[..., row : row + block, :], k[..., column : column + block, :]
     scores = query @ key.transpose(-2, -1) / math.sqrt(q.shape[-1])
     if causal:
@@ -72,7 +72,7 @@ def flash_forward(
         for column in range(0, min(k.shape[-2], row + block) if causal else k.shape[-2], block):
             scores = tile(q, k, row, column, block, causal=causal)
             old, highest = highest, torch.maximum(highest, scores.amax(dim=-1, keepdim=True))
-            # The sums so far were made with the old maximum.
+            # The sums so far were computed with the old maximum.
             shrink = torch.exp(old - highest)
             weights = torch.exp(scores - highest)
             total = total * shrink + weights.sum(dim=-1, keepdim=True)

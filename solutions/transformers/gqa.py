@@ -17,7 +17,7 @@ Source: Ainslie et al. (2023), "GQA", section 2.2; Jiang et al. (2023), "Mistral
 What holds for every exercise: docs/every-exercise.md.
 """
 
-# begin solution: what it needs
+# begin solution: imports
 import math
 
 # end solution
@@ -89,7 +89,7 @@ class GroupedQueryAttention(nn.Module):
         if cache is not None:
             key = torch.cat([cache[0], key], dim=2)
             value = torch.cat([cache[1], value], dim=2)
-        # Trimmed for the next call only: the first of several new positions still look at what falls out.
+        # Trimmed only for the next call: the first of several new positions still look at the dropped keys.
         cache = key[:, :, -self.window :], value[:, :, -self.window :]
         # Neighbors share: 0, 0, 0, 1, 1, 1. (`repeat` would give 0, 1, 0, 1, 0, 1.)
         key = key.repeat_interleave(self.sharing, dim=1)

@@ -62,7 +62,7 @@ class MoE(nn.Module):
         # begin solution: route, let each expert compute its tokens, add up
         scores: Tensor = self.router(x)
         tokens = x.reshape(-1, x.shape[-1])
-        # The softmax over the chosen scores is that over all of them, normalized over the chosen experts.
+        # A softmax over the chosen scores equals the softmax over all, normalized over the chosen experts.
         best, chosen = scores.reshape(len(tokens), -1).topk(self.k)
         weights = torch.softmax(best, dim=-1)
         output = torch.zeros_like(tokens)

@@ -36,7 +36,7 @@ def patchify(images: Tensor, size: int) -> Tensor:
     if height % size != 0 or width % size != 0:
         raise ValueError(f"images of {height} * {width} pixels have no patches of size {size}")
     grid = images.reshape(batch, channels, height // size, size, width // size, size)
-    # From (batch, channel, patch row, row, patch column, column): where the patch is, then what is in it.
+    # From (batch, channel, patch row, row, patch column, column): first the patch's place, then its contents.
     grid = grid.permute(0, 2, 4, 1, 3, 5)
     return grid.reshape(batch, grid.shape[1] * grid.shape[2], channels * size * size)
     # end solution

@@ -26,7 +26,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def widened(x: Tensor) -> Tensor:
-    """Return `x` as float32 where it has fewer digits; float64 keeps all of its own."""
+    """Return a float16 or bfloat16 `x` as float32, and any other as it is."""
     return x.float() if x.dtype in HALVES else x
 
 
@@ -72,10 +72,10 @@ class RMSNormFunction(torch.autograd.Function):
         r = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + ctx.eps)
         normed = wide * r
         scaled = grad * widened(weight)
-        # The derivative of r with respect to x_j is -r**3 * x_j / dim: what reaches r from the whole row is
-        # given back along x. So what is left is, but for eps, orthogonal to x: a longer x has the same norm.
+        # The derivative of r with respect to x_j is -r**3 * x_j / dim, so the part through r points along x.
+        # Without eps, the gradient is orthogonal to x, because a longer x has the same result.
         grad_x = r * (scaled - normed * (scaled * normed).mean(-1, keepdim=True))
-        # All rows share one weight: their gradients add up.
+        # All rows share one weight, so their gradients add up.
         grad_weight = (grad * normed).reshape(-1, x.shape[-1]).sum(0)
         return grad_x.to(x.dtype), grad_weight.to(weight.dtype), None
         # end solution

@@ -57,7 +57,7 @@ def apply_rope(x: Tensor, angles: Tensor) -> Tensor:
     """
     # begin solution: turn the two halves
     first, second = x.chunk(2, dim=-1)
-    # Products with these are float32, also where x is not.
+    # Products with these are float32, whatever the dtype of x.
     cos, sin = angles.cos(), angles.sin()
     turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
     return turned.to(x.dtype)

@@ -1,4 +1,4 @@
-"""Results and entries made by hand, and texts as hostile people write them."""
+"""Results and entries made by hand, and hostile texts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ HOSTILE = (
 def checked(
     name: str = "test_value", outcome: Outcome = Outcome.PASSED, weight: float = 1, **changes: Any
 ) -> TestResult:
-    """A test; its finding consists of the message, a `cause`, and the `plain` part of it."""
+    """Make the result of a test. Its finding consists of the message, a `cause` and its `plain` part."""
     passed = outcome is Outcome.PASSED
     message = str(changes.get("message", "" if passed else "It does not hold."))
     if "finding" not in changes and (message or "cause" in changes):
@@ -76,7 +76,7 @@ def checked(
 
 
 def a_finding(message: str, cause: Cause = Cause.OTHER, plain: str = "") -> Finding:
-    """A finding without values that says this, the first line as its sentence."""
+    """Make a finding without values from a message. Its first line is the sentence."""
     first, *details = message.split("\n")
     return Finding(
         escaped(first), tuple(map(escaped, details)), cause=cause, plain=(plain,) if plain else ()
@@ -130,7 +130,7 @@ def entry(*exercises: ExerciseResult, student: str = "ada", **changes: Any) -> E
 
 
 def hostile_entry(text: str) -> Entry:
-    """An entry with this text wherever a student's or an author's text can appear."""
+    """Make an entry with this text wherever text of a student or an author can appear."""
     tests = (
         checked("test_good", title=text),
         checked("test_bad", Outcome.FAILED, 3, title=text, message=text, hint=text),

@@ -1,7 +1,7 @@
-"""The command `grade`, run in this process, with judges that stay for the next command.
+"""Run the command `grade` in this process, with judges that are kept for the next command.
 
-A process for each command takes half a second, and starting its judges longer than the judging. Tests of
-processes (their end, signals and terminal) start one.
+A process for each command takes half a second, and starting its judges takes longer than judging. Only tests
+of process behavior (exit, signals, terminal) start one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.judge.process import Judge, judges
 
 
 class KeptJudges:
-    """A judge for each tuple of preloaded modules, kept until a course that it has read is another one."""
+    """Keeps a judge for each tuple of preloaded modules until a course that it has read changes."""
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
@@ -30,7 +30,7 @@ class KeptJudges:
 
     @contextlib.contextmanager
     def judges(self, count: int, *, preload: Sequence[str], walls: bool) -> Iterator[list[Judge]]:
-        """As `grader.judge.process.judges`, which it is for more than one."""
+        """Like `grader.judge.process.judges`, which this uses for more than one judge."""
         if count > 1:
             with judges(count, preload=preload, walls=walls) as started:
                 yield started
@@ -57,12 +57,12 @@ class KeptJudges:
 
 
 kept = KeptJudges()
-# The judge that is kept, unless a test asks for more: by default, as many start as there are processors.
+# Use the single kept judge unless a test asks for more. The default is one for each processor.
 _ONE_JUDGE = {command: {"jobs": 1} for command in ("batch", "regrade", "verify")}
 
 
 def invoke(*arguments: str | Path, cwd: Path, **environment: str) -> Result:
-    """Run `grade` in a folder, without a terminal; the environment is ours plus the given variables."""
+    """Run `grade` in a folder without a terminal, with our environment plus the given variables."""
     words = [str(argument) for argument in arguments]
     named = Path(words[words.index("--course") + 1]) if "--course" in words else cwd
     if (named / "exercises").is_dir():
@@ -78,6 +78,6 @@ def invoke(*arguments: str | Path, cwd: Path, **environment: str) -> Result:
 def grade(
     *arguments: str | Path, cwd: Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Like `invoke`, with the exit code and output of a process."""
+    """Like `invoke`, but return the exit code and output like those of a process."""
     done = invoke(*arguments, cwd=cwd, **environment)
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)

@@ -1,11 +1,11 @@
-"""A warm judge, shared by the tests of a session, and courses that tests write themselves."""
+"""A warm judge shared by all tests of a session, and courses written by tests."""
 
 from __future__ import annotations
 
 import gc
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,7 @@ hints = ["a", "b", "c"]
 preload = []
 """
 
-# No test is timed, and a busy machine draws slowly.
+# Tests have no deadline, since a busy machine draws examples slowly.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
@@ -55,7 +55,7 @@ def _write_course(
 ) -> Course:
     manifest = MANIFEST.replace("seconds = 8", f"seconds = {seconds}") + extra
     imports = "import pytest\n"
-    # Whose suite has no tensors is judged without torch, in a second less.
+    # A suite without tensors is judged without torch, which saves a second.
     if "torch" in suite + probe + solution:
         manifest = manifest.replace("preload = []", 'preload = ["torch"]')
         imports += "import torch\n"
@@ -78,25 +78,33 @@ def _write_course(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two workers for each processor: a third of its time a test waits, for a time limit, a server or a disk.
+    """Use two workers for each processor, since tests spend a third of their time waiting.
 
-    Each worker collects all tests and starts judges of its own, so that more of them cost more than they use.
-    None, where the environment says how many, leaves it to pytest-xdist.
+    They wait for a time limit, a server or a disk. Each worker collects all tests and starts its own judges, so
+    more workers cost more than they gain. None lets pytest-xdist use the number in the environment, if given.
     """
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
     return 2 * (os.cpu_count() or 1)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Have the garbage collector pass over all that was collected: it stays to the end."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, which would take a fifth of the time.
+
+    Collected tests live until the end, so they are excluded from garbage collection.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of the tests' own in the place of the user's, also for the processes that they start."""
+    """Replace the user's cache by one for the tests and the processes that they start."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -111,9 +119,9 @@ def _judges_of_commands() -> Iterator[None]:
 
 @pytest.fixture
 def memory_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where that has one: what a test writes a thousand times waits for no disk.
+    """Yield a folder in memory, if possible, so that tests with thousands of writes do not wait for a disk.
 
-    A process that is killed leaves there what it leaves on a disk; only a power cut would not.
+    A killed process leaves the same files there as on a disk. Only a power cut would differ.
     """
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
@@ -125,22 +133,22 @@ def memory_path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def write_course() -> WriteCourse:
-    """Write a course of one exercise with this hidden suite (and probe) to a folder."""
+    """Return a function that writes a course of one exercise with a hidden suite (and probe) to a folder."""
     return _write_course
 
 
 @pytest.fixture(scope="session")
 def judge() -> Iterator[Judge]:
-    """One judge and one fork server for all tests."""
+    """Yield one judge with one fork server for all tests."""
     with judges(preload=("torch",)) as (judge,):
         yield judge
 
 
 @pytest.fixture
 def judged(judge: Judge, tmp_path: Path) -> JudgeSource:
-    """Judge `source` with a hidden suite (and probe) that the test gives as text.
+    """Return a function that judges `source` with a hidden suite (and probe) given as text.
 
-    A test of code that loops gives it few `seconds`, of which a call may use a quarter.
+    Tests of endless code pass few `seconds`, of which a call may use a quarter.
     """
 
     def run(

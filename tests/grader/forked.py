@@ -1,6 +1,6 @@
-"""`grade` in a process of its own that need not import it: a fork of a process that has.
+"""`grade` in its own process, forked from one that has already imported it.
 
-The imports of a server take a second of a processor, which is more than most tests ask of it.
+Importing the server takes a second of processor time, more than most tests need for the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-# What `grade serve` imports when it is called, and uvicorn when it listens.
+# Modules that `grade serve` imports when called, and uvicorn when it listens.
 _CONTEXT.set_forkserver_preload(
     [
         "grader.cli.serve",
@@ -60,7 +60,7 @@ def _grade(
     limits: Mapping[int, int],
     environment: Mapping[str, str],
 ) -> None:
-    """Run the command; `limits` are soft limits of the process, by their resource."""
+    """Run the command. `limits` maps resources to soft limits of the process."""
     import resource
 
     from grader.cli import main

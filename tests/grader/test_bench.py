@@ -1,4 +1,4 @@
-"""The benchmarks still run; `python -m bench` shows their measurements."""
+"""The benchmarks still run. `python -m bench` shows their measurements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_disguised_copy_is_found_among_the_authors(disguise: str) -> None:
     assert [{pair.left, pair.right} for pair in found.pairs] == [{victim, COPY}]
 
 
-def test_a_disguise_is_the_same_each_time_and_another_text() -> None:
+def test_disguises_are_deterministic_and_differ() -> None:
     course = load_course(ROOT)
     exercise = course.exercise("detach")
     source = course.solution(exercise).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The action and the example workflows: valid to GitHub's schemas, and their steps run with bash.
+"""The action and the example workflows: valid under GitHub's schemas, with steps that run in bash.
 
-Only GitHub's own part is reproduced here: expressions, the files behind GITHUB_*, and which lines of
-a log are commands. Installing is left out (no network); the environment that a cache would bring is there.
+Only GitHub's own part is reproduced here: expressions, the files behind GITHUB_*, and commands in the log.
+There is no network to install the grader, so an environment as from a cache is put in place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ACTION = ROOT / "action.yml"
 WORKFLOWS = sorted((ROOT / "examples" / "workflows").glob("*.yml"))
 EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 
-bash = pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
+bash = pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
 
 
 def load(path: Path) -> dict[Any, Any]:
@@ -50,7 +50,7 @@ def steps_of(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", [ACTION, *WORKFLOWS], ids=lambda path: path.name)
-def test_github_s_schema_knows_all_of_it(path: Path) -> None:
+def test_files_are_valid_for_githubs_schemas(path: Path) -> None:
     program = Path(sys.executable).with_name("check-jsonschema")
     if not program.exists():
         if "GRADE_CI" in os.environ:
@@ -68,10 +68,10 @@ def test_github_s_schema_knows_all_of_it(path: Path) -> None:
 
 @bash
 @pytest.mark.parametrize("path", [ACTION, *WORKFLOWS], ids=lambda path: path.name)
-def test_no_expression_stands_in_a_script_and_bash_reads_it(path: Path) -> None:
+def test_scripts_have_no_expressions_and_are_valid_bash(path: Path) -> None:
     for step in steps_of(path):
         if "run" in step:
-            # The value of an expression is run, even if a stranger chose it.
+            # The value of an expression would run as code, even if a stranger chose it.
             assert "${{" not in step["run"], step.get("name")
             subprocess.run(["bash", "-n"], input=step["run"], text=True, check=True)
         else:
@@ -81,7 +81,7 @@ def test_no_expression_stands_in_a_script_and_bash_reads_it(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_may_do_no_more_than_it_has_to(path: Path) -> None:
+def test_a_workflow_has_only_the_permissions_it_needs(path: Path) -> None:
     loaded = load(path)
     wanted = {"contents": "write"} if path.stem == "classroom50" else {"contents": "read"}
     if path.stem == "server":
@@ -94,7 +94,7 @@ def test_a_workflow_may_do_no_more_than_it_has_to(path: Path) -> None:
     assert all("STUDENT_REPOSITORIES" in json.dumps(step["env"]) for step in secrets)
 
 
-def test_every_input_is_used_and_every_used_one_is_there() -> None:
+def test_every_input_is_used_and_every_used_input_exists() -> None:
     action = load(ACTION)
     used = set(re.findall(r"inputs\.([\w-]+)", ACTION.read_text(encoding="utf-8")))
     assert used == set(action["inputs"])
@@ -104,7 +104,7 @@ def test_every_input_is_used_and_every_used_one_is_there() -> None:
                 assert set(step["with"]) <= set(action["inputs"])
 
 
-def test_hidden_suites_are_only_used_where_students_cannot_look() -> None:
+def test_hidden_suites_are_used_only_where_students_cannot_look() -> None:
     assert load(ACTION)["inputs"]["suite"]["default"] == "public"
     for path in WORKFLOWS:
         suites = {
@@ -117,7 +117,7 @@ def test_hidden_suites_are_only_used_where_students_cannot_look() -> None:
 
 
 class Runner:
-    """Runs the steps of a job one after the other in a folder, like a runner of Actions."""
+    """Runs the steps of a job in a folder one after the other, like a runner of GitHub Actions."""
 
     def __init__(self, workspace: Path, temp: Path, **contexts: str) -> None:
         self.workspace, self.temp = workspace, temp
@@ -134,7 +134,7 @@ class Runner:
         temp.mkdir(parents=True, exist_ok=True)
 
     def run(self, step: Mapping[str, Any]) -> int:
-        """Run one step with its `env`; outputs, environment and summary are taken over from its files."""
+        """Run one step with its `env`, and read outputs, environment and summary from its files."""
         files = {name: self.temp / name for name in ("OUTPUT", "ENV", "STEP_SUMMARY")}
         for file in files.values():
             file.write_text("", encoding="utf-8")
@@ -171,7 +171,7 @@ class Runner:
         return EXPRESSION.sub(lambda found: self.contexts.get(found[1], ""), text)
 
     def act(self, steps: list[dict[str, Any]], *, reporter: bool = False) -> None:
-        """The `run` steps of a composite action, until one fails."""
+        """Run the `run` steps of a composite action until one fails."""
         for step in steps:
             if "run" in step and (reporter or "grading-reporter" not in step.get("if", "")):
                 if self.run(step):
@@ -184,7 +184,7 @@ class Runner:
             put_environment(Path(venv))
 
     def commands(self) -> list[str]:
-        """The lines of the log that the runner takes for commands, between which a token may stop it."""
+        """Return the lines of the log that the runner reads as commands. A token may stop it in between."""
         found, stopped = [], ""
         for line in self.log.splitlines():
             text = line.lstrip()
@@ -209,9 +209,9 @@ def _pairs(file: Path) -> dict[str, str]:
 
 
 def put_environment(venv: Path) -> None:
-    """What a cache would bring: the environment that runs these tests."""
+    """Put the environment that runs these tests where a cache would restore one."""
     (venv / "bin").mkdir(parents=True)
-    # As the real script, it does not look for modules in the current folder.
+    # Like the real script, it does not look for modules in the current folder.
     for name, command in (("grade", "-P -m grader.cli"), ("python", "")):
         script = venv / "bin" / name
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {command} "$@"\n', encoding="utf-8")
@@ -219,7 +219,7 @@ def put_environment(venv: Path) -> None:
 
 
 def repository(folder: Path, *, hidden: bool = False) -> Path:
-    """A student's repository, or with `hidden` the instructor's."""
+    """Make a student's repository, or the instructor's with `hidden`."""
     left_out = (
         ["__pycache__"] if hidden else ["__pycache__", "hidden", "wrong", "right", "solutions"]
     )
@@ -231,7 +231,7 @@ def repository(folder: Path, *, hidden: bool = False) -> Path:
 
 
 def break_suite(course: Path) -> None:
-    """A fault of the course: the suite of `greeting` cannot be imported."""
+    """Make the suite of `greeting` fail to import, as a fault of the course."""
     suite = course / "tests" / "public" / "text" / "test_greeting.py"
     text = suite.read_text(encoding="utf-8")
     suite.write_text(f"{text}\nraise RuntimeError\n", encoding="utf-8")
@@ -257,7 +257,7 @@ def action(
 
 
 @bash
-def test_the_action_on_a_solved_repository(student: Path, tmp_path: Path) -> None:
+def test_the_action_gives_full_points_to_a_solved_repository(student: Path, tmp_path: Path) -> None:
     shutil.copytree(PLAIN / "solutions", student / "exercises", dirs_exist_ok=True)
     runner = action(student, tmp_path)
     assert runner.code == 0, runner.log
@@ -275,7 +275,7 @@ def test_the_action_on_a_solved_repository(student: Path, tmp_path: Path) -> Non
 
 
 @bash
-def test_the_action_on_a_wrong_one_annotates_its_lines_and_is_green(
+def test_the_action_annotates_lines_of_a_wrong_answer_and_is_green(
     student: Path, tmp_path: Path
 ) -> None:
     wrong = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
@@ -300,14 +300,16 @@ def test_the_action_on_a_wrong_one_annotates_its_lines_and_is_green(
 
 @bash
 @pytest.mark.parametrize(("percent", "code"), [("100", 1), ("12.5", 0), ("13", 1)])
-def test_an_instructor_may_want_red(student: Path, tmp_path: Path, percent: str, code: int) -> None:
+def test_an_instructor_can_require_points_for_green(
+    student: Path, tmp_path: Path, percent: str, code: int
+) -> None:
     # 2.5 of 20 points.
     shutil.copy(PLAIN / "solutions" / "text" / "greeting.py", student / "exercises" / "text")
     assert action(student, tmp_path, {"fail-under": percent}).code == code
 
 
 @bash
-def test_what_was_not_judged_is_shown_and_is_no_score(student: Path, tmp_path: Path) -> None:
+def test_an_unjudged_exercise_is_shown_and_gives_no_score(student: Path, tmp_path: Path) -> None:
     shutil.copytree(PLAIN / "solutions", student / "exercises", dirs_exist_ok=True)
     break_suite(student)
     runner = action(student, tmp_path)
@@ -321,7 +323,7 @@ def test_what_was_not_judged_is_shown_and_is_no_score(student: Path, tmp_path: P
 
 
 @bash
-def test_one_exercise_alone(student: Path, tmp_path: Path) -> None:
+def test_a_single_exercise_can_be_chosen(student: Path, tmp_path: Path) -> None:
     shutil.copy(PLAIN / "solutions" / "text" / "greeting.py", student / "exercises" / "text")
     runner = action(student, tmp_path, {"exercises": "greeting"})
     assert (runner.code, runner.contexts["steps.judge.outputs.max-score"]) == (0, "2.5")
@@ -329,7 +331,9 @@ def test_one_exercise_alone(student: Path, tmp_path: Path) -> None:
 
 @bash
 @pytest.mark.parametrize("inputs", [{"submission": "nowhere"}, {"exercises": "--no-isolation"}])
-def test_no_result_is_no_score(student: Path, tmp_path: Path, inputs: dict[str, str]) -> None:
+def test_without_a_result_there_is_no_score(
+    student: Path, tmp_path: Path, inputs: dict[str, str]
+) -> None:
     runner = action(student, tmp_path, inputs)
     assert runner.code == 3
     assert "steps.judge.outputs.score" not in runner.contexts
@@ -339,7 +343,7 @@ def test_no_result_is_no_score(student: Path, tmp_path: Path, inputs: dict[str, 
 
 
 @bash
-def test_nothing_that_a_student_wrote_is_a_command(student: Path, tmp_path: Path) -> None:
+def test_text_of_a_student_is_never_a_command(student: Path, tmp_path: Path) -> None:
     shout = "\\n::add-mask::a\\n::error::owned\\n##[add-mask]b\\n::stop-commands::c\\n<img src=x>|`"
     source = f'print("{shout}")\ndef word_count(text):\n    raise ValueError("{shout}")\n'
     (student / "exercises" / "text" / "word_count.py").write_text(source, encoding="utf-8")
@@ -368,7 +372,7 @@ def test_the_grading_reporter_gets_its_variables(student: Path, tmp_path: Path) 
 
 
 @bash
-def test_the_environment_is_another_one_for_another_grader(tmp_path: Path) -> None:
+def test_the_cached_environment_depends_on_the_grader(tmp_path: Path) -> None:
     (name,) = [step for step in steps_of(ACTION) if step.get("id") == "environment"]
     digests = []
     for number, text in enumerate(("torch==1\n", "torch==2\n", "torch==2\n")):
@@ -469,7 +473,7 @@ def test_the_script_for_classroom_50_writes_its_result(student: Path, tmp_path: 
 
 
 def _push(remotes: Path, name: str, files: Mapping[str, str]) -> None:
-    """A repository on the server, with a link in it and a hook that would like to run."""
+    """Make a repository on the server, with a link in it."""
     folder = remotes / f"{name}.git"
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -481,8 +485,8 @@ def _push(remotes: Path, name: str, files: Mapping[str, str]) -> None:
 
 
 @bash
-@pytest.mark.skipif(not shutil.which("git"), reason="no git here")
-def test_the_instructor_s_workflow_grades_the_class(tmp_path: Path) -> None:
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_the_instructors_workflow_grades_the_class(tmp_path: Path) -> None:
     work = repository(tmp_path / "work", hidden=True)
     solved = (PLAIN / "solutions" / "text" / "greeting.py").read_text(encoding="utf-8")
     stub = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8")
@@ -532,8 +536,8 @@ def test_the_instructor_s_workflow_grades_the_class(tmp_path: Path) -> None:
 
 
 @bash
-@pytest.mark.skipif(not shutil.which("git"), reason="no git here")
-def test_forks_of_one_name_are_told_apart_by_their_owners(tmp_path: Path) -> None:
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_forks_with_the_same_name_are_distinguished_by_owner(tmp_path: Path) -> None:
     work = repository(tmp_path / "work", hidden=True)
     remotes = tmp_path / "remotes"
     for name in ("ada/lab1", "bob/lab1", "school/lab1-carol"):

@@ -14,10 +14,10 @@ from grader.submissions import State, find_class, read_attempt
 
 ROOT = Path(__file__).resolve().parents[2]
 _WHOLE = load_course(ROOT)
-# What the class was given to do.
+# The exercises given to the class.
 GIVEN = ("glu", "gelu", "grad_norms", "lr_finder", "collate", "data_parallel")
 COURSE = _WHOLE.only(_WHOLE.select(GIVEN))
-# By exercise that was begun; all others are the stubs of today.
+# The exercises that each student began. All others are the current stubs.
 BEGUN = {
     "perfect": set(GIVEN),
     "untouched": set(),
@@ -32,7 +32,7 @@ BEGUN = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The class as `make demo` writes it."""
+    """Write the class as `make demo` does."""
     folder: Path = tmp_path_factory.mktemp("sample") / "class"
     code = f"import sample_class, pathlib; sample_class.write_class(pathlib.Path({str(folder)!r}))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "examples", check=True)
@@ -40,14 +40,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_submission_is_in_the_table(folder: Path) -> None:
-    told = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
     found = find_class(folder, COURSE)
     assert {each.student.id for each in found.attempts} == set(BEGUN)
-    assert all(f"`{name}`" in told for name in BEGUN)
+    assert all(f"`{name}`" in readme for name in BEGUN)
 
 
 @pytest.mark.parametrize("name", BEGUN)
-def test_what_was_not_begun_is_the_stub(folder: Path, name: str) -> None:
+def test_exercises_not_begun_are_stubs(folder: Path, name: str) -> None:
     found = find_class(folder, COURSE)
     (attempt,) = (each for each in found.attempts if each.student.id == name)
     files = read_attempt(attempt, COURSE).files

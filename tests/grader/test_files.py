@@ -1,4 +1,4 @@
-"""Files that are written whole, with the permissions that they should have, or not at all."""
+"""Files are written as a whole with the right permissions, or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from grader.files import remove_drafts, replacing, write_whole
 
 
-def test_a_file_is_replaced_through_a_link_and_nothing_stays_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_replaced_through_a_link_without_leftovers(tmp_path: Path) -> None:
     file, link = tmp_path / "file", tmp_path / "link"
     write_whole(file, b"before")
     link.symlink_to(file)
@@ -19,7 +19,7 @@ def test_a_file_is_replaced_through_a_link_and_nothing_stays_beside_it(tmp_path:
     assert {path.name for path in tmp_path.iterdir()} == {"file", "link"}
 
 
-def test_what_fails_on_the_way_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_file_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "file"
     write_whole(file, b"before")
 
@@ -34,8 +34,8 @@ def test_what_fails_on_the_way_leaves_the_file_as_it_was(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-def test_permissions_are_the_usual_ones_the_same_as_before_or_the_owners(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_permissions_are_default_preserved_or_private(tmp_path: Path) -> None:
     usual, script, secret = tmp_path / "usual", tmp_path / "script", tmp_path / "secret"
     (tmp_path / "made").touch()
     script.touch(0o755)
@@ -48,7 +48,7 @@ def test_permissions_are_the_usual_ones_the_same_as_before_or_the_owners(tmp_pat
     assert modes == [(tmp_path / "made").stat().st_mode & 0o777, 0o750, 0o600]
 
 
-def test_drafts_of_a_killed_process_are_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_drafts_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     left, other = tmp_path / ".result.json.0a1b2c3d.part", tmp_path / "movie.part"
     left.touch()
     other.touch()

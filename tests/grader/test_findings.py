@@ -1,4 +1,4 @@
-"""Messages from findings: whole for staff, without values for who may not know them."""
+"""Messages of findings: complete for staff, without values for students who must not see them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def test_the_whole_message_has_every_value_in_its_place() -> None:
     assert details_of(found) == ("Expected 3, not 2.",)
 
 
-def test_nothing_was_found() -> None:
+def test_no_finding_gives_an_empty_message() -> None:
     assert (first_line(None), details_of(None)) == ("", ())
 
 
-def test_a_message_is_bounded_and_harmless() -> None:
+def test_a_message_is_escaped_and_limited() -> None:
     assert message_of(finding("It is {out}.", out="\x1b]0;")) == "It is \\x1b]0;."
     assert len(message_of(finding("{out}", out="x" * 9000))) == LONGEST_MESSAGE
 
 
-def test_braces_in_words_are_no_names() -> None:
+def test_braces_in_words_are_not_placeholders() -> None:
     assert filled(escaped("a {b} {{c}}"), {"b": "1"}) == "a {b} {{c}}"
     assert filled("{b} and {c}", {"b": "{d}"}) == "{d} and …"
     with pytest.raises(ValueError, match="encountered in format string"):
@@ -62,13 +62,13 @@ def test_values_in_a_row_are_one_ellipsis() -> None:
 @pytest.mark.parametrize(
     ("sentence", "left"),
     [
-        ("It is {a}.", ""),  # too few words
+        ("It is {a}.", ""),  # too few words besides the value
         ("The sum is {a}.", "The sum is …."),
         ("the {a} of {b} is {c}", ""),  # too few words for its values
         ("The output is {a}, expected {b}.", ""),
     ],
 )
-def test_a_sentence_that_says_too_little_is_left_out(sentence: str, left: str) -> None:
+def test_a_sentence_with_too_few_words_is_left_out(sentence: str, left: str) -> None:
     assert shown(finding(sentence, a="1", b="2", c="3")) == [left]
 
 
@@ -88,7 +88,7 @@ def test_only_two_details_without_values_are_shown() -> None:
     ]
 
 
-def test_the_author_s_own_words_replace_the_others() -> None:
+def test_the_authors_own_words_replace_the_others() -> None:
     found = finding("It is {a}.", "And {a}.", plain=("The {sum} is wrong.", "", "Look."), a="1")
     assert shown(found) == ["The {sum} is wrong.", "Look."]
     assert without_values(found).plain == found.plain

@@ -1,4 +1,4 @@
-"""A submission from its files to a result: what needs no judge, what has no verdict, and the total."""
+"""Grading a submission: files settled without a judge, exercises without a verdict, and the total."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EMPTY = (
 
 
 class Judges:
-    """Judges that end each exercise as `ends` says, with full marks by default."""
+    """Judges that end each exercise according to `ends`, with full marks by default."""
 
     ends: dict[str, Exception | Outcome]
     started: list[tuple[str, ...]]
@@ -56,10 +56,10 @@ class Judges:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing to end."""
+        """Do nothing."""
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Start nothing."""
 
     def judge(
         self,
@@ -94,7 +94,7 @@ def submission(**files: bytes | None) -> Submission:
     )
 
 
-# --- what needs no judge --------------------------------------------------------------------------
+# --- without a judge ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_work_is_not_settled() -> None:
     assert settle(COURSE, GREETING, ExerciseFile(WORK, "Another is there."), OPTIONS) is None
 
 
-def test_who_handed_in_nothing_has_no_points_and_no_hints() -> None:
+def test_an_absent_student_has_no_points_and_no_hints() -> None:
     result = nothing_handed_in(COURSE, COURSE.exercises, OPTIONS)
     assert (result.score, result.max_score) == (0, 20)
     assert {each.status for each in result.exercises} == {Status.NOT_ATTEMPTED}
@@ -154,7 +154,7 @@ def test_who_handed_in_nothing_has_no_points_and_no_hints() -> None:
     assert result.environment.isolation == ()
 
 
-def test_an_exercise_without_a_verdict_says_why_and_what_it_is_worth() -> None:
+def test_an_unjudged_exercise_has_a_reason_and_its_worth() -> None:
     fault = unjudged(COURSE, GREETING, OPTIONS, "No sandbox.")
     assert (fault.status, fault.message, fault.waiting) == (Status.UNJUDGED, "No sandbox.", False)
     assert (fault.score, fault.max_score) == (0, 2.5)
@@ -187,7 +187,7 @@ def test_a_note_is_about_the_file_that_was_judged() -> None:
     assert with_note(result, ExerciseFile(None, "Missing.")).note == ""
 
 
-def test_names_that_this_python_lacks_are_named_only_if_the_code_raised() -> None:
+def test_names_missing_in_this_python_are_noted_only_if_the_code_raised() -> None:
     source = b"x = get_ipython()\n"
     assert "export of a notebook" in foreign_names(judged(Outcome.ERROR), source)
     assert "export of a notebook" in foreign_names(exercise(status=Status.ERROR), source)
@@ -201,7 +201,7 @@ def test_names_that_this_python_lacks_are_named_only_if_the_code_raised() -> Non
 # --- a whole submission ---------------------------------------------------------------------------
 
 
-class Told(Progress):
+class RecordedProgress(Progress):
     def __init__(self) -> None:
         self.events: list[str] = []
 
@@ -225,15 +225,15 @@ def test_stubs_are_graded_without_a_judge(judges: type[Judges]) -> None:
 def test_work_is_judged_and_the_rest_is_settled(
     judges: type[Judges], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Other tests may have learned what an exercise imports late.
+    # Other tests may have learned late imports of an exercise.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    told = Told()
-    result = grade(submission(greeting=WORK), course=COURSE, seed=7, progress=told)
+    progress = RecordedProgress()
+    result = grade(submission(greeting=WORK), course=COURSE, seed=7, progress=progress)
     assert (result.score, result.max_score, result.seed) == (2.5, 20, 7)
-    assert judges.started == [()], "what greeting imports, and not running_mean"
+    assert judges.started == [()], "only the modules that greeting preloads"
     assert result.environment.isolation == ("seccomp",)
     count = len(result.exercises[1].tests)
-    assert told.events == [
+    assert progress.events == [
         "end word_count",
         f"begin greeting {count}",
         *["test"] * count,
@@ -242,14 +242,14 @@ def test_work_is_judged_and_the_rest_is_settled(
     ]
 
 
-def test_code_runs_behind_walls_unless_the_caller_says_otherwise(judges: type[Judges]) -> None:
+def test_code_runs_behind_walls_by_default(judges: type[Judges]) -> None:
     grade(submission(greeting=WORK), course=COURSE)
     assert judges.walls
     grade(submission(greeting=WORK), course=COURSE, walls=False)
     assert not judges.walls
 
 
-def test_a_folder_and_a_file_of_any_name_are_read(judges: type[Judges], tmp_path: Path) -> None:
+def test_a_folder_or_a_file_of_any_name_is_read(judges: type[Judges], tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "greeting.py").write_bytes(WORK)
     names = iter(["greeting"])
@@ -266,7 +266,7 @@ def test_a_folder_and_a_file_of_any_name_are_read(judges: type[Judges], tmp_path
     assert {each.status for each in nothing.exercises} == {Status.ERROR}
 
 
-def test_a_fault_costs_no_other_exercise_its_verdict(judges: type[Judges]) -> None:
+def test_a_fault_does_not_affect_other_exercises(judges: type[Judges]) -> None:
     judges.ends["greeting"] = GraderError("The judge ended.")
     result = grade(submission(greeting=WORK, running_mean=WORK), course=COURSE)
     assert [each.status for each in result.exercises] == [
@@ -293,7 +293,7 @@ def test_only_the_named_exercises_and_suites_are_graded(judges: type[Judges]) ->
     files = submission(greeting=WORK)
     result = grade(files, course=COURSE, exercises=["greeting"])
     assert (result.score, result.max_score) == (2.5, 2.5)
-    # There is no hidden suite of greeting.
+    # greeting has no hidden suite.
     hidden = grade(files, course=COURSE, suite="hidden")
     assert [each.name for each in hidden.exercises] == ["word_count", "running_mean"]
     with pytest.raises(SubmissionError, match="no hidden suite here for greeting; choose another"):
@@ -304,7 +304,7 @@ def test_only_the_named_exercises_and_suites_are_graded(judges: type[Judges]) ->
         grade(single, course=COURSE, exercises=["word_count"])
 
 
-def test_options_are_named_as_on_a_command_line() -> None:
+def test_options_have_the_names_of_the_command_line() -> None:
     assert grading_options().suites == (Visibility.PUBLIC, Visibility.HIDDEN)
     assert grading_options(3, "hidden").suites == (Visibility.HIDDEN,)
     assert grading_options(3).seed == 3 and grading_options().recognize
@@ -314,6 +314,6 @@ def test_options_are_named_as_on_a_command_line() -> None:
         grading_options(suite="most")
 
 
-def test_the_version_of_a_package_is_found_without_it() -> None:
+def test_the_version_of_a_package_is_found_without_importing_it() -> None:
     assert version_of("msgspec") == msgspec.__version__
     assert version_of("no_such_package") == ""

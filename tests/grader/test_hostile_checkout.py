@@ -1,7 +1,7 @@
-"""A student's checkout may contain modules named like imports of our scripts: none of them runs.
+"""Modules in a student's checkout never run, even if named like imports of our scripts.
 
-The scripts that run where a student's files are the current folder: of the action, of the example
-workflows, of a release, of the Gradescope package, and `grade` itself.
+These scripts run with a student's files as current folder: those of the action, the example workflows, a
+release and the Gradescope package, and `grade` itself.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .test_ci_workflows import (
 )
 
 pytestmark = [
-    pytest.mark.skipif(not shutil.which("bash"), reason="no bash here"),
+    pytest.mark.skipif(not shutil.which("bash"), reason="needs bash"),
     pytest.mark.thorough,
 ]
 
-# Modules of the standard library, of the grader's packages, and of Python's start.
+# Modules of the standard library and of the grader's packages, and modules imported at Python's start.
 NAMES = ["secrets", "json", "venv", "subprocess", "pathlib", "tempfile", "pip", "ensurepip"]
 NAMES += ["torch", "grader", "click", "msgspec", "pytest", "sitecustomize", "usercustomize"]
 TEMPLATES = ROOT / "grader" / "authoring"
@@ -76,15 +76,17 @@ def test_these_modules_would_run_if_python_looked_there(checkout: Path, canary: 
     assert canary.read_text(encoding="utf-8").split() == ["secrets", "venv"]
 
 
-def test_the_action(checkout: Path, canary: Path, tmp_path: Path) -> None:
+def test_the_action_runs_none_of_them(checkout: Path, canary: Path, tmp_path: Path) -> None:
     runner = action(checkout, tmp_path, {"fail-under": "0"}, reporter=True)
     assert runner.code == 0, runner.log
     assert runner.contexts["steps.judge.outputs.score"] == "2.5"
     assert not canary.exists()
 
 
-def test_the_action_installs(checkout: Path, canary: Path, tmp_path: Path) -> None:
-    """As far as pip, which asks for a build backend that no index is there to give."""
+def test_installing_for_the_action_runs_none_of_them(
+    checkout: Path, canary: Path, tmp_path: Path
+) -> None:
+    """The step gets as far as pip, which finds no build backend without an index."""
     (step,) = [step for step in steps_of(ACTION) if step.get("name") == "Install the grader"]
     venv = tmp_path / "venv"
     contexts = {"github.action_path": str(ROOT), "steps.environment.outputs.venv": str(venv)}
@@ -96,7 +98,9 @@ def test_the_action_installs(checkout: Path, canary: Path, tmp_path: Path) -> No
     assert not canary.exists()
 
 
-def test_the_workflow_of_a_release(checkout: Path, canary: Path, tmp_path: Path) -> None:
+def test_the_workflow_of_a_release_runs_none_of_them(
+    checkout: Path, canary: Path, tmp_path: Path
+) -> None:
     steps = fill(STEPS.stem, grader="no-such-grader", suite="public", fail_under="100")
     install, grade = [step for step in yaml.safe_load(steps) if "run" in step]
     runner = Runner(checkout, tmp_path / "temp")
@@ -111,7 +115,7 @@ def test_the_workflow_of_a_release(checkout: Path, canary: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["fetched", "in the checkout"])
-def test_the_script_for_classroom_50(
+def test_the_script_for_classroom_50_runs_none_of_them(
     checkout: Path, canary: Path, tmp_path: Path, beside: bool
 ) -> None:
     bundle = checkout if beside else tmp_path / "bundle"
@@ -124,7 +128,7 @@ def test_the_script_for_classroom_50(
     done = runs([sys.executable, script], checkout, **names)
     assert done.returncode == 0, done.stderr
     assert (checkout / "result.json").is_file()
-    # It installs in the same way as it judges.
+    # Installing is isolated in the same way as judging.
     shutil.rmtree(tmp_path / "lab-bench")
     options = {"LAB_BENCH": "no-such-grader", "LAB_BENCH_PIP_OPTIONS": "--no-index"}
     done = runs([sys.executable, script], checkout, **names, **options)
@@ -132,7 +136,9 @@ def test_the_script_for_classroom_50(
     assert not canary.exists()
 
 
-def test_the_scripts_of_gradescope(checkout: Path, canary: Path, tmp_path: Path) -> None:
+def test_the_scripts_of_gradescope_run_none_of_them(
+    checkout: Path, canary: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "autograder"
     (root / "source").mkdir(parents=True)
     for name in ("setup.sh", "run_autograder"):
@@ -162,7 +168,7 @@ def test_the_scripts_of_gradescope(checkout: Path, canary: Path, tmp_path: Path)
     assert not canary.exists()
 
 
-def test_grade_itself(checkout: Path, canary: Path) -> None:
+def test_grade_itself_runs_none_of_them(checkout: Path, canary: Path) -> None:
     grade = Path(sys.executable).with_name("grade")
     assert runs([grade, "run", "--all", "--json", "result.json"], checkout).returncode == 1
     assert runs([grade, "export", "result.json", "--format", "markdown"], checkout).returncode == 0

@@ -1,4 +1,4 @@
-"""Imports point one way, code beside student code knows nothing of judging, and start-up stays light."""
+"""Imports point one way, code beside student code never imports judging code, and start-up stays light."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grader"
-# Without the catalogue of attacks, which is data.
+# The catalogue of attacks is data, so it is left out.
 MODULES = sorted(
     path.relative_to(PACKAGE).with_suffix("")
     for path in PACKAGE.rglob("*.py")
@@ -19,7 +19,7 @@ MODULES = sorted(
 )
 PACKAGES = [module for module in MODULES if module.name == "__init__"]
 
-# From the ground up: a room imports from its own line and the lines above it.
+# From the ground up: a room imports only from its own line and the lines above it.
 LAYERS = (
     {"errors", "files", "findings", "results", "text", "toml"},
     {"course", "sandbox"},
@@ -31,13 +31,13 @@ LAYERS = (
     {"serve"},
     {"cli"},
 )
-# What a sandbox may import of ours; for all of that package, so that nothing new in it is forgotten.
+# The parts of the grader that a sandbox may import. This holds for the whole package, including new modules.
 BESIDE_STUDENTS = {"errors", "sandbox"}
 BESIDE_STUDENTS_FILES = [module for module in MODULES if module.parts[0] == "sandbox"]
 
 
 def imported(module: Path) -> set[str]:
-    """The top parts of the package that a module imports, wherever in it."""
+    """Return the top-level parts of the package that a module imports anywhere."""
     tree = ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())
     names: set[str] = set()
     for node in ast.walk(tree):
@@ -51,7 +51,7 @@ def imported(module: Path) -> set[str]:
     return {part[1] for part in parts if part[0] == "grader" and len(part) > 1} - {"__version__"}
 
 
-# What judges a submission, on its own or at each save, and the rooms that hang on it.
+# The rooms that judge a submission, once or at each save.
 KERNEL_ROOMS = {
     "course",
     "errors",
@@ -70,7 +70,7 @@ ROOMS_BESIDE = ("audit", "authoring", "gradebook", "notebook", "serve", "student
 
 
 def imported_modules(module: str) -> set[str]:
-    """The modules of ours that one imports as it runs, wherever in it, by their names below the package."""
+    """Return the modules of the package that a module imports at run time, named below the package."""
     path = PACKAGE.joinpath(*module.split("."))
     tree = ast.parse(
         (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_bytes()
@@ -107,7 +107,7 @@ def test_the_kernel_never_imports_the_rooms_beside_it() -> None:
             waiting.append(name)
 
 
-def test_a_command_is_imported_when_it_is_called() -> None:
+def test_a_command_is_imported_only_when_called() -> None:
     check = "import grader.cli, sys; print([m for m in sys.modules if m.startswith('grader.cli.')])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['grader.cli.border']"
@@ -128,12 +128,12 @@ def test_imports_point_upstream(module: Path) -> None:
 
 
 @pytest.mark.parametrize("module", BESIDE_STUDENTS_FILES, ids=str)
-def test_what_runs_beside_student_code_knows_only_the_wire_and_the_walls(module: Path) -> None:
+def test_modules_beside_student_code_import_only_the_sandbox(module: Path) -> None:
     assert imported(module) <= BESIDE_STUDENTS
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=str)
-def test_public_names_are_declared_once_a_package_and_there(package: Path) -> None:
+def test_names_in_all_exist(package: Path) -> None:
     loaded = importlib.import_module(".".join(("grader", *package.parts[:-1])))
     for name in getattr(loaded, "__all__", ()):
         assert hasattr(loaded, name), (
@@ -141,7 +141,7 @@ def test_public_names_are_declared_once_a_package_and_there(package: Path) -> No
         )
 
 
-def test_few_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits_another() -> None:
+def test_sql_is_in_few_modules_of_the_gradebook_and_its_classes_do_not_inherit() -> None:
     trees = {
         module.name: ast.parse((PACKAGE / module).with_suffix(".py").read_bytes())
         for module in MODULES
@@ -156,24 +156,24 @@ def test_few_modules_of_the_gradebook_know_sql_and_none_of_its_classes_inherits_
         for name, node in nodes
         if isinstance(node, ast.Attribute) and node.attr in ("execute", "executescript")
     }
-    # The server and `grade push` keep tables of their own in the same file, and an older file has tables that
-    # are no more.
+    # The server and `grade push` keep their own tables in the same file, and older files have tables that no
+    # longer exist.
     assert executing == {
         *("tables", "queue", "drafts", "sessions", "platforms", "invitations", "pushed", "outbox"),
         *("database", "personal", "migration", "tokens"),
     }
 
 
-def test_the_package_exports_this_and_no_more() -> None:
+def test_the_package_exports_exactly_these_names() -> None:
     import grader
 
     assert sorted(grader.__all__) == ["Result", "__version__", "grade"]
 
 
-def test_the_core_needs_nothing_of_the_server() -> None:
-    """Commands other than `serve` need no extra: nothing outside of `serve` imports its packages.
+def test_only_serve_imports_packages_of_the_server() -> None:
+    """Commands other than `serve` need no extra, since nothing outside of `serve` imports its packages.
 
-    The key for LTI platforms imports them within functions, for `grade push --lti`.
+    The only exception is the key for LTI platforms, which imports them within functions for `grade push --lti`.
     """
     extra = ["starlette", "uvicorn", "jwt", "cryptography", "prometheus_client"]
     extra += ["authlib", "joserfc"]
@@ -188,7 +188,7 @@ def test_the_core_needs_nothing_of_the_server() -> None:
 
 
 @pytest.mark.parametrize("code", ["import grader.cli", "import grader.grading", "import grader"])
-def test_torch_and_pytest_are_imported_only_where_they_are_used(code: str) -> None:
+def test_torch_and_pytest_are_imported_only_when_used(code: str) -> None:
     check = f"{code}; import sys; print(sorted({{'torch', 'pytest', 'numpy'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

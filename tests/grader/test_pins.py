@@ -10,21 +10,21 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-# What PyTorch's build for CUDA brings along, at versions that it names itself.
+# Packages that PyTorch's build for CUDA requires, at versions that it pins itself.
 CUDA = re.compile(r"(cuda|nvidia)-|triton$")
 
 
 def pins(name: str) -> dict[str, Requirement]:
-    """The pins of a file, by package; the hashes are left out."""
+    """Read the pins of a file by package, without hashes."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    told = [line.removesuffix("\\") for line in lines if re.match("[a-z]", line)]
-    read = [Requirement(line) for line in told]
+    pinned = [line.removesuffix("\\") for line in lines if re.match("[a-z]", line)]
+    read = [Requirement(line) for line in pinned]
     assert len({each.name for each in read}) == len(read), "a package is pinned twice"
     return {canonicalize_name(each.name): each for each in read}
 
 
 def installed() -> dict[str, str]:
-    """All that `pip install '.[test]'` brings to this interpreter, at the versions that are here."""
+    """Return the packages of `pip install '.[test]'` with their versions in this interpreter."""
     versions: dict[str, str] = {}
     wanted = [Requirement("lab-bench[test]")]
     seen: set[str] = set()
@@ -46,7 +46,7 @@ def installed() -> dict[str, str]:
     return versions
 
 
-def test_what_is_installed_is_what_is_pinned() -> None:
+def test_installed_versions_are_pinned() -> None:
     constraints = pins("constraints.txt")
     here = {name: version for name, version in installed().items() if not CUDA.match(name)}
     assert len(here) > 50, "the requirements of the tests were not found"
@@ -64,10 +64,10 @@ def test_no_pin_is_left_over() -> None:
     assert applies - installed().keys() == set()
 
 
-def test_the_hashed_file_has_the_same_pins_each_with_hashes() -> None:
+def test_the_hashed_file_has_the_same_pins_with_hashes() -> None:
     constraints, hashed = pins("constraints.txt"), pins("requirements-hashed.txt")
     assert hashed.keys() == constraints.keys()
-    # PyTorch's builds for Linux are different files of one version.
+    # PyTorch has several builds of one version for Linux, so its hashes are left out there.
     assert str(hashed.pop("torch").marker) == 'sys_platform != "linux"'
     assert {name: str(pin) for name, pin in hashed.items()} == {
         name: str(constraints[name]) for name in hashed

@@ -1,4 +1,4 @@
-"""The structs of a result: what counts as an attempt, provisional points, and results of earlier graders."""
+"""The structs of a result: attempts, provisional points, and results of earlier graders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLACE = Place("modules/glu.py", 3, "")
         (Status.NOT_ATTEMPTED, False, None, False, False),  # everything raised NotImplementedError
     ],
 )
-def test_an_attempt_has_something_of_the_students_own(
+def test_an_attempt_contains_work_of_the_student(
     status: Status, settled: bool, place: Place | None, attempted: bool, untouched: bool
 ) -> None:
     of = exercise(checked("a", Outcome.ERROR, place=place), status=status, settled=settled)
@@ -58,7 +58,7 @@ def test_points_are_provisional_while_they_are_held() -> None:
     )
 
 
-def test_the_cause_of_a_test_is_that_of_its_finding() -> None:
+def test_the_cause_of_a_test_comes_from_its_finding() -> None:
     assert checked("a", Outcome.FAILED, cause=Cause.SHAPE).cause is Cause.SHAPE
     assert checked("a").cause is Cause.OTHER
 
@@ -72,7 +72,7 @@ def test_a_finding_with_a_lone_brace_is_refused() -> None:
         msgspec.json.decode(b'{"sentence": "a {"}', type=Finding)
 
 
-def test_a_student_has_cells_and_ids_of_their_own() -> None:
+def test_a_student_has_cells_and_other_ids() -> None:
     student = StudentInfo(
         id="ada",
         name="Ada",
@@ -84,7 +84,7 @@ def test_a_student_has_cells_and_ids_of_their_own() -> None:
     assert [student.cell(column) for column in columns] == ["ada", "Ada", "a@b.c", "A", "7", ""]
 
 
-def test_who_handed_in_nothing_is_absent() -> None:
+def test_a_student_without_an_attempt_is_absent() -> None:
     assert entry(attempt=0).absent
     assert not Entry(student=StudentInfo(id="ada"), result=result(exercise())).absent
 
@@ -92,7 +92,7 @@ def test_who_handed_in_nothing_is_absent() -> None:
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def test_a_result_is_read_again() -> None:
+def test_a_result_survives_a_round_trip_through_json() -> None:
     of = result(exercise(checked(), checked("b", Outcome.FAILED, place=PLACE), output="ü\u2028"))
     text = to_json(of)
     assert msgspec.json.decode(text, type=Result) == of
@@ -101,13 +101,13 @@ def test_a_result_is_read_again() -> None:
 
 
 def old(named: str, message: str, **changes: Any) -> dict[str, Any]:
-    """A test as schema version 1 had it."""
+    """Make a test as in schema version 1."""
     test = msgspec.to_builtins(checked("a", Outcome.FAILED, message=message))
     del test["finding"]
     return {**test, "named": named, "cause": "shape", **changes}
 
 
-def test_a_result_of_version_1_is_brought_up_to_date() -> None:
+def test_a_result_of_version_1_is_updated() -> None:
     of = msgspec.to_builtins(result(exercise(checked())))
     of["schema_version"] = 1
     of["exercises"][0]["tests"] = [
@@ -123,7 +123,7 @@ def test_a_result_of_version_1_is_brought_up_to_date() -> None:
     assert (third.finding, first.message) == (None, "It is {2}.")
 
 
-def test_an_exercise_of_version_1_and_one_without_a_cause() -> None:
+def test_an_exercise_of_version_1_without_a_cause_is_updated() -> None:
     of = msgspec.to_builtins(exercise(checked()))
     test = old("", "It is 2.")
     del test["cause"]
@@ -133,12 +133,12 @@ def test_an_exercise_of_version_1_and_one_without_a_cause() -> None:
     assert read["tests"][0]["finding"] == {"sentence": "It is 2.", "cause": "other", "plain": []}
 
 
-def test_a_student_s_text_is_no_field() -> None:
+def test_text_of_a_student_is_not_mistaken_for_a_field() -> None:
     of = to_json(result(exercise(checked("a", Outcome.FAILED, message='"named": x'))))
     assert in_version_2(of) is of
 
 
-def test_the_schema_is_json_of_its_version() -> None:
+def test_the_schema_is_json_with_its_version() -> None:
     schema = json_schema()
     assert schema["title"] == "Lab Bench result, schema version 2"
     assert msgspec.json.decode(schema_json()) == schema

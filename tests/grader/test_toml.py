@@ -1,4 +1,4 @@
-"""TOML that people write: what is wrong is said with its line, its key and a remedy."""
+"""TOML written by people: a mistake is explained with its line, its key and a remedy."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Page(msgspec.Struct, forbid_unknown_fields=True):
     task: list[Task] = []
 
 
-def told(text: str, examples: Mapping[str, str] | None = None) -> str:
+def message_of(text: str, examples: Mapping[str, str] | None = None) -> str:
     """Return the line and the explanation of the mistake in a page."""
     with pytest.raises(TomlMistake) as raised:
         read_toml(text, Page)
@@ -70,7 +70,7 @@ def told(text: str, examples: Mapping[str, str] | None = None) -> str:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def test_a_text_becomes_a_struct() -> None:
+def test_toml_is_read_into_a_struct() -> None:
     text = """
 name = "a"
 count = "best"
@@ -93,9 +93,9 @@ places = ["forward", "Layer.forward"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        # No TOML.
+        # Not TOML.
         ("\nname = = 'a'", "2: this is not TOML: Invalid value, in `name = = 'a'`."),
         ('name = "a', "0: this is not TOML: Unterminated string"),
         (
@@ -110,7 +110,7 @@ places = ["forward", "Layer.forward"]
         ("nme = 'a'", "1: there is no key `nme`. Did you mean 'name'?"),
         ("count = 'best'", "0: needs `name`."),
         ("name = 'a'\n[[task]]\nid = 'b'\n[[task]]\ntitle = 'c'", "4: [[task]] 2 needs `id`."),
-        # Values of another kind.
+        # Values of a wrong type.
         ("name = 1", "1: `name`: expected a text in quotes, got a whole number."),
         ("name = 'a'\nlate = 2", "2: `late`: expected a table, got a whole number."),
         ("name = 'a'\ntask = 2", "2: `task`: expected a list, got a whole number."),
@@ -143,7 +143,7 @@ places = ["forward", "Layer.forward"]
             "name = 'a'\n[[task]]\nid = 'b'\nmode = 'both'",
             "4: `mode` of the task 'b': invalid enum value 'both', not one of code, words.",
         ),
-        # Values that no key may have.
+        # Values that are never allowed.
         (
             "name = 'a'\n[late]\nper_day = inf",
             "3: `per_day` of [late]: expected a number, got inf.",
@@ -164,12 +164,12 @@ places = ["forward", "Layer.forward"]
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line_and_key(text: str, said: str) -> None:
-    assert said in told(text)
+def test_a_mistake_is_explained_with_its_line_and_key(text: str, message: str) -> None:
+    assert message in message_of(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("name = 1", "got a whole number. Write name = 'Ann'."),
         ("count = 'best'", "0: needs `name`. Write name = 'Ann'."),
@@ -184,11 +184,11 @@ def test_what_is_wrong_is_said_with_its_line_and_key(text: str, said: str) -> No
         ),
     ],
 )
-def test_examples_are_given_where_there_are_some(text: str, said: str) -> None:
-    assert said in told(text, {"name": "name = 'Ann'", "count": "count = 'best'"})
+def test_an_example_is_shown_if_there_is_one(text: str, message: str) -> None:
+    assert message in message_of(text, {"name": "name = 'Ann'", "count": "count = 'best'"})
 
 
-def test_a_mistake_has_its_path_and_its_place_in_a_message() -> None:
+def test_a_mistake_has_a_path_and_a_place() -> None:
     with pytest.raises(TomlMistake) as raised:
         read_toml("name = 'a'\n[[task]]\nid = 'b'\npoints = 'x'", Page)
     assert (raised.value.path, raised.value.place) == ("task[0].points", ", line 4")
@@ -203,10 +203,10 @@ def test_a_table_without_its_text_has_no_line() -> None:
     assert (raised.value.path, raised.value.line) == ("name", 0)
 
 
-def test_a_file_of_a_course_is_named_with_the_line_and_the_page(tmp_path: Path) -> None:
+def test_a_mistake_in_a_course_file_names_file_line_and_page(tmp_path: Path) -> None:
     file = tmp_path / "page.toml"
     advice = "Compare with docs/authoring.md, where every key is explained."
-    for content, said in (
+    for content, message in (
         (
             b"name = 1",
             f"{file}, line 1: `name`: expected a text in quotes, got a whole number. {advice}",
@@ -217,13 +217,13 @@ def test_a_file_of_a_course_is_named_with_the_line_and_the_page(tmp_path: Path) 
         file.write_bytes(content)
         with pytest.raises(CourseError) as raised:
             read_course_file(file, Page, "authoring.md")
-        assert said in str(raised.value)
+        assert message in str(raised.value)
     file.unlink()
     with pytest.raises(CourseError, match="No such file"):
         read_course_file(file, Page, "authoring.md")
 
 
-def test_a_line_is_that_of_the_key_or_of_the_table_around_it() -> None:
+def test_the_line_is_that_of_the_key_or_its_table() -> None:
     text = "a = 1\n[[due]]\nat = 1\n[[due]]\nat = '''\nat = 3\n'''\nto.day = 2\n"
     assert line_of(text, "a") == 1
     assert line_of(text, "due[1].at") == 5
@@ -236,7 +236,7 @@ def test_a_line_is_that_of_the_key_or_of_the_table_around_it() -> None:
 
 
 @pytest.mark.parametrize(("text", "ended"), [("so", "so."), ("so.", "so."), ("so?", "so?")])
-def test_a_sentence_has_one_end(text: str, ended: str) -> None:
+def test_a_sentence_gets_one_final_mark(text: str, ended: str) -> None:
     assert sentence(text) == ended
 
 
@@ -259,11 +259,11 @@ def test_a_sentence_has_one_end(text: str, ended: str) -> None:
         (["x" * 40, "y" * 52], f'["{"x" * 40}", "{"y" * 52}"]'),
     ],
 )
-def test_a_value_as_it_is_written(value: Any, text: str) -> None:
+def test_a_value_is_written_as_toml(value: Any, text: str) -> None:
     assert written_value(value) == text
 
 
-def test_a_table_is_written_with_its_values_before_its_tables() -> None:
+def test_a_table_is_written_with_values_before_tables() -> None:
     table = {
         "exercise": [{"id": "a", "forbidden": [{"names": ["x"]}]}, {"id": "b"}],
         "title": "T",
@@ -276,6 +276,6 @@ def test_a_table_is_written_with_its_values_before_its_tables() -> None:
     )
 
 
-def test_what_could_not_be_read_again_is_not_written() -> None:
+def test_a_value_that_toml_cannot_express_is_refused() -> None:
     with pytest.raises(GraderError, match="could not be rewritten"):
         to_toml({"numbers": (1, 2)})

@@ -30,8 +30,8 @@ def show_mails(
     width = min(max(len(name) for name, _ in rows), _LONGEST_NAME)
     for name, address in rows if plan.mails else ():
         yield Text(f"  {name:<{width}}  {address}", no_wrap=True)
-    settled = f", {plan.settled} have theirs already" if plan.settled else ""
-    yield Text(f"{counted(len(plan.mails), 'mail')} to send{settled}.")
+    others = f", {plan.already_sent} have theirs already" if plan.already_sent else ""
+    yield Text(f"{counted(len(plan.mails), 'mail')} to send{others}.")
 
 
 @printed

@@ -65,7 +65,7 @@ def _new(entries: Iterable[Entry], out: IO[bytes], options: Options) -> list[str
                 # Canvas would take a name with these words for the row of points.
                 one_line(student.name or student.id).replace(_POINTS, _POINTS.replace(" ", "_")),
                 *ids,
-                student.ids.get("section", ""),
+                student.section,
                 "" if whole is None else number(whole),
             ]
         )

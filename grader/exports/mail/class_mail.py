@@ -40,12 +40,12 @@ class Planned(NamedTuple):
 class ClassPlan(msgspec.Struct):
     """The mails to send, and the students who get none.
 
-    `settled` students have this text already, and `absent` ones handed in nothing. `without` lists students
+    `already_sent` students have this text, and `absent` ones handed in nothing. `without` lists students
     without an address, and `left` has a sentence about each student with an unjudged exercise.
     """
 
     mails: list[Planned] = []
-    settled: int = 0
+    already_sent: int = 0
     absent: int = 0
     without: list[str] = []
     left: list[str] = []
@@ -89,7 +89,7 @@ def planned(
             text = plain_feedback(disclosed(entry, disclose, not_open), title)
             id_ = outbox.mail_id(book, "feedback", student.id, student.email, work, title, text)
             if before.get(student.id) == Feedback(id_, State.SENT):
-                plan.settled += 1
+                plan.already_sent += 1
                 continue
             letter = Letter(id_, student.email, f"{title}: your result", f"{text}\n{closing(file)}")
             plan.mails.append(Planned(student.id, letter, student.id not in before))

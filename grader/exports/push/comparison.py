@@ -12,7 +12,7 @@ import hashlib
 import html
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -58,8 +58,8 @@ class There(msgspec.Struct, frozen=True, kw_only=True):
 class Mine(msgspec.Struct, frozen=True, kw_only=True):
     """A student's points and comment here.
 
-    Comments of ours start with one of `begins`, which tells them from a person's. `why` is the reason why
-    nothing is sent: the total is open or held.
+    Our comments start with one of `begins`; any other is a person's. `why` is the reason why nothing is sent:
+    the total is open or held.
     """
 
     student: str
@@ -79,12 +79,18 @@ class Change(msgspec.Struct, frozen=True):
     new_comment: bool
 
 
+class Left(msgspec.Struct, frozen=True):
+    """The reason why nothing is sent for a student, as the rest of a sentence about the student."""
+
+    why: str
+
+
 class Platform(Protocol):
     """One assignment of a learning platform.
 
-    `name` is the platform's name, and `address` identifies the assignment. `worth` is the points that it is
-    worth there; None if it takes any scale. With `one_comment`, a new comment replaces the last one. With
-    `reads_comments`, comments can be read back. `notes` are for staff to read before they send.
+    `name` is the platform's name, and `address` identifies the assignment. `worth` is its points there; None if
+    the platform has no column yet, and `send` sets it. With `one_comment`, a new comment replaces the last one.
+    With `reads_comments`, comments can be read back. `notes` are for staff to read before they send.
     """
 
     name: str
@@ -117,8 +123,8 @@ class Platform(Protocol):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a push: points are scaled to `out_of`, and comments limited by `disclose`.
 
-    Without `absent`, students who handed in nothing are skipped; with a `policy`, only the ones who still have
-    time by it. Comments leave out exercises that are `not_open`.
+    Without `absent`, skip students who handed in nothing. With a `policy`, skip only students whose time has
+    not run out. Comments leave out exercises that are `not_open`.
     """
 
     title: str = ""
@@ -134,15 +140,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct):
     """The changes to send; `absent` counts the changes for students who handed in nothing.
 
-    `left` has a sentence for each student who is left out, and `not_due` the due time of each student who
-    handed in nothing yet. `settled` are changes that have already arrived, by the platform's ids.
+    `worth` is the points that the assignment is worth there, or will be. `left` has a sentence for each student
+    who is left out, and `not_due` the due time of each student who handed in nothing yet. `already_arrived`
+    has changes that arrived before, by the platform's ids.
     """
 
     changes: list[Change] = []
+    worth: float | None = None
     absent: int = 0
     left: list[str] = []
     not_due: list[datetime.datetime] = []
-    settled: dict[str, Pushed] = {}
+    already_arrived: dict[str, Pushed] = {}
 
 
 class Sent(msgspec.Struct):
@@ -162,39 +170,33 @@ def planned(
 
     Raises UsageError if the assignment is worth other points there and `out_of` is not given.
     """
-    mine: list[Mine] = []
-    worths: list[float] = []
-    not_due: list[datetime.datetime] = []
-    sent, now = {pushed.student for pushed in before.values()}, datetime.datetime.now(datetime.UTC)
-
-    def collected() -> Iterator[Entry]:
-        # Read once: a server may add a student between two readings.
-        for entry in entries:
-            worths.append(entry.result.max_score)
-            if entry.absent and not options.absent:
-                continue
-            until = None if options.policy is None else time_left(entry, options.policy, now)
-            if until is not None and entry.student.id not in sent:
-                not_due.append(until)
-                continue
-            mine.append(_mine(entry, platform, options))
-            yield entry
-
     grades = Grades(
-        collected(),
+        (),
         platform.person,
         options.out_of,
         place=f"among the students of the assignment in {platform.name}",
         outcome="nothing is sent",
     )
-    if worths and platform.worth is None:
-        platform.worth = max(worths) if options.out_of is None else options.out_of
-    elif worths and options.out_of is None:
-        _refuse_other_worth(platform, max(worths))
+    mine: list[Mine] = []
+    worths: list[float] = []
+    not_due: list[datetime.datetime] = []
+    sent, now = {pushed.student for pushed in before.values()}, datetime.datetime.now(datetime.UTC)
+    # Read once: a server may add a student between two readings.
+    for entry in entries:
+        worths.append(entry.result.max_score)
+        if entry.absent and not options.absent:
+            continue
+        until = None if options.policy is None else time_left(entry, options.policy, now)
+        if until is not None and entry.student.id not in sent:
+            not_due.append(until)
+            continue
+        mine.append(_mine(entry, platform, options))
+        grades.add(entry)
+    worth = _worth(platform, worths, options.out_of)
     students = platform.students()
     rows = [TemplateRow(s.cells, one_line(s.name), f"number {s.user}") for s in students]
     matched = {person: students[row] for row, person in grades.match(rows, platform.keys).items()}
-    plan = Plan(left=list(grades.unmatched), not_due=not_due)
+    plan = Plan(worth=worth, left=list(grades.unmatched), not_due=not_due)
     for person, own in enumerate(mine):
         if person not in matched:
             continue
@@ -207,10 +209,10 @@ def planned(
         if isinstance(found, Change):
             plan.changes.append(found)
             plan.absent += own.absent
-        elif found:
-            plan.left.append(f"{own.student}: {found}")
+        elif isinstance(found, Left):
+            plan.left.append(f"{own.student}: {found.why}")
         elif (after := _pushed(own, known)) != known:
-            plan.settled[there.user] = after
+            plan.already_arrived[there.user] = after
     return plan
 
 
@@ -234,10 +236,18 @@ def _mine(entry: Entry, platform: Platform, options: Options) -> Mine:
     )
 
 
-def _refuse_other_worth(platform: Platform, worth: float) -> None:
-    if _same(platform.worth, worth):
-        return
-    there, here = number(platform.worth or 0.0), number(worth)
+def _worth(platform: Platform, worths: Sequence[float], out_of: float | None) -> float | None:
+    """Return the points that the assignment is worth; `worths` are the points of each student's course.
+
+    Raises UsageError if it is worth other points on the platform, and they are not scaled.
+    """
+    if not worths or (platform.worth is not None and out_of is not None):
+        return platform.worth
+    if platform.worth is None:
+        return max(worths) if out_of is None else out_of
+    if _same(platform.worth, max(worths)):
+        return platform.worth
+    there, here = number(platform.worth), number(max(worths))
     scale = f"--out-of {there} scales them, and " if platform.worth else ""
     raise UsageError(
         f"The assignment is worth {there} points in {platform.name}, and the scores are out of {here}: "
@@ -247,28 +257,28 @@ def _refuse_other_worth(platform: Platform, worth: float) -> None:
 
 def decided(
     mine: Mine, there: There, before: Pushed, platform: Platform, *, overwrite: bool = False
-) -> Change | str:
-    """Return the change for a student, or a sentence on why it is not made; empty if nothing differs."""
+) -> Change | Left | None:
+    """Return the change for a student, or why it is not made; None if nothing differs."""
     if mine.why or there.stays:
-        return mine.why or there.stays
+        return Left(mine.why or there.stays)
     new_points = not _same(there.points, mine.points)
     new_comment = _is_new(mine, there, before, platform)
     if not (new_points or new_comment):
-        return ""
+        return None
     if not overwrite:
         if new_points and not _is_ours(there.points, before):
             has = "no points any more" if there.points is None else f"{number(there.points)} points"
-            return (
+            return Left(
                 f"has {has} in {platform.name}, which no push sent, and {number(mine.points)} here: left as "
                 "entered by a person; --overwrite replaces it."
             )
         if platform.one_comment and _is_a_persons(mine, there, before):
-            return (
+            return Left(
                 f"has a person's comment in {platform.name}, which is saved with the points: left alone; "
                 "--overwrite replaces it."
             )
         if there.is_hidden and (before == Pushed() or not mine.comment):
-            return (
+            return Left(
                 f"may have a comment, which {platform.name} hides before its release, and saves with the "
                 "points: left alone; --overwrite replaces it."
             )
@@ -343,9 +353,12 @@ def send(
 
     Raises PushError if the platform is out of reach, or refuses everything; the memory has what was sent.
     """
+    if platform.worth is None:
+        # The first change makes a column of this worth.
+        platform.worth = plan.worth
     before = memory.all()
     sent, arrived, unclear = Sent(), dict[str, Change](), 0
-    for user, pushed in plan.settled.items():
+    for user, pushed in plan.already_arrived.items():
         memory.keep(user, pushed)
     # The platform was read before a person was asked, which may be long ago.
     meanwhile = platform.points() if plan.changes else {}

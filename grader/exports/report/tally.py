@@ -81,7 +81,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def section(self) -> str:
         """The student's cell of sections in the roster, which may name several."""
-        return self.student.ids.get("section", "")
+        return self.student.section
 
     @property
     def unjudged(self) -> int:

@@ -97,7 +97,7 @@ def answers(
     """
     seen: set[tuple[str, str]] = set()
     for entry in entries:
-        team = entry.student.ids.get("team", "")
+        team = entry.student.team
         untouched = {e.name for e in entry.result.exercises if not e.attempted}
         for exercise, source in sources(entry).items():
             if exercise in untouched or source == stubs.get(exercise) or (team, exercise) in seen:

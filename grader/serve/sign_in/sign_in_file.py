@@ -13,7 +13,7 @@ import msgspec
 from grader.errors import ExitCode, GraderError, SubmissionError
 from grader.gradebook.platforms import is_safe
 from grader.gradebook.tokens import Role
-from grader.results import StudentInfo
+from grader.results import GROUPS, StudentInfo
 from grader.submissions.class_list import COLUMNS, value_key
 from grader.text import clean, listed
 from grader.toml import Text, TomlMistake, explain_mistake, read_toml
@@ -33,7 +33,7 @@ _EXAMPLES = {
     "name": 'name = "Example University"',
 }
 # Without columns in which students may share a value, which identify nobody.
-_COLUMNS = sorted({*COLUMNS.values()} - {"name", "first", "last", "section", "team"})
+_COLUMNS = sorted({*COLUMNS.values()} - {"name", "first", "last", *GROUPS})
 
 
 class SignInError(GraderError):

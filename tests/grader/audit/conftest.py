@@ -20,10 +20,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="session")
 def as_nobody() -> Iterator[list[str]]:
-    """The command that starts our Python as nobody; empty where there cannot be one.
+    """Yield the command that starts our Python as nobody, or an empty list if none can be started.
 
-    Ours may lie in a home folder that is closed to others; then the system's, of the same version,
-    with the packages of ours. A fork server takes over no PYTHONPATH, so it has an environment.
+    Our Python may lie in a home folder that is closed to others. Then this uses the system's Python of the
+    same version with our packages, in a virtual environment, since a fork server ignores PYTHONPATH.
     """
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         yield []
@@ -31,7 +31,7 @@ def as_nobody() -> Iterator[list[str]]:
     if _starts([sys.executable]):
         yield [*AS_NOBODY, sys.executable, "-B"]
         return
-    # Not in /tmp, which the private root covers.
+    # The private root hides /tmp, so the environment is elsewhere.
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="audit-python-") as folder:
         python = _environment(Path(folder))
         yield [*AS_NOBODY, str(python), "-B"] if python is not None else []

@@ -1,9 +1,9 @@
-"""Show that each attack is real: inside plain pytest, in one process, it must succeed.
+"""Show that each attack is real: in a single process of plain pytest, it must succeed.
 
-A program of its own: `python -m tests.grader.audit.demonstration [NAME]...` prints one JSON line for
-each attack. Other graders work like this: the hidden suite imports the submission into its own process,
-and the verdict is the process's own report. Everything here ends by itself; callers put it into a process
-namespace that dies with it, if the machine has one.
+Run `python -m tests.grader.audit.demonstration [NAME]...` to print one JSON line for each attack. Many
+graders work like this: the hidden suite imports the submission into its own process, and that process
+reports the verdict. Everything here ends by itself. Callers run it in a process namespace that ends
+with it, if the machine has namespaces.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
 
 BUDGET_SECONDS = 0.5
-# For a reply over the wire, which is none of the attack's time.
+# The limit for a reply over the wire, which does not count as time of the attack.
 REPLY_SECONDS = 1.0
-# Beyond this an attack has outlived its time.
+# An attack that takes longer has exceeded its time.
 _CRASHED = 99
 _VARIABLE = "GRADE_AUDIT_CANARY"
 PATIENCE_SECONDS = BUDGET_SECONDS + 2.2
-# An attack that is repeated alone was late on a busy machine; its effects show when it ends.
+# An attack that was late on a busy machine is repeated alone. Its effects show when it ends.
 LONG_PATIENCE_SECONDS = 60.0
 
 
 class Demonstration:
-    """Runs attacks without any wall, each in a child of a child of ours."""
+    """Runs attacks without walls, each in a grandchild of this process."""
 
     def __init__(self, course: Course, scratch: Path, patience: float) -> None:
         self._course, self._scratch, self._patience = course, scratch, patience
@@ -69,7 +69,7 @@ class Demonstration:
         self._usual = self._run(course.exercise("scale"), honest, patience)[0]
 
     def show(self, attack: Attack, canaries: Canaries) -> list[Evidence]:
-        """What the attack achieves."""
+        """Run the attack and return evidence of its effects."""
         self._canaries = canaries
         targets = self._canaries.targets()
         key = int(str(targets["key"]))
@@ -107,8 +107,8 @@ class Demonstration:
             yield from self._frames(source)
             return
         patience = PATIENCE_SECONDS if attack.proof is Proof.TIME else self._patience
-        report, said, score = self._run(exercise, source, patience)
-        trial = Trial(score, said, time.monotonic() - begin, BUDGET_SECONDS)
+        report, output, score = self._run(exercise, source, patience)
+        trial = Trial(score, output, time.monotonic() - begin, BUDGET_SECONDS)
         known = self._hidden | self._canaries.secrets | self._at_start
         yield from evidence_in(trial, known, self._canaries.trophy)
         for seen in self._canaries.files_changed():
@@ -127,7 +127,7 @@ class Demonstration:
                 yield Evidence(Proof.NEXT, f"{name}: {now[name][:80]}")
 
     def _warm_up(self) -> None:
-        """Import everything that a first run of pytest imports, since that takes seconds."""
+        """Run pytest once, since its imports take seconds."""
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         exercise = self._course.exercise("scale")
         (folder / "scale.py").write_bytes(self._course.solution(exercise).read_bytes())
@@ -141,14 +141,14 @@ class Demonstration:
     def _run(
         self, exercise: Exercise, source: bytes, patience: float
     ) -> tuple[dict[str, Any], str, float]:
-        """Return the report of the process, its output, and the points that it would get."""
+        """Run the suite, and return the report of the process, its output, and the points it would get."""
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         (folder / "scale.py").write_bytes(source)
         parent = os.fork()
         if parent == 0:
             _be_parent(lambda: _grade_here(self._course, exercise, folder))
         code = _wait(parent, patience)
-        said = _ends_of(folder / "output")
+        output = _ends_of(folder / "output")
         report: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):
             report = json.loads((folder / "report").read_text())
@@ -156,21 +156,21 @@ class Demonstration:
             report["parent"] = "harmed"
         if code == _CRASHED:
             report["parent"] = "lost its child"
-        # By the exit code, by the report, or by the summary: graders look at one of these.
-        passed = int(report.get("passed", 0)) or bool(re.search(r"^[1-9]\d* passed", said, re.M))
+        # Graders look at the exit code, the report or the summary.
+        passed = int(report.get("passed", 0)) or bool(re.search(r"^[1-9]\d* passed", output, re.M))
         score = 10.0 if code == 0 else float(passed)
-        # As graders elsewhere tidy up.
+        # Other graders clean up in this way.
         try:
             shutil.rmtree(folder, ignore_errors=True)
         except RecursionError:
             report["left"] = "a folder that nobody can remove"
         remove_tree(folder)
-        return report, said, score
+        return report, output, score
 
     # --- frames -------------------------------------------------------------------------------------
 
     def _frames(self, source: bytes) -> Iterator[Evidence]:
-        """A real worker, and a judge that only counts: one reply to each of two requests?"""
+        """Send two requests to a real worker, and check that each gets one honest reply."""
         ours, theirs = socket.socketpair()
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         worker = os.fork()
@@ -207,7 +207,7 @@ def _odd_replies(
             return
         if trophy in str(reply):
             yield Evidence(Proof.BYTES, f"forged: {str(reply)[:80]}")
-    # Whatever comes now was asked for by nobody.
+    # Any bytes that come now were not requested.
     if select.select([connection], [], [], 2.0)[0] and (rest := connection.recv(1 << 16)):
         yield Evidence(Proof.BYTES, f"{len(rest)} bytes that nobody asked for")
 
@@ -220,18 +220,18 @@ def _serve_here(connection: socket.socket, folder: Path) -> NoReturn:
             os.dup2(null, descriptor)
         os.dup2(connection.fileno(), 3)
         os.chdir(folder)
-        # Nobody reads its output: only the bytes count.
+        # Its output is not read, since only the bytes matter here.
         reports, _ = socket.socketpair()
         serve(Channel(socket.socket(fileno=3)), reports, folder)
     os._exit(1)
 
 
 def _be_parent(grade: Any) -> NoReturn:
-    """The process that started pytest, and only waits for it."""
+    """Start pytest in a child and wait for it."""
     os.setsid()
     child = os.fork()
     if child == 0:
-        # What was registered before is not the child's: our scratch folder is removed at our end.
+        # Exit handlers of the parent must not run in the child, as they remove our scratch folder.
         atexit._clear()
         code = 70
         try:
@@ -239,7 +239,7 @@ def _be_parent(grade: Any) -> NoReturn:
         except BaseException:  # noqa: BLE001 (whatever it raises, its parent waits for an exit code)
             traceback.print_exc()
         finally:
-            # As an interpreter ends: its exit handlers still run.
+            # When an interpreter ends, its exit handlers still run.
             with contextlib.suppress(BaseException):
                 atexit._run_exitfuncs()
             os._exit(code)
@@ -258,7 +258,7 @@ def _answer(server: socket.socket, secret: str) -> None:
 
 
 def _ends_of(path: Path) -> str:
-    """The text of a file, without the middle of one that is too long to be looked through."""
+    """Read a file as text, without the middle part if it is too long to search."""
     with path.open("rb") as file:
         data = file.read(100_000)
         if path.stat().st_size > 200_000:
@@ -267,7 +267,7 @@ def _ends_of(path: Path) -> str:
 
 
 def _wait(parent: int, patience: float) -> int | str:
-    """Return its exit code; `late` if it exceeds our patience, when it is killed with its children."""
+    """Return the exit code of `parent`. If it takes too long, kill it with its children and return `late`."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         pid, status = os.waitpid(parent, os.WNOHANG)
@@ -280,7 +280,7 @@ def _wait(parent: int, patience: float) -> int | str:
 
 
 def _grade_here(course: Course, exercise: Exercise, folder: Path) -> int:
-    """Import the submission, run the hidden suite on it, report."""
+    """Import the submission, run the hidden suite on it, and write a report."""
     suite = course.suite(exercise, Visibility.HIDDEN)
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -290,7 +290,7 @@ def _grade_here(course: Course, exercise: Exercise, folder: Path) -> int:
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     os.chdir(folder)
     tempfile.tempdir = str(folder)
-    # As a grader may that has just read its suite.
+    # A grader that has just read its suite may have left it open.
     os.open(suite, os.O_RDONLY)
     torch.manual_seed(0)
     code, passed = _plain_pytest(course, exercise, folder)
@@ -300,18 +300,18 @@ def _grade_here(course: Course, exercise: Exercise, folder: Path) -> int:
 
 
 def _plain_pytest(course: Course, exercise: Exercise, folder: Path) -> tuple[int, int]:
-    """Its exit code, and how many tests passed."""
+    """Run the suite, and return the exit code and the number of passed tests."""
     suite = course.suite(exercise, Visibility.HIDDEN)
     plugin = _Plain(course, exercise, folder)
     options = ["-c", os.devnull, "--noconftest", "-pno:cacheprovider", "--import-mode=importlib"]
-    # Elsewhere no solution runs beside the submission.
+    # Other graders run no solution beside the submission.
     options += ["-k", "not compared", "-q", "--tb=no", "--capture=no"]
     code = pytest.main([str(suite), *options], plugins=[plugin])
     return int(code), plugin.passed
 
 
 class _Plain:
-    """The `student` fixture as a plain import."""
+    """A plugin whose `student` fixture simply imports the submission."""
 
     def __init__(self, course: Course, exercise: Exercise, folder: Path) -> None:
         self._probe = course.suite(exercise, Visibility.HIDDEN).with_name(f"probe_{exercise.id}.py")
@@ -356,11 +356,11 @@ def _chosen(names: list[str]) -> list[Attack]:
 
 
 def main(names: list[str]) -> None:
-    """Demonstrate the named attacks, or all of them; `2/3` means the second third of all."""
+    """Demonstrate the named attacks, or all of them. `2/3` means the second third of all."""
     sys.dont_write_bytecode = True
     torch.set_num_threads(1)
     adopt_orphans()
-    # Its first call imports for seconds, which are not the attack's.
+    # The first call imports for seconds, which must not count as time of an attack.
     torch.testing.assert_close(torch.ones(1), torch.ones(1))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         attacks = _chosen(names)

@@ -1,8 +1,8 @@
-"""No attack succeeds here, as root or not, with bubblewrap or not; and every one does in plain pytest.
+"""No attack succeeds here, as root or not, with bubblewrap or not. Each one does in plain pytest.
 
-Two of these four situations get all attacks, the other two every fourth.
+Two of these four situations run all attacks, the other two every fourth.
 
-The programs take about half a minute each and mostly wait, so a few of them run at a time.
+The programs take about half a minute each and mostly wait, so a few of them run at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grader.audit.catalogue import CATALOGUE, Attack, Proof, read_catalogue
 from grader.sandbox.walls.bubblewrap import bubblewrapped
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the attacks are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the attacks need Linux"),
     pytest.mark.thorough,
 ]
 
@@ -55,7 +55,7 @@ def audit(python: list[str], *options: str) -> Done:
 
 
 def demonstrate(chosen: str) -> dict[str, list[str]]:
-    """The proofs by attack, of a part of the catalogue (1/2) or of one attack."""
+    """Return the proofs of each attack, for a part of the catalogue (`1/2`) or a single attack."""
     around = AROUND if shutil.which("unshare") and run([*AROUND, "true"]).returncode == 0 else []
     command = [*around, sys.executable, "-m", "tests.grader.audit.demonstration", chosen]
     quiet = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(Path.home())}
@@ -85,7 +85,7 @@ def audited(
     as_nobody: list[str],
     demonstrated: list[Future[dict[str, list[str]]]],
 ) -> Audited:
-    """All that takes long is started at once, so that no processor waits for a test to ask."""
+    """Start all slow programs at once, so that no processor waits for a test."""
     users = {"myself": [sys.executable]} | ({"nobody": as_nobody} if as_nobody else {})
     return {
         (user, walls): pool.submit(audit, python, *options, *named(chosen(user, walls)))
@@ -95,16 +95,16 @@ def audited(
 
 
 def chosen(user: str, walls: str) -> list[Attack]:
-    """The attacks of a situation: all of them as root within bubblewrap, and as nobody without it.
+    """Return the attacks of a situation: all of them as root within bubblewrap and as nobody without it.
 
-    The two others differ from these by one wall each, and test_confinement_attacks is about single walls.
+    The other two differ from these by one wall each, and test_confinement_attacks tests single walls.
     """
     is_whole = (user, walls) in (("myself", "bubblewrap"), ("nobody", "inner walls"))
     return ATTACKS if is_whole or os.geteuid() != 0 else ATTACKS[::4]
 
 
 def named(attacks: list[Attack]) -> list[str]:
-    """The options for these attacks; none for all of them."""
+    """Return the options for these attacks, or none for all of them."""
     if attacks == ATTACKS:
         return []
     return [f"--attack={attack.name}" for attack in attacks]
@@ -122,7 +122,7 @@ def walls(request: pytest.FixtureRequest) -> str:
 
 def missing(what: str) -> None:
     if os.environ.get("GRADE_CI"):
-        pytest.fail(f"{what}, and nothing is to be skipped here")
+        pytest.fail(f"{what}, and CI must not skip tests")
     pytest.skip(what)
 
 
@@ -141,7 +141,7 @@ def test_no_attack_succeeds(walls: str, audited: Audited) -> None:
 
 def test_no_attack_succeeds_against_an_ordinary_user(walls: str, audited: Audited) -> None:
     if os.geteuid() != 0:
-        pytest.skip("I am an ordinary user: the test before was it")
+        pytest.skip("not root: the previous test attacks an ordinary user already")
     if ("nobody", walls) not in audited:
         missing("there is no setpriv, or no Python that another user can start")
     check("nobody", walls, audited["nobody", walls].result())
@@ -152,12 +152,12 @@ def test_an_attack_is_real(
     attack: Attack, demonstrated: list[Future[dict[str, list[str]]]]
 ) -> None:
     if attack.as_root and os.geteuid() != 0:
-        pytest.skip("only root could do this even without walls")
+        pytest.skip("needs root even without walls")
     if attack.dud and attack.proof is not Proof.BYTES:
         pytest.skip(f"shown in test_catalogue: {attack.dud}")
     proofs = {name: found for part in demonstrated for name, found in part.result().items()}
     if attack.proof.value not in proofs[attack.name]:
-        # Attacks bound their own time, and many ran beside this one: once more, alone.
+        # Attacks limit their own time, and many ran beside this one. Repeat it alone.
         proofs = demonstrate(attack.name)
     assert attack.proof.value in proofs[attack.name]
 
@@ -172,10 +172,10 @@ def test_without_walls_the_audit_says_so() -> None:
 
 
 def test_an_installed_grader_has_the_catalogue(tmp_path: Path) -> None:
-    """From a wheel, in an empty folder: the catalogue is among the packages, which sandboxes may read."""
+    """Installed from a wheel, the catalogue is among the packages, which sandboxes may read."""
     wheels, empty = tmp_path / "wheels", tmp_path / "empty"
     empty.mkdir()
-    # A copy, as setuptools builds in the folder of the project.
+    # Copy the sources, since setuptools builds in the project's folder.
     source = tmp_path / "source"
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(ROOT / "grader", source / "grader", ignore=ignored)
@@ -187,7 +187,7 @@ def test_an_installed_grader_has_the_catalogue(tmp_path: Path) -> None:
     done = run([*build, str(source)])
     assert done.returncode == 0, done.stderr
     (wheel,) = wheels.iterdir()
-    # With the packages of ours, but not with our editable grader, which a .pth file of ours names.
+    # The environment has our packages, but not our editable grader, which a .pth file names.
     environment = tmp_path / "environment"
     run([sys.executable, "-m", "venv", "--without-pip", str(environment)]).check_returncode()
     (packages,) = environment.glob("lib/python*/site-packages")
@@ -209,7 +209,7 @@ def test_an_installed_grader_has_the_catalogue(tmp_path: Path) -> None:
     assert [attack.source for attack in installed] == [attack.source for attack in ATTACKS]
 
 
-def test_an_unknown_attack_and_a_folder_without_any_are_told(tmp_path: Path) -> None:
+def test_an_unknown_attack_and_an_empty_catalogue_are_reported(tmp_path: Path) -> None:
     unknown = audit([sys.executable], "--attack", "nothing")
     assert unknown.returncode == 2
     assert "There is no attack 'nothing'" in unknown.stderr

@@ -1,4 +1,4 @@
-"""The catalogue is in order: every attack names its aim, and contains none of its targets."""
+"""The catalogue is consistent: every attack names its aim, and contains none of its targets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grader.submissions.source import is_untouched
 ATTACKS = read_catalogue(CATALOGUE)
 
 
-def test_there_are_enough_of_each_class() -> None:
+def test_each_class_has_enough_attacks() -> None:
     counted = Counter(attack.kind for attack in ATTACKS)
     assert len(ATTACKS) >= 65
     assert set(counted) == set(CLASSES)
@@ -35,7 +35,7 @@ def test_no_two_attacks_share_a_name() -> None:
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
 
 
-def test_an_attack_holds_no_canary() -> None:
+def test_an_attack_contains_no_canary() -> None:
     hidden = hidden_canaries(load_course(CATALOGUE / "course"))
     assert set(hidden) == {"suite", "solution"}
     for attack in ATTACKS:
@@ -49,7 +49,7 @@ def test_an_attack_can_be_armed(attack: Attack) -> None:
     assert isinstance(ast.parse(armed).body[0], ast.ClassDef)
 
 
-def test_an_attack_on_who_reads_the_source_is_real() -> None:
+def test_an_attack_on_a_reader_of_the_source_is_real() -> None:
     (attack,) = read_catalogue(CATALOGUE, ["literal_of_many_digits"])
     with pytest.raises(ValueError, match="4300 digits"):
         ast.dump(ast.parse(attack.source))
@@ -66,14 +66,14 @@ def test_an_attack_on_who_reads_the_source_is_real() -> None:
         "# attack: it | class: forging | canary: score | more: x",
     ],
 )
-def test_a_header_that_says_something_else_is_refused(tmp_path: Path, first: str) -> None:
+def test_an_invalid_header_is_refused(tmp_path: Path, first: str) -> None:
     (tmp_path / "forging").mkdir()
     (tmp_path / "forging" / "odd.py").write_text(f"{first}\n")
     with pytest.raises(CourseError, match=r"odd\.py"):
         read_catalogue(tmp_path)
 
 
-def test_an_unknown_name_and_a_missing_catalogue_are_told(tmp_path: Path) -> None:
+def test_an_unknown_name_and_a_missing_catalogue_are_reported(tmp_path: Path) -> None:
     with pytest.raises(CourseError, match="no attack 'nothing'"):
         read_catalogue(CATALOGUE, ["nothing"])
     with pytest.raises(CourseError, match="holds no attacks"):

@@ -1,4 +1,4 @@
-"""The memory of all that runs student code has no word of the hidden suite or the solution."""
+"""The memory of processes that run student code has no words of the hidden suite or the solution."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="memory is read through /proc"),
     pytest.mark.skipif(
         sys.platform == "linux" and os.geteuid() != 0,
-        reason="a sandbox's memory is closed to its own user; only root can look into it",
+        reason="needs root: the memory of a sandbox is closed to its own user",
     ),
 ]
 
-# In the middle of the suite's last test it says so, in its memory, and waits until that was seen.
+# During the last test of the suite, it puts a mark into its memory and waits until the mark was seen.
 STUDENT = b"""
 import os
 import signal
@@ -64,7 +64,7 @@ SOLUTION = {b"canary:solution:", b"no sandbox may ever hold a word of it"}
 
 
 def pieces(pid: int) -> Iterator[bytes]:
-    """The writable memory of a process, where Python's objects are."""
+    """Yield the writable memory of a process, which has Python's objects."""
     with (
         contextlib.suppress(OSError),
         Path(f"/proc/{pid}/maps").open() as maps,
@@ -84,16 +84,16 @@ def words_in(pid: int, words: tuple[bytes, ...]) -> set[bytes]:
 
 
 @pytest.mark.thorough
-def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
+def test_the_memory_of_a_sandbox_has_nothing_hidden(tmp_path: Path) -> None:
     shutil.copytree(CATALOGUE / "course", tmp_path / "course")
     manifest = tmp_path / "course" / "exercises" / "course.toml"
-    # Nobody is to be late who waits for a slow look.
+    # Searching the memory is slow, so the exercise gets more time.
     manifest.write_text(manifest.read_text().replace("seconds = 4", "seconds = 120"))
     course = load_course(tmp_path / "course")
     waiting = b"the-student-waits-77e0"
     own = (waiting, b"the-student-was-here-4c1d", b"it contains nothing that students must not see")
     before = descendants()
-    # What each process held when the suite was in the middle of its last test.
+    # The words found in each process during the last test of the suite.
     held: dict[int, set[bytes]] = {}
     with judges(preload=("torch",)) as (judge,):
         of_judge = {judge._process.pid, *descendants(judge._process.pid)}
@@ -118,11 +118,11 @@ def test_the_memory_of_a_sandbox_holds_nothing_hidden(tmp_path: Path) -> None:
             over.set()
             watcher.join()
     assert [test.outcome.value for test in result.tests] == ["passed", "error", "passed", "error"]
-    # One more sandbox runs the solution: it knows that, and nothing of the student.
+    # Another sandbox runs the solution. It knows the solution, and nothing of the student.
     (solutions,) = [pid for pid, words in held.items() if b"canary:solution:" in words]
     words = held.pop(solutions)
     assert not words & {*own[:2], *(set(HIDDEN) - SOLUTION)}
-    # At least the fork server and the sandbox, and the known data was found.
+    # The fork server and the sandbox were searched, and the known data was found.
     assert len(held) >= 2
     words = set().union(*held.values())
     assert set(own) <= words

@@ -1,4 +1,4 @@
-"""Judges that stay from one test to the next."""
+"""Judges that are kept from one test to the next."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tests.grader.command import kept
 
 @pytest.fixture
 def kept_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trial run starts no judges of its own. For tests in which no course changes between two of them."""
+    """Make trial runs use kept judges. Only for tests that do not change a course between two runs."""
     monkeypatch.setattr(pool, "judges", kept.judges)

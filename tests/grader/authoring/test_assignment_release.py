@@ -1,4 +1,4 @@
-"""Releases and packs of an assignment: nothing of others in them, and a student's folder that grows."""
+"""Releases and packs of an assignment: they have nothing of others, and extend a student's folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def course(tmp_path: Path) -> Course:
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    """The files of a folder without the grader, which is no part of the course."""
+    """Read the files of a folder without the grader's wheel, which is not part of the course."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -46,7 +46,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_new_assignment_is_read_back_and_has_a_seed_of_its_own(course: Course) -> None:
+def test_a_new_assignment_is_read_back_and_has_its_own_seed(course: Course) -> None:
     week1, week2 = course.assignments
     assert (week1.title, week1.exercises) == ("Week 1", TEXT)
     assert week1.seed != week2.seed and week2.weight == 2
@@ -79,7 +79,7 @@ def test_a_whole_release_has_the_assignments_and_no_secret(course: Course, tmp_p
 
 
 @pytest.mark.parametrize("how", ["unpacked", "written beside it"])
-def test_a_folder_grows_and_keeps_what_a_student_wrote(
+def test_a_second_release_extends_a_folder_and_keeps_work(
     course: Course, tmp_path: Path, how: str
 ) -> None:
     mine = tmp_path / "mine"
@@ -100,13 +100,13 @@ def test_a_folder_grows_and_keeps_what_a_student_wrote(
     assert [each.id for each in grown.exercises] == [*TEXT, "running_mean"]
     assert [each.id for each in grown.assignments] == ["week1", "week2"]
     assert Workspace(grown).first_open() == grown.exercises[0]
-    # Week 1 anew: the student's file was edited since, and a release over it is for staff alone.
+    # Another release over the folder removes nothing and keeps the exercises of both weeks.
     assert release(course.assigned("week2"), mine, force=True).removed == 0
     assert load_course(mine).exercises == grown.exercises
 
 
 @pytest.mark.thorough
-def test_a_whole_release_and_one_of_an_assignment_do_not_share_a_folder(
+def test_a_whole_release_and_one_of_an_assignment_cannot_share_a_folder(
     course: Course, tmp_path: Path
 ) -> None:
     release(course, tmp_path / "whole")

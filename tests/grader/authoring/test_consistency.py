@@ -1,4 +1,4 @@
-"""The stub in exercises/ is made by its solution, and drifting apart is noticed."""
+"""The stub in exercises/ is made from its solution, and drift between them is reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_drift_without_markers(course: Course) -> None:
+def test_drift_without_markers_is_reported(course: Course) -> None:
     stub, solution = (
         course.folder / "text/word_count.py",
         course.root / "solutions/text/word_count.py",
@@ -57,13 +57,13 @@ def test_drift_without_markers(course: Course) -> None:
     ]
 
 
-def test_drift_with_markers(course: Course) -> None:
+def test_drift_from_markers_is_reported_and_repaired(course: Course) -> None:
     exercise = course.exercise("greeting")
     solution = course.solution(exercise)
     change(solution, "    return", "    # begin solution: say hello\n    return")
     solution.write_text(solution.read_text("utf-8") + "    # end solution\n", encoding="utf-8")
-    (told,) = drift(course, exercise)
-    assert told.splitlines() == [
+    (complaint,) = drift(course, exercise)
+    assert complaint.splitlines() == [
         (
             "exercises/text/greeting.py: it differs from the stub that the markers of "
             "solutions/text/greeting.py make; `grade stub greeting` writes it anew."
@@ -83,15 +83,15 @@ def test_drift_with_markers(course: Course) -> None:
     assert write_stub(course, exercise).changed == ()
 
 
-def test_markers_that_make_no_stub_are_a_complaint(course: Course) -> None:
+def test_markers_that_make_no_stub_are_reported(course: Course) -> None:
     exercise = course.exercise("greeting")
     change(course.solution(exercise), "    return", "    # begin solution\n    return")
-    (told,) = drift(course, exercise)
-    assert told.startswith("solutions/text/greeting.py, line 6: this solution has no `# end")
+    (complaint,) = drift(course, exercise)
+    assert complaint.startswith("solutions/text/greeting.py, line 6: this solution has no `# end")
 
 
 def marked(course: Course) -> Exercise:
-    """The greeting, with markers in its solution."""
+    """Return the exercise `greeting` after adding markers to its solution."""
     exercise = course.exercise("greeting")
     solution = course.solution(exercise)
     change(solution, "    return", "    # begin solution: say hello\n    return")
@@ -120,7 +120,7 @@ def test_work_in_exercises_is_not_overwritten(course: Course, work: str) -> None
     assert drift(course, exercise) == []
 
 
-def test_a_copy_is_written_too(course: Course) -> None:
+def test_the_kept_copy_of_a_stub_is_written_too(course: Course) -> None:
     exercise = marked(course)
     kept = course.kept_stub(exercise)
     kept.parent.mkdir(parents=True)

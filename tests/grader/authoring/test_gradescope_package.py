@@ -1,4 +1,4 @@
-"""The Gradescope package: set up and run as Gradescope does it, in a tree of ours instead of /autograder."""
+"""The Gradescope package, set up and run like on Gradescope, in a temporary folder instead of /autograder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from grader.sandbox.walls.survey import reached, survey
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 SETUP_OPTIONS = ("--no-deps", "--no-index")
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="Gradescope's images are Linux's")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Gradescope runs Linux")
 
 
 def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -40,7 +40,7 @@ def grade(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package made by the command, whatever walls this machine has."""
+    """Return a package made by the command, which needs no walls on this machine."""
     path = tmp_path_factory.mktemp("package") / "autograder.zip"
     options = [f"--pip-option={each}" for each in SETUP_OPTIONS]
     done = grade("package", "gradescope", "-o", path, "--require-isolation", "none", *options)
@@ -51,7 +51,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(package: Path, tmp_path: Path) -> Path:
-    """/autograder as it is when a submission arrives; the environment is the one that runs the tests."""
+    """Return /autograder as it is when a submission arrives, with the Python that runs the tests."""
     root = tmp_path / "autograder"
     _unzip(package, root / "source")
     (root / "submission").mkdir()
@@ -66,7 +66,7 @@ def root(package: Path, tmp_path: Path) -> Path:
 
 
 def _unzip(package: Path, folder: Path) -> None:
-    """As the tools of a system do, permissions included."""
+    """Unpack a package with its permissions, like system tools."""
     with zipfile.ZipFile(package) as archive:
         archive.extractall(folder)
         for member in archive.infolist():
@@ -97,7 +97,7 @@ def test_a_right_submission_earns_everything(root: Path) -> None:
 
 
 @linux
-def test_a_part_earns_a_part_and_the_student_reads_why(root: Path) -> None:
+def test_a_wrong_answer_earns_a_part_and_the_student_reads_why(root: Path) -> None:
     wrong = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
     shutil.copy(wrong, root / "submission" / "word_count.py")
     assert run("run_autograder", root).returncode == 0
@@ -109,22 +109,22 @@ def test_a_part_earns_a_part_and_the_student_reads_why(root: Path) -> None:
 
 @pytest.mark.thorough
 @linux
-def test_who_hands_in_something_else_reads_what_is_missing(root: Path) -> None:
+def test_an_unrelated_submission_gets_a_message_about_the_missing_file(root: Path) -> None:
     (root / "submission" / "essay.txt").write_text("=1+1", encoding="utf-8")
     assert run("run_autograder", root).returncode == 0
     read = json.loads((root / "results" / "results.json").read_text(encoding="utf-8"))
     assert read["score"] == 0
-    told = (
+    message = (
         "text/word_count.py is missing: hand it in under this name. Handed in instead: essay.txt."
     )
-    assert told in read["output"]
-    # Not for students: paths of the container, and advice for instructors.
+    assert message in read["output"]
+    # Students see no paths of the container and no advice for instructors.
     assert str(root) not in read["output"] and "grade batch" not in read["output"]
 
 
 @linux
 @pytest.mark.parametrize("damage", ["pack", pytest.param("setup", marks=pytest.mark.thorough)])
-def test_a_fault_of_ours_leaves_no_score(root: Path, damage: str) -> None:
+def test_a_fault_of_the_grader_leaves_no_score(root: Path, damage: str) -> None:
     shutil.copytree(PLAIN / "solutions", root / "submission", dirs_exist_ok=True)
     (root / "results" / "results.json").write_text('{"score": 20}', encoding="utf-8")
     if damage == "pack":
@@ -140,7 +140,7 @@ def test_a_fault_of_ours_leaves_no_score(root: Path, damage: str) -> None:
 
 @pytest.mark.thorough
 @linux
-def test_without_the_walls_that_are_asked_for_nothing_is_graded(root: Path) -> None:
+def test_nothing_is_graded_without_the_required_walls(root: Path) -> None:
     script = root / "source" / "run_autograder"
     text = script.read_text(encoding="utf-8")
     level = str(reached([wall.name for wall in survey() if wall.stands]).value)
@@ -155,7 +155,7 @@ def test_without_the_walls_that_are_asked_for_nothing_is_graded(root: Path) -> N
 
 @pytest.mark.thorough
 @linux
-def test_setup_installs_the_grader_that_is_in_the_package(package: Path, tmp_path: Path) -> None:
+def test_setup_installs_the_grader_of_the_package(package: Path, tmp_path: Path) -> None:
     root = tmp_path / "autograder"
     _unzip(package, root / "source")
     done = run("setup.sh", root)
@@ -171,7 +171,7 @@ def test_setup_installs_the_grader_that_is_in_the_package(package: Path, tmp_pat
     assert any(name.endswith("bin/grade") for name in asked)
 
 
-def test_the_package_holds_what_judges_and_no_solution(package: Path, tmp_path: Path) -> None:
+def test_the_package_has_the_suites_but_no_solutions(package: Path, tmp_path: Path) -> None:
     _unzip(package, tmp_path)
     with zipfile.ZipFile(tmp_path / "course.pack") as pack:
         names = set(pack.namelist())
@@ -186,7 +186,7 @@ def test_the_package_holds_what_judges_and_no_solution(package: Path, tmp_path: 
     assert load_course(tmp_path / "course.pack").info() == load_course(PLAIN).info()
 
 
-def test_the_wheel_lists_what_is_in_it(package: Path) -> None:
+def test_the_wheel_lists_its_contents(package: Path) -> None:
     with zipfile.ZipFile(package) as archive:
         (name,) = [each for each in archive.namelist() if each.endswith(".whl")]
         wheel = zipfile.ZipFile(io.BytesIO(archive.read(name)))
@@ -198,7 +198,7 @@ def test_the_wheel_lists_what_is_in_it(package: Path) -> None:
         assert all(len(wheel.read(row[0])) == int(row[2]) for row in rows if row[2])
 
 
-def test_the_scripts_are_programs_that_bash_can_read(package: Path, tmp_path: Path) -> None:
+def test_the_scripts_are_executable_and_valid_bash(package: Path, tmp_path: Path) -> None:
     _unzip(package, tmp_path)
     for name in ("setup.sh", "run_autograder"):
         script = tmp_path / name
@@ -221,7 +221,7 @@ def test_options_are_quoted(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kept_judges")
-def test_a_package_of_one_exercise_holds_nothing_of_others(tmp_path: Path) -> None:
+def test_a_package_of_one_exercise_has_nothing_of_others(tmp_path: Path) -> None:
     course = load_course(PLAIN)
     write_gradescope(
         tmp_path / "p.zip", course.only(course.select(["running_mean"])), GradescopeOptions()
@@ -251,13 +251,13 @@ exercises = ["running_mean"]
 
 
 @pytest.mark.usefixtures("kept_judges")
-def test_a_package_of_some_exercises_knows_which_of_them_are_for_extra_credit(
+def test_a_package_of_some_exercises_keeps_their_extra_credit(
     tmp_path: Path,
 ) -> None:
     shutil.copytree(PLAIN, tmp_path / "course")
     (tmp_path / "course/exercises/assignments.toml").write_text(ASSIGNMENTS, encoding="utf-8")
     course = load_course(tmp_path / "course")
-    # The exercise for extra credit is without its own assignment's other one.
+    # The exercise for extra credit is chosen without the other one of its assignment.
     part = course.only(course.select(["word_count", "running_mean"]))
     write_gradescope(tmp_path / "p.zip", part, GradescopeOptions())
     _unzip(tmp_path / "p.zip", tmp_path)
@@ -265,7 +265,7 @@ def test_a_package_of_some_exercises_knows_which_of_them_are_for_extra_credit(
     assert packed.exercises == part.exercises
     assert packed.extra_credit == {"word_count"}
     for chosen in (["greeting"], ["running_mean"], ["greeting", "running_mean"], ["word_count"]):
-        # If every exercise is for extra credit, full marks need them.
+        # If every exercise is for extra credit, they count as ordinary ones.
         assert extra_credit_file(course.only(course.select(chosen))) == {}
 
 
@@ -278,15 +278,15 @@ def test_the_same_course_makes_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_the_versions_are_those_that_are_installed() -> None:
+def test_versions_are_those_installed() -> None:
     versions = dict(line.split("==") for line in installed_versions())
     assert {"torch", "pytest", "msgspec", "click", "numpy"} <= set(versions)
     assert "lab-bench" not in versions
     assert not any("+" in version for version in versions.values())
-    assert "mypy" not in versions, "what only the tests need stays here"
+    assert "mypy" not in versions, "packages that only the tests need are left out"
 
 
-def test_a_release_for_students_is_no_package(tmp_path: Path) -> None:
+def test_a_release_for_students_cannot_be_packaged(tmp_path: Path) -> None:
     released = tmp_path / "course"
     shutil.copytree(PLAIN, released, ignore=shutil.ignore_patterns("hidden", "__pycache__"))
     with pytest.raises(CourseError, match="no hidden suite"):
@@ -296,7 +296,7 @@ def test_a_release_for_students_is_no_package(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("name", "before", "after", "told"),
+    ("name", "before", "after", "message"),
     [
         (
             "solutions/text/word_count.py",
@@ -313,8 +313,8 @@ def test_a_release_for_students_is_no_package(tmp_path: Path) -> None:
     ],
     ids=["solution", "suite"],
 )
-def test_what_would_grade_nobody_right_is_not_written(
-    tmp_path: Path, name: str, before: str, after: str, told: str
+def test_a_package_that_fails_its_trial_is_not_written(
+    tmp_path: Path, name: str, before: str, after: str, message: str
 ) -> None:
     course = tmp_path / "course"
     shutil.copytree(PLAIN, course)
@@ -323,11 +323,11 @@ def test_what_would_grade_nobody_right_is_not_written(
     assert changed != text
     (course / name).write_text(changed, encoding="utf-8")
     made = load_course(course)
-    with pytest.raises(CourseError, match=f"(?s)Nothing was written.*{told}") as raised:
+    with pytest.raises(CourseError, match=f"(?s)Nothing was written.*{message}") as raised:
         write_gradescope(
             tmp_path / "p.zip", made.only([made.exercise("word_count")]), GradescopeOptions()
         )
-    # The author's files are named, and not the files of the package.
+    # The message names the author's files, not those of the package.
     assert "course-pack-" not in str(raised.value)
     packed = grade("pack", "-o", tmp_path / "course.pack", "--course", course)
     assert packed.returncode == 3
@@ -335,7 +335,7 @@ def test_what_would_grade_nobody_right_is_not_written(
     assert [path.name for path in tmp_path.iterdir()] == ["course"]
 
 
-def test_usage() -> None:
+def test_wrong_arguments_are_explained() -> None:
     assert grade("package", "gradescope").returncode == 2
     assert grade("package", "moodle", "-o", "x.zip").returncode == 2
     done = grade("package", "gradescope", "-o", "x.zip", "--exercise", "gretting")

@@ -1,4 +1,4 @@
-"""Wrong answers are read from both of their forms, and a mutant is its base with the changes made."""
+"""Wrong answers are read in both forms, and a mutant is its base with its changes applied."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ LINES = """class A:
     ],
     ids=["a line", "removed", "several instead", "a statement", "inside", "inside a function"],
 )
-def test_a_line_becomes_another(
+def test_a_line_or_statement_is_replaced(
     course: Course, exercise: Exercise, entry: str, old: str, new: str
 ) -> None:
     course.solution(exercise).write_text(LINES, encoding="utf-8")
@@ -155,21 +155,21 @@ def test_a_line_becomes_another(
         ),
     ],
 )
-def test_a_line_that_cannot_become_another(
+def test_a_replacement_that_cannot_be_made_is_reported(
     course: Course, exercise: Exercise, entry: str, complaint: str
 ) -> None:
     course.solution(exercise).write_text(LINES, encoding="utf-8")
     write(course, exercise, f"[mistake.a]\nsays = 'No.'\n{entry}\n")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told == f"tests/wrong/text/word_count.toml: a: {complaint}"
+    (message,) = wrong_answers(course, exercise).complaints
+    assert message == f"tests/wrong/text/word_count.toml: a: {complaint}"
 
 
-def test_a_base_that_is_no_python_has_no_functions(course: Course, exercise: Exercise) -> None:
+def test_a_base_that_is_not_python_is_reported(course: Course, exercise: Exercise) -> None:
     course.solution(exercise).write_text("def f(:\n    pass\n", encoding="utf-8")
     entry = "[mistake.a]\nsays = 'No.'\nline = 'pass'\nmutant = ''\ninside = 'f'\n"
     write(course, exercise, entry)
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.endswith(": a: solutions/text/word_count.py, line 1, is not valid Python.")
+    (complaint,) = wrong_answers(course, exercise).complaints
+    assert complaint.endswith(": a: solutions/text/word_count.py, line 1, is not valid Python.")
 
 
 BASE = "one\ntwo\n\ntwo\n    three\n"
@@ -186,7 +186,7 @@ BASE = "one\ntwo\n\ntwo\n    three\n"
     ],
     ids=["replaced", "removed", "after an empty line", "two places", "in any order"],
 )
-def test_a_diff(course: Course, exercise: Exercise, diff: str, mutated: str) -> None:
+def test_a_diff_is_applied(course: Course, exercise: Exercise, diff: str, mutated: str) -> None:
     right = course.variants(exercise, "right")[0]
     right.write_text(BASE, encoding="utf-8")
     head = f'base = "{course.name_of(right)}"\n[mistake.a]\nsays = "No."\n'
@@ -206,15 +206,15 @@ def test_a_diff(course: Course, exercise: Exercise, diff: str, mutated: str) -> 
         (" one\n", "it equals "),
     ],
 )
-def test_a_diff_that_cannot_be_applied(
+def test_a_diff_that_cannot_be_applied_is_reported(
     course: Course, exercise: Exercise, diff: str, complaint: str
 ) -> None:
     right = course.variants(exercise, "right")[0]
     right.write_text(BASE, encoding="utf-8")
     head = f'base = "{course.name_of(right)}"\n[mistake.a]\nsays = "No."\n'
     write(course, exercise, f"{head}change = '''\n{diff}'''\n")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.startswith(f"tests/wrong/text/word_count.toml: a: {complaint}")
+    (message,) = wrong_answers(course, exercise).complaints
+    assert message.startswith(f"tests/wrong/text/word_count.toml: a: {complaint}")
 
 
 def test_line_ends_of_another_system_make_the_same_mutant(
@@ -273,29 +273,31 @@ def test_line_ends_of_another_system_make_the_same_mutant(
         ),
     ],
 )
-def test_a_file_that_is_not_in_order_is_one_complaint(
+def test_a_mistake_in_the_file_is_one_complaint(
     course: Course, exercise: Exercise, text: str, complaint: str
 ) -> None:
     write(course, exercise, text)
     read = wrong_answers(course, exercise)
     assert [wrong.id for wrong in read.answers] == ["characters"]
-    (told,) = read.complaints
-    assert told.startswith("tests/wrong/text/word_count.toml: ")
-    assert told.endswith(complaint)
+    (message,) = read.complaints
+    assert message.startswith("tests/wrong/text/word_count.toml: ")
+    assert message.endswith(complaint)
 
 
-def test_a_file_of_tests_that_cannot_be_read(course: Course, exercise: Exercise) -> None:
+def test_an_unreadable_file_of_catching_tests_is_reported(
+    course: Course, exercise: Exercise
+) -> None:
     course.caught(exercise).write_text("test_case = 1\n", encoding="utf-8")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.startswith(
+    (complaint,) = wrong_answers(course, exercise).complaints
+    assert complaint.startswith(
         "tests/wrong/text/word_count.caught.toml: expected a list, got a whole number"
     )
 
 
-def test_bytes_that_are_no_text(course: Course, exercise: Exercise) -> None:
+def test_a_file_that_is_not_utf_8_is_reported(course: Course, exercise: Exercise) -> None:
     course.mutants(exercise).write_bytes(b"base = '\xff'\n")
-    (told,) = wrong_answers(course, exercise).complaints
-    assert told.startswith("tests/wrong/text/word_count.toml: 'utf-8' codec can't decode")
+    (complaint,) = wrong_answers(course, exercise).complaints
+    assert complaint.startswith("tests/wrong/text/word_count.toml: 'utf-8' codec can't decode")
 
 
 def test_a_pack_has_the_same_wrong_answers(course: Course, tmp_path: Path) -> None:
@@ -307,7 +309,7 @@ def test_a_pack_has_the_same_wrong_answers(course: Course, tmp_path: Path) -> No
         assert wrong_answers(course, exercise).answers
 
 
-def test_every_wrong_answer_of_our_course_can_be_made() -> None:
+def test_every_wrong_answer_of_the_shipped_course_can_be_made() -> None:
     course = load_course(ROOT)
     for exercise in course.exercises:
         read = wrong_answers(course, exercise)
@@ -316,7 +318,7 @@ def test_every_wrong_answer_of_our_course_can_be_made() -> None:
         assert len(read.answers) >= 20
 
 
-def test_a_mistake_may_be_central_in_both_forms(course: Course, exercise: Exercise) -> None:
+def test_both_forms_can_mark_a_mistake_as_central(course: Course, exercise: Exercise) -> None:
     whole = course.variants(exercise, "wrong")[0]
     assert "| central: word_count | told:" in whole.read_text("utf-8")
     toml = course.mutants(exercise).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Mutants are mechanical, and a mark as equivalent hides a mutant until its line changes."""
+"""Mutants are made mechanically, and marking one as equivalent hides it until its line changes."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ PLAIN = Path(__file__).parents[1] / "courses" / "plain"
         ("if TYPE_CHECKING: x = 1", []),
     ],
 )  # fmt: skip
-def test_operators_of_mutation(line: str, mutants: list[str]) -> None:
+def test_each_operator_makes_its_mutants(line: str, mutants: list[str]) -> None:
     made = [mutant.mutant for mutant in mutants_of(line.encode())]
     assert sorted(made) == sorted(mutants)
     assert len(made) == len(set(made))
 
 
-def test_mutants_of_statements() -> None:
+def test_statements_are_mutated_in_order() -> None:
     source = """\
 @wraps
 def f(a: int = 0, *, b: "str" = "c") -> "list[int]":
@@ -117,7 +117,7 @@ class A:
 """
 
 
-def test_what_the_stub_gives_is_left_alone() -> None:
+def test_given_code_is_not_mutated() -> None:
     solution = GIVEN + "    def f(self): return helper(self.size) + 5\n"
     stub = GIVEN.replace("    return", "    'At length.'\n    return")
     stub += "    def f(self): raise NotImplementedError\n"
@@ -128,14 +128,14 @@ def test_what_the_stub_gives_is_left_alone() -> None:
         "def f(self): return helper(self.size) + 4",
         "def f(self): return helper(self.size) + 6",
     ]
-    # What the stub has otherwise is the student's.
+    # Code that differs in the stub belongs to the student.
     stub = stub.replace("x + 1", "x - 1").replace("SIZE = 3", "SIZE = 5")
     numbers = {mutant.number for mutant in mutants_of(solution.encode(), stub.encode())}
     assert numbers == {1, 5, 11}
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_all_else_stays_byte_for_byte(end: str) -> None:
+def test_the_rest_of_the_file_is_unchanged(end: str) -> None:
     lines = ["# é", "class C:", '\tx = "ä", 1 + 2  # ö', "\tif x : y = f( 'ü',z = x )", ""]
     source = end.join(lines).encode()
     mutants = mutants_of(source)
@@ -148,21 +148,21 @@ def test_all_else_stays_byte_for_byte(end: str) -> None:
         assert lines[mutant.number - 1].strip() == mutant.line
 
 
-def test_a_mutant_of_several_lines_reads_as_one() -> None:
+def test_a_mutant_of_several_lines_is_shown_as_one() -> None:
     source = b"x = f(\n    a,\n    b=1,\n)\n"
     made = [(mutant.number, mutant.line, mutant.mutant) for mutant in mutants_of(source)]
     assert (1, "x = f( a, b=1, )", "pass") in made
     assert (2, "a, b=1,", "a,") in made
 
 
-def test_no_two_mutants_are_the_same_to_python_and_all_of_them_compile() -> None:
+def test_mutants_differ_as_syntax_trees_and_all_compile() -> None:
     for solution in sorted((PLAIN / "solutions").rglob("*.py")):
         source = solution.read_bytes()
         shapes = [ast.dump(ast.parse(mutant.source)) for mutant in mutants_of(source)]
         assert len({ast.dump(ast.parse(source)), *shapes}) == len(shapes) + 1
-    # Without the value that it gives, `yield` and `return` of a generator still compile.
+    # A declaration without a value makes no mutants.
     assert mutants_of(b"x = 0 + 0") and not mutants_of(b"nonsense: int")
-    # The same statement twice: to drop either of them is the same.
+    # Both branches are `pass` already, so dropping a statement changes nothing.
     assert [mutant.mutant for mutant in mutants_of(b"if a:\n    pass\nelse:\n    pass\n")] == [
         "if not (a):"
     ]
@@ -184,7 +184,7 @@ def greeting(name: str) -> str:
 
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
-    """A course whose suite greets a short name only."""
+    """Return a course whose suite greets only a short name."""
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
     course = load_course(tmp_path / "course")
     course.solution(course.exercise("greeting")).write_text(SOLUTION, encoding="utf-8")
@@ -205,7 +205,7 @@ def mark(course: Course, *mutants: Mutant, reason: str = "no name is that short"
     path.write_text("\n".join(entries), encoding="utf-8")
 
 
-def test_what_a_weak_suite_does_not_see(course: Course) -> None:
+def test_survivors_of_a_weak_suite_are_listed(course: Course) -> None:
     report = report_of(course)
     assert (report.made, report.judged, report.caught) == (9, 9, 2)
     unseen = [(mutant.number, mutant.mutant) for mutant in report.survivors]
@@ -235,7 +235,7 @@ def test_what_a_weak_suite_does_not_see(course: Course) -> None:
     assert gone + "remove the entry or judge it anew." in changed.complaints
 
 
-def test_what_is_unseen_is_offered_as_an_entry_that_makes_the_same(course: Course) -> None:
+def test_each_survivor_is_offered_as_an_entry_that_makes_the_same_mutant(course: Course) -> None:
     twice = '    return f"Hello, {name}!"\n'
     other = f"def other(name: str) -> str:\n    name = (\n        name + str(1)\n    )\n{twice}"
     exercise = course.exercise("greeting")
@@ -246,7 +246,7 @@ def test_what_is_unseen_is_offered_as_an_entry_that_makes_the_same(course: Cours
     assert unseen["name_name"].entry == {"line": "name = name.strip()", "mutant": "name = name"}
     assert unseen["without_name_name_str_1"].entry["line"] == "name = ( name + str(1) )"
     assert unseen["return"].entry["inside"] == "other"
-    # A sentence makes a mistake of it, which is none of the unseen ones any more.
+    # With a sentence it becomes a described mistake, and is not offered again.
     text = "".join(
         f"[mistake.{offer.id}]\nsays = 'No.'\n"
         + "".join(f"{k} = '{v}'\n" for k, v in offer.entry.items())
@@ -259,7 +259,7 @@ def test_what_is_unseen_is_offered_as_an_entry_that_makes_the_same(course: Cours
     assert set(described.complaints) == {f"{name}: {id_}: no test catches it." for id_ in unseen}
 
 
-def test_an_entry_names_the_solution_where_the_file_has_another_base(course: Course) -> None:
+def test_an_entry_names_the_solution_if_the_file_has_another_base(course: Course) -> None:
     exercise = course.exercise("greeting")
     right = course.name_of(course.variants(exercise, "right")[0])
     course.mutants(exercise).write_text(
@@ -270,7 +270,7 @@ def test_an_entry_names_the_solution_where_the_file_has_another_base(course: Cou
     assert bases == {"solutions/text/greeting.py"}
 
 
-def test_what_is_caught_without_a_sentence_is_offered_when_asked_for(course: Course) -> None:
+def test_caught_mutants_without_a_sentence_are_offered_on_request(course: Course) -> None:
     offers = report_of(course, told=True).offers
     caught = [(offer.id, offer.caught_by) for offer in offers if offer.caught_by]
     assert caught == [("return", "test_greeting"), ("return_2", "test_greeting")]
@@ -289,7 +289,7 @@ def test_a_draw_is_the_same_every_time(course: Course) -> None:
     assert first.survivors == second.survivors
 
 
-def test_a_mark_on_what_the_suite_catches(course: Course) -> None:
+def test_a_mark_on_a_caught_mutant_is_reported(course: Course) -> None:
     caught = Mutant(8, "greeting", 'return f"Hello, {name}!"', "return", b"")
     mark(course, caught)
     (complaint,) = report_of(course).complaints
@@ -299,7 +299,7 @@ def test_a_mark_on_what_the_suite_catches(course: Course) -> None:
     )
 
 
-def test_marks_that_cannot_be_read(course: Course) -> None:
+def test_invalid_marks_are_reported(course: Course) -> None:
     exercise = course.exercise("greeting")
     mark(course, Mutant(1, "", "a", "b", b""), reason=" ")
     name = "tests/wrong/text/greeting.toml"
@@ -320,7 +320,7 @@ def test_marks_that_cannot_be_read(course: Course) -> None:
     assert complaint in report_of(course).complaints
 
 
-def test_lines_that_are_equal_are_told_apart_by_their_function(course: Course) -> None:
+def test_equal_lines_are_distinguished_by_function(course: Course) -> None:
     again = SOLUTION.replace('"""Greet somebody."""\n', "").replace("greeting", "other")
     solution = course.solution(course.exercise("greeting"))
     solution.write_text(SOLUTION + again, encoding="utf-8")
@@ -344,11 +344,11 @@ def test_an_endless_loop_costs_little_and_counts_as_caught(course: Course) -> No
     solution.write_text(SOLUTION.replace("    return", loop + "    return"), encoding="utf-8")
     report = report_of(course)
     assert report.timed_out == 1
-    # A quarter of the exercise's own time would be 100 s.
+    # A quarter of the exercise's time would be 100 s.
     assert report.seconds < 60
 
 
-def test_a_slow_mutant_that_is_marked_gets_the_exercises_own_time(course: Course) -> None:
+def test_a_slow_marked_mutant_gets_the_time_of_the_exercise(course: Course) -> None:
     manifest = course.root / "exercises" / "course.toml"
     text = manifest.read_text(encoding="utf-8").replace("seconds = 8", "seconds = 400")
     manifest.write_text(text, encoding="utf-8")
@@ -361,7 +361,7 @@ def test_a_slow_mutant_that_is_marked_gets_the_exercises_own_time(course: Course
     assert (report.equivalent, report.complaints) == (1, ())
 
 
-def test_a_solution_that_is_not_right(course: Course) -> None:
+def test_a_wrong_solution_is_reported(course: Course) -> None:
     solution = course.solution(course.exercise("greeting"))
     solution.write_text(SOLUTION.replace("Hello", "Hi"), encoding="utf-8")
     report = report_of(course)
@@ -379,13 +379,13 @@ def test_a_solution_that_is_not_right(course: Course) -> None:
     )
 
 
-def test_a_suite_that_trips_over_a_mutant_catches_it(course: Course) -> None:
+def test_a_suite_that_raises_for_a_mutant_catches_it(course: Course) -> None:
     suite = course.root / "tests/public/text/test_greeting.py"
     text = suite.read_text("utf-8")
     call = 'student.function("greeting")("Ada")'
     suite.write_text(text.replace(call, f"{call}[:11]"), encoding="utf-8")
     assert report_of(course).caught == 2
-    # Over the solution, it is at fault.
+    # If it raises for the solution, the suite is at fault.
     suite.write_text(text.replace(call, f"{call} + 1"), encoding="utf-8")
     report = report_of(course)
     (complaint,) = report.complaints

@@ -1,4 +1,4 @@
-"""The wrong answers whose observations are in a package or a release; nothing is judged."""
+"""The wrong answers whose observations are put into a package or a release. Nothing is judged here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COURSE = load_course(Path(__file__).parents[1] / "courses" / "plain")
 
 
 class Judging:
-    """Judges who answer at once that a test failed; `unseen` answers passed, `faults` meet a fault."""
+    """Judges that fail every answer at once, except that `unseen` ones pass and `faults` end with a fault."""
 
     threads = SimpleNamespace(map=map)
 
@@ -71,7 +71,7 @@ def wrong(name: str) -> dict[str, bytes]:
     return {each.id: each.source for each in wrong_answers(COURSE, COURSE.exercise(name)).answers}
 
 
-def test_every_wrong_answer_is_judged_with_the_seed_and_kept_under_the_name_of_the_exercise(
+def test_every_wrong_answer_is_judged_and_kept_by_exercise(
     judging: Judging,
 ) -> None:
     begun: list[str] = []
@@ -88,7 +88,7 @@ def test_every_wrong_answer_is_judged_with_the_seed_and_kept_under_the_name_of_t
     assert {options for _, options in judging.asked} == {GradingOptions(7, tuple(Visibility))}
 
 
-def test_only_exercises_with_one_of_the_suites_are_judged_and_by_no_other_suite(
+def test_only_the_given_suites_are_used(
     judging: Judging,
 ) -> None:
     # greeting has no hidden suite.
@@ -99,7 +99,7 @@ def test_only_exercises_with_one_of_the_suites_are_judged_and_by_no_other_suite(
     }
 
 
-def test_without_a_wrong_answer_no_judge_starts(
+def test_no_judge_starts_without_a_wrong_answer(
     judging: Judging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = SimpleNamespace(answers=())
@@ -108,7 +108,7 @@ def test_without_a_wrong_answer_no_judge_starts(
     assert judging.begun == []
 
 
-def test_a_wrong_answer_that_cannot_be_judged_or_that_passes_is_left_out(
+def test_a_wrong_answer_that_passes_or_cannot_be_judged_is_left_out(
     judging: Judging,
 ) -> None:
     sources = wrong("word_count")
@@ -117,4 +117,4 @@ def test_a_wrong_answer_that_cannot_be_judged_or_that_passes_is_left_out(
     (kept,) = found("word_count").values()
     assert [each.id for each in kept.mistakes] == others
     judging.unseen |= set(sources.values())
-    assert found("word_count") == {}, "an exercise without any has no file"
+    assert found("word_count") == {}, "an exercise without observations has no file"

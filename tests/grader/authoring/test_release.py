@@ -35,7 +35,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-# --- nothing hidden goes out ----------------------------------------------------------------------
+# --- no hidden files ------------------------------------------------------------------------------
 
 
 def hidden_files(course: Course, exercise: Exercise) -> Iterator[Path]:
@@ -52,21 +52,21 @@ def public_files(course: Course, exercise: Exercise) -> Iterator[Path]:
     yield course.folder / exercise.file
     yield from (course.folder / name for name in exercise.given_files)
     suite = course.suites(exercise)[Visibility.PUBLIC]
-    # An experiment shows how a picture is drawn, and is for students to read.
+    # An experiment shows how a plot is drawn, and students may read it.
     given = (suite, probe_of(suite), course.plot(exercise))
     yield from (path for path in given if path.is_file())
 
 
 def pieces(text: str) -> set[str]:
-    """The lines of a text that say something, and all that five words say in a row."""
+    """Return the lines of a text with at least three words, and every run of five words."""
     lines = {" ".join(line.split()) for line in text.splitlines()}
     words = re.findall(r"\w+", text)
-    told = {line for line in lines if len(re.findall(r"\w+", line)) >= 3}
-    return told | {" ".join(words[at : at + 5]) for at in range(len(words) - 4)}
+    sentences = {line for line in lines if len(re.findall(r"\w+", line)) >= 3}
+    return sentences | {" ".join(words[at : at + 5]) for at in range(len(words) - 4)}
 
 
 def secrets(course: Course) -> set[str]:
-    """What stands in the course's hidden files, and in no public one."""
+    """Return the pieces of the course's hidden files that are in no public one."""
 
     def read(paths: Iterator[Path]) -> set[str]:
         return {piece for path in paths for piece in pieces(path.read_text(encoding="utf-8"))}
@@ -78,7 +78,7 @@ def secrets(course: Course) -> set[str]:
 
 
 def leaks(secret: set[str], folder: Path) -> set[str]:
-    """What of it stands in the files of a folder; the grader in it is no part of the course."""
+    """Return the secret pieces found in the files of a folder, except the grader's wheel."""
     return {
         piece
         for name, text in everything(folder).items()
@@ -90,7 +90,7 @@ def leaks(secret: set[str], folder: Path) -> set[str]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("root", [ROOT, None], ids=["shipped", "plain"])
-def test_nothing_hidden_goes_out(root: Path | None, folder: Path, tmp_path: Path) -> None:
+def test_nothing_hidden_is_released(root: Path | None, folder: Path, tmp_path: Path) -> None:
     course = load_course(root or folder)
     out, secret = tmp_path / "students", secrets(course)
     release(course, out)
@@ -102,7 +102,7 @@ def test_nothing_hidden_goes_out(root: Path | None, folder: Path, tmp_path: Path
         name for name in packed if not re.match(r"grader/|lab_bench-[\d.]+\.dist-info/", name)
     ] == []
     assert not [name for name in names if re.search(r"hidden|solution|right/|wrong/", name)]
-    # The search would find it: no hidden file is without lines of its own, and one is told.
+    # The search works: every hidden file has pieces of its own, and a copied one is found.
     for exercise in course.exercises:
         for path in hidden_files(course, exercise):
             assert pieces(path.read_text(encoding="utf-8")) & secret, path
@@ -110,7 +110,7 @@ def test_nothing_hidden_goes_out(root: Path | None, folder: Path, tmp_path: Path
     assert leaks(secret, out)
 
 
-def test_comments_of_the_manifest_stay_at_home(folder: Path, tmp_path: Path) -> None:
+def test_comments_of_the_manifest_are_not_released(folder: Path, tmp_path: Path) -> None:
     manifest = folder / "exercises" / "course.toml"
     secret = "# hidden tests draw x from [-3, 3]\n"
     odd = 'odd \\" \\\\ \\u007f \\u0001 ü \\n end'
@@ -124,10 +124,10 @@ def test_comments_of_the_manifest_stay_at_home(folder: Path, tmp_path: Path) -> 
     assert tomllib.loads(released) == tomllib.loads(manifest.read_text(encoding="utf-8"))
 
 
-# --- its contents ---------------------------------------------------------------------------------
+# --- contents -------------------------------------------------------------------------------------
 
 
-def test_what_takes_points_from_a_solution_does_not_go_out(folder: Path, tmp_path: Path) -> None:
+def test_a_course_whose_solution_loses_points_is_not_released(folder: Path, tmp_path: Path) -> None:
     solution = folder / "solutions/text/greeting.py"
     right = solution.read_text(encoding="utf-8")
     solution.write_text(right.replace("Hello", "Hi"), encoding="utf-8")
@@ -147,9 +147,9 @@ def test_shares_are_released(folder: Path, tmp_path: Path) -> None:
     assert released.shares == {"Mean": 2, "Mean.of": 0.5}
 
 
-def test_the_files_of_a_release(folder: Path, tmp_path: Path) -> None:
+def test_a_release_has_these_files(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    # What somebody writes into the course's exercises does not go out.
+    # Work in the exercises of the course is not released.
     work = folder / "exercises/text/greeting.py"
     work.write_text("mine = 1\n", encoding="utf-8")
     released = release(
@@ -176,7 +176,7 @@ def test_the_files_of_a_release(folder: Path, tmp_path: Path) -> None:
     install = '-m pip install -c constraints.txt "lab @ git+https://example.org/x#egg=y"'
     readme, workflow = files["README.md"].decode(), files[".github/workflows/grade.yml"].decode()
     assert f"python {install}" in readme
-    # In a checkout, whose modules are not to be taken for Python's.
+    # -I keeps modules in the checkout from replacing Python's.
     assert f"python -I {install}" in workflow
     assert "@" not in readme.replace("lab @ git", "")
     assert "| `text/greeting.py` | 2.5 | 1 minutes | A greeting [of a kind] |" in readme
@@ -189,7 +189,9 @@ def test_a_release_can_be_reproduced(folder: Path, tmp_path: Path) -> None:
     assert everything(tmp_path / "one") == everything(tmp_path / "two")
 
 
-def test_constraints_are_those_of_the_course(folder: Path, tmp_path: Path) -> None:
+def test_constraints_come_from_the_course_or_the_installed_versions(
+    folder: Path, tmp_path: Path
+) -> None:
     release(load_course(folder), tmp_path / "one")
     installed = (tmp_path / "one/constraints.txt").read_text("utf-8").splitlines()
     torch = metadata.version("torch").partition("+")[0]
@@ -200,7 +202,7 @@ def test_constraints_are_those_of_the_course(folder: Path, tmp_path: Path) -> No
     assert (tmp_path / "two/constraints.txt").read_text("utf-8") == "torch==2.6.0\n"
 
 
-def test_what_holds_for_every_exercise_goes_along(folder: Path, tmp_path: Path) -> None:
+def test_the_page_for_every_exercise_is_released(folder: Path, tmp_path: Path) -> None:
     release(load_course(folder), tmp_path / "one")
     assert "docs/every-exercise.md" not in (tmp_path / "one/README.md").read_text("utf-8")
     page = folder / "docs/every-exercise.md"
@@ -219,7 +221,9 @@ def test_the_workflow_may_use_an_action(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("requirement", ["$(id)", 'x"; id; "', "`id`", "a\nb", "a\\"])
-def test_a_requirement_is_no_shell(folder: Path, tmp_path: Path, requirement: str) -> None:
+def test_a_requirement_cannot_contain_shell_code(
+    folder: Path, tmp_path: Path, requirement: str
+) -> None:
     with pytest.raises(CourseError, match="not something that pip can install"):
         release(load_course(folder), tmp_path / "out", requirement=requirement)
     with pytest.raises(CourseError, match="not a GitHub action"):
@@ -230,7 +234,7 @@ def test_a_requirement_is_no_shell(folder: Path, tmp_path: Path, requirement: st
 # --- tiers -----------------------------------------------------------------------------------------
 
 
-def test_with_all_suites_solutions_are_sealed(folder: Path, tmp_path: Path) -> None:
+def test_a_release_of_all_suites_has_sealed_solutions(folder: Path, tmp_path: Path) -> None:
     home = load_course(folder)
     release(home, tmp_path / "out", suites=Tier.ALL)
     out, files = load_course(tmp_path / "out"), everything(tmp_path / "out")
@@ -246,7 +250,7 @@ def test_with_all_suites_solutions_are_sealed(folder: Path, tmp_path: Path) -> N
     assert "`grade solution` opens" in files["README.md"].decode()
 
 
-def test_a_sealed_solution_that_is_damaged(folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_sealed_solution_is_reported(folder: Path, tmp_path: Path) -> None:
     release(load_course(folder), tmp_path / "out", suites=Tier.ALL)
     out = load_course(tmp_path / "out")
     exercise = out.exercises[0]
@@ -257,10 +261,10 @@ def test_a_sealed_solution_that_is_damaged(folder: Path, tmp_path: Path) -> None
             out.solution_source(exercise)
 
 
-# --- courses that cannot go out -------------------------------------------------------------------
+# --- courses that cannot be released --------------------------------------------------------------
 
 
-def test_a_solution_in_the_place_of_a_stub(folder: Path, tmp_path: Path) -> None:
+def test_a_solution_in_place_of_a_stub_is_refused(folder: Path, tmp_path: Path) -> None:
     shutil.copy(folder / "solutions/text/greeting.py", folder / "tests/stubs/text/greeting.py")
     with pytest.raises(
         CourseError, match="The stub of 'greeting' is the solution, and students would get it"
@@ -268,7 +272,7 @@ def test_a_solution_in_the_place_of_a_stub(folder: Path, tmp_path: Path) -> None
         release(load_course(folder), tmp_path / "out")
 
 
-def test_a_stub_that_was_not_kept(folder: Path, tmp_path: Path) -> None:
+def test_a_stub_that_was_not_kept_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "tests/stubs/text/greeting.py").unlink()
     with pytest.raises(
         CourseError,
@@ -277,7 +281,7 @@ def test_a_stub_that_was_not_kept(folder: Path, tmp_path: Path) -> None:
         release(load_course(folder), tmp_path / "out")
 
 
-def test_a_stub_that_drifted_from_its_markers(folder: Path, tmp_path: Path) -> None:
+def test_a_stub_that_drifted_from_its_markers_is_refused(folder: Path, tmp_path: Path) -> None:
     solution = folder / "solutions/text/greeting.py"
     text = solution.read_text("utf-8").replace("    return", "    # begin solution: hi\n    return")
     solution.write_text(text + "    # end solution\n", encoding="utf-8")
@@ -285,17 +289,17 @@ def test_a_stub_that_drifted_from_its_markers(folder: Path, tmp_path: Path) -> N
         release(load_course(folder), tmp_path / "out")
 
 
-def test_an_exercise_without_a_public_suite(folder: Path, tmp_path: Path) -> None:
+def test_an_exercise_without_a_public_suite_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / "tests/public/text/test_word_count.py").unlink()
     with pytest.raises(CourseError, match="'word_count' has no public suite"):
         release(load_course(folder), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-# --- where it is written --------------------------------------------------------------------------
+# --- the target folder ----------------------------------------------------------------------------
 
 
-def test_a_folder_that_is_not_empty(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(folder: Path, tmp_path: Path) -> None:
     out, course = tmp_path / "out", load_course(folder)
     out.mkdir()
     (out / ".git").mkdir()
@@ -310,7 +314,7 @@ def test_a_folder_that_is_not_empty(folder: Path, tmp_path: Path) -> None:
         release(course, out / "README.md")
 
 
-def test_force_replaces_its_own_files_alone(folder: Path, tmp_path: Path) -> None:
+def test_force_replaces_only_released_files(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     release(load_course(folder), out)
     (out / "notes.md").write_text("mine", encoding="utf-8")
@@ -326,12 +330,10 @@ def test_force_replaces_its_own_files_alone(folder: Path, tmp_path: Path) -> Non
     assert (out / "notes.md").read_text(encoding="utf-8") == "mine"
     assert (out / "README.md").read_text(encoding="utf-8").startswith("# Plain Python")
     assert not (out / "exercises/arrays").exists()
-    assert suite.read_text(encoding="utf-8") == "edited", (
-        "a file edited since is nobody's to remove"
-    )
+    assert suite.read_text(encoding="utf-8") == "edited", "an edited file is not removed"
 
 
-def test_force_stops_at_a_file_of_somebody_else(folder: Path, tmp_path: Path) -> None:
+def test_force_stops_at_a_file_of_another_origin(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     release(load_course(folder), out)
     listing = out / ".release.json"

@@ -1,4 +1,4 @@
-"""The workflow of a release, its steps run with bash: green once all is judged, the points in the summary."""
+"""The workflow of a release, run with bash: green if everything was judged, with points in the summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grader.course.manifest import Course, load_course
 from ..test_ci_workflows import PLAIN, Runner, break_suite, load, put_environment
 
 pytestmark = [
-    pytest.mark.skipif(not shutil.which("bash"), reason="no bash here"),
+    pytest.mark.skipif(not shutil.which("bash"), reason="needs bash"),
     pytest.mark.thorough,
 ]
 
@@ -43,7 +43,7 @@ def steps(out: Path) -> list[dict[str, Any]]:
 
 
 def pushed(out: Path, temp: Path) -> Runner:
-    """Run the step that grades, as GitHub's runner does after a push."""
+    """Run the grading step like GitHub's runner after a push."""
     runner = Runner(out, temp)
     put_environment(temp)  # its bin folder is on the path
     (grade,) = [step for step in steps(out) if step.get("name") == "Grade"]
@@ -51,7 +51,7 @@ def pushed(out: Path, temp: Path) -> Runner:
     return runner
 
 
-def test_github_s_schema_knows_all_of_it(course: Course, tmp_path: Path) -> None:
+def test_the_workflow_is_valid_for_githubs_schema(course: Course, tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("check-jsonschema")
     for number, action in enumerate(("", "somebody/lab-bench@v1")):
         out = tmp_path / str(number)
@@ -64,7 +64,7 @@ def test_github_s_schema_knows_all_of_it(course: Course, tmp_path: Path) -> None
         assert not any("${{" in step.get("run", "") for step in steps(out))
 
 
-def test_what_is_judged_is_green_with_its_points_in_the_summary(
+def test_a_judged_submission_is_green_with_its_points_in_the_summary(
     course: Course, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -81,13 +81,13 @@ def test_what_is_judged_is_green_with_its_points_in_the_summary(
     assert runner.commands()
     files = {re.search(r"file=([^,]+),", each) for each in runner.commands()}
     assert {found and found[1] for found in files} == {"exercises/text/word_count.py"}
-    # The next step keeps the output of this one.
+    # The next step uploads the output of this one.
     (kept,) = [step for step in steps(out) if "upload-artifact" in step.get("uses", "")]
     result = Path(kept["with"]["path"].replace("${{ runner.temp }}", str(tmp_path / "temp")))
     assert json.loads(result.read_text(encoding="utf-8"))["max_score"] == 20
 
 
-def test_an_instructor_may_want_red(course: Course, tmp_path: Path) -> None:
+def test_an_instructor_can_require_points_for_green(course: Course, tmp_path: Path) -> None:
     out = tmp_path / "out"
     release(course, out, suites=Tier.ALL, fail_under=99.5)
     solve(out, "text/greeting.py", "text/word_count.py")
@@ -98,7 +98,7 @@ def test_an_instructor_may_want_red(course: Course, tmp_path: Path) -> None:
     assert pushed(out, tmp_path / "full").code == 0
 
 
-def test_the_action_is_told_the_same(course: Course, tmp_path: Path) -> None:
+def test_the_action_gets_the_same_settings(course: Course, tmp_path: Path) -> None:
     release(course, tmp_path / "out", action="somebody/lab-bench@v1", fail_under=50)
     (uses,) = [step for step in steps(tmp_path / "out") if "lab-bench" in step["uses"]]
     assert uses["with"] == {"suite": "public", "fail-under": 50}
@@ -124,14 +124,14 @@ def test_nothing_judged_is_red(course: Course, tmp_path: Path) -> None:
     assert command.startswith("::error title=No result::Nothing was judged")
 
 
-def test_the_grader_goes_along_and_is_what_is_installed(course: Course, tmp_path: Path) -> None:
+def test_the_grader_is_released_and_installed_from_there(course: Course, tmp_path: Path) -> None:
     out = tmp_path / "out"
     release(course, out)
     (wheel,) = out.glob("*.whl")
     (install,) = [step for step in steps(out) if step.get("name") == "Install the grader"]
-    for told in (install["run"], (out / "README.md").read_text(encoding="utf-8")):
-        assert f'pip install -c constraints.txt "./{wheel.name}"' in told
-    # pip itself takes it, and the program in it runs.
+    for text in (install["run"], (out / "README.md").read_text(encoding="utf-8")):
+        assert f'pip install -c constraints.txt "./{wheel.name}"' in text
+    # pip accepts it, and the program in it runs.
     target = tmp_path / "site"
     pip = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, "--target", target, f"./{wheel.name}"], cwd=out, check=True)

@@ -1,4 +1,4 @@
-"""What is scaffolded is complete: it loads, and it proves itself."""
+"""A scaffolded course or exercise is complete: it loads, and `verify` proves it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.thorough
-def test_a_new_course_proves_itself_and_so_does_a_further_exercise(tmp_path: Path) -> None:
+def test_a_new_course_and_another_exercise_are_proved(tmp_path: Path) -> None:
     folder = tmp_path / "My first course!"
     first = new_course(folder, "scaling")
     second = new_exercise(
@@ -59,7 +59,7 @@ def test_a_new_course_proves_itself_and_so_does_a_further_exercise(tmp_path: Pat
 
 @pytest.mark.parametrize("end", ["", "\n", "\n\n\n", "\n# the last word\n"])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["unix", "windows"])
-def test_the_manifest_is_appended_to(folder: Path, end: str, line_end: str) -> None:
+def test_a_new_exercise_is_appended_to_the_manifest(folder: Path, end: str, line_end: str) -> None:
     manifest = folder / "exercises" / "course.toml"
     before = (manifest.read_text("utf-8").rstrip() + end).replace("\n", line_end)
     manifest.write_bytes(before.encode())
@@ -73,7 +73,7 @@ def test_the_manifest_is_appended_to(folder: Path, end: str, line_end: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("exercise", "chapter", "title", "told"),
+    ("exercise", "chapter", "title", "message"),
     [
         ("Glu", None, None, "'Glu' cannot be the name of an exercise: it is a small letter"),
         ("../up", None, None, "'../up' cannot be the name of an exercise"),
@@ -93,17 +93,17 @@ def test_the_manifest_is_appended_to(folder: Path, end: str, line_end: str) -> N
         ("further", None, "a\nb", "The title of an exercise is one line of text"),
     ],
 )
-def test_what_cannot_be_made_leaves_all_as_it_was(
-    folder: Path, exercise: str, chapter: str | None, title: str | None, told: str
+def test_a_refused_exercise_changes_nothing(
+    folder: Path, exercise: str, chapter: str | None, title: str | None, message: str
 ) -> None:
     before = everything(folder)
     with pytest.raises(UsageError) as raised:
         new_exercise(load_course(folder), exercise, chapter=chapter, title=title)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert everything(folder) == before
 
 
-def test_nothing_is_overwritten(folder: Path) -> None:
+def test_existing_files_are_not_overwritten(folder: Path) -> None:
     mine = folder / "tests/hidden/arrays/probe_further.py"
     mine.write_text("mine = 1\n", encoding="utf-8")
     before = everything(folder)
@@ -112,7 +112,7 @@ def test_nothing_is_overwritten(folder: Path) -> None:
     assert everything(folder) == before
 
 
-def test_a_manifest_that_cannot_be_appended_to_is_put_back(folder: Path) -> None:
+def test_a_manifest_that_cannot_be_extended_is_restored(folder: Path) -> None:
     manifest = folder / "exercises" / "course.toml"
     text = manifest.read_text("utf-8")
     entry = (
@@ -128,7 +128,7 @@ def test_a_manifest_that_cannot_be_appended_to_is_put_back(folder: Path) -> None
     assert (everything(folder), sorted(folder.rglob("*"))) == (before, folders)
 
 
-def test_a_course_is_begun_where_nothing_is(tmp_path: Path, folder: Path) -> None:
+def test_a_course_is_started_in_an_empty_folder(tmp_path: Path, folder: Path) -> None:
     assert is_empty(tmp_path / "nothing")
     repository = tmp_path / "repository"
     (repository / ".git").mkdir(parents=True)
@@ -144,7 +144,7 @@ def test_a_course_is_begun_where_nothing_is(tmp_path: Path, folder: Path) -> Non
         new_course(folder / "exercises", "scaling")
 
 
-def test_every_template_is_in_the_package_that_is_built() -> None:
+def test_every_template_is_in_the_built_package() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     globs = settings["tool"]["setuptools"]["package-data"]["grader.authoring"]
     package = ROOT / "grader" / "authoring"
@@ -153,16 +153,16 @@ def test_every_template_is_in_the_package_that_is_built() -> None:
     assert packaged == templates != set()
 
 
-def test_a_template_wants_all_of_its_values() -> None:
+def test_a_template_requires_all_of_its_values() -> None:
     with pytest.raises(KeyError, match="chapter"):
         fill("exercise.toml", id="a", title_string='"A"')
     filled = fill("exercise.toml", id="@chapter@", title_string='"A"', chapter="c")
     assert 'id = "@chapter@"' in filled
 
 
-def test_what_is_made_is_formatted(tmp_path: Path) -> None:
+def test_a_new_course_is_formatted_and_lints(tmp_path: Path) -> None:
     new_course(tmp_path / "lab", "scaling")
-    # Elsewhere than here ruff cannot know that the grader is ours.
+    # Outside this repository, ruff does not know that the grader is first-party.
     ours = 'lint.isort.known-first-party = ["grader"]'
     config = ["--no-cache", "--config", str(ROOT / "pyproject.toml"), "--config", ours]
     for arguments in (["check"], ["format", "--check"]):

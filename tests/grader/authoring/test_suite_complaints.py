@@ -1,4 +1,4 @@
-"""Each hint of a suite is shown once, and mistakes in a suite are reported with their line."""
+"""`verify` reports hints that are never shown, and mistakes in a suite with their line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def replace(file: Path, old: str, new: str) -> None:
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """The hidden suite of an exercise that is in order, in a course of its own."""
+    """Return the hidden suite of a correct exercise, in a course of its own."""
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
     ignored = shutil.ignore_patterns("*.toml")
     stubs = tmp_path / "course/tests/stubs"
@@ -35,7 +35,7 @@ def complaints(suite: Path) -> list[str]:
     return list(proof.complaints)
 
 
-def test_a_hint_that_is_never_shown(suite: Path) -> None:
+def test_a_hint_that_is_never_shown_is_reported(suite: Path) -> None:
     wrong = suite.parents[2] / "wrong/text"
     for file in (wrong / "word_count").iterdir():
         file.unlink()
@@ -67,7 +67,7 @@ def test_a_hint_that_is_never_shown(suite: Path) -> None:
         ("must_raise(7)", "isinstance"),
     ],
 )
-def test_a_misuse_of_a_check_is_told_at_the_line_of_the_suite(
+def test_a_misused_check_is_reported_with_the_line_of_the_suite(
     suite: Path, call: str, why: str
 ) -> None:
     replace(suite, """must_raise(ValueError, mentions="n", call="most_common('a', 0)")""", call)
@@ -76,21 +76,21 @@ def test_a_misuse_of_a_check_is_told_at_the_line_of_the_suite(
     assert "(test_word_count.py, line " in fault
 
 
-def test_a_fault_that_a_wrong_answer_provokes_is_told_at_the_line_of_the_suite(suite: Path) -> None:
+def test_an_exception_caused_by_a_wrong_answer_is_reported_with_its_line(suite: Path) -> None:
     call = 'assert_equal(student.function("word_count")("A a"), {"a": 2})'
     replace(suite, call, 'assert student.function("word_count")("A")["a"] == 1, "No."')
-    told = [text for text in complaints(suite) if "it makes" in text]
-    assert told[0] == (
+    found = [text for text in complaints(suite) if "it makes" in text]
+    assert found[0] == (
         "tests/wrong/text/word_count.toml: case_kept: it makes test_case raise KeyError (test_word_count.py, "
         "line 18): 'a'. Its student reads nothing useful: check the answer "
         "before you use it."
     )
 
 
-def test_a_test_that_code_without_work_passes(suite: Path) -> None:
+def test_a_test_that_passes_without_work_is_reported(suite: Path) -> None:
     any_answer_will_do = 'student.function("word_count")("A a")'
     replace(suite, f'assert_equal({any_answer_will_do}, {{"a": 2}})', any_answer_will_do)
-    told = [text for text in complaints(suite) if text.startswith("word_count: code that")]
+    found = [text for text in complaints(suite) if text.startswith("word_count: code that")]
     junk = "code that returns None and code that returns its first argument"
     why = "which is worth points: mark the test with `word=`."
-    assert told == [f"word_count: {junk} passes hidden test_case, {why}"]
+    assert found == [f"word_count: {junk} passes hidden test_case, {why}"]

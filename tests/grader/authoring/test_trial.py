@@ -1,4 +1,4 @@
-"""The trial of what is handed out: solutions earn everything, stubs nothing, else nothing is written."""
+"""The trial run before a release: unless solutions earn everything and stubs nothing, nothing is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RIGHT, NOTHING = checked(), checked(outcome=Outcome.NOT_IMPLEMENTED)
 
 
 class Grading:
-    """Results for the solutions and for the stubs; notes what was graded."""
+    """Gives results for the solutions and the stubs, and records what was graded."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.of: dict[str, ExerciseResult | GraderError] = {
@@ -66,7 +66,7 @@ def test_a_course_that_works_is_graded_twice(grading: Grading, course: Course) -
     assert grading.graded == [("solution", names, 3), ("stub", names, 3)]
 
 
-def test_an_exercise_without_a_solution_is_tried_with_its_stub(
+def test_an_exercise_without_a_solution_is_tried_only_with_its_stub(
     grading: Grading, tmp_path: Path
 ) -> None:
     shutil.copytree(PLAIN, tmp_path / "course")
@@ -76,7 +76,7 @@ def test_an_exercise_without_a_solution_is_tried_with_its_stub(
     assert [name for name, _, _ in grading.graded] == ["stub"]
 
 
-def test_a_stub_that_earns_points_is_told(grading: Grading, course: Course) -> None:
+def test_a_stub_that_earns_points_is_reported(grading: Grading, course: Course) -> None:
     grading.of["stub"] = exercise(RIGHT, checked("b", Outcome.FAILED), name="greeting", worth=5)
     assert refused(course) == (
         "the stub of 'greeting' earns 2.5 of 5 points. `grade verify greeting` shows why."
@@ -90,7 +90,7 @@ def test_a_stub_that_earns_points_is_told(grading: Grading, course: Course) -> N
         (Outcome.TIMEOUT, "Try again when the machine is less busy."),
     ],
 )
-def test_a_solution_that_loses_points_is_told_with_its_test(
+def test_a_solution_that_loses_points_is_reported_with_its_test(
     grading: Grading, course: Course, outcome: Outcome, advice: str
 ) -> None:
     lost: Any = checked("b", outcome, title="The second")
@@ -103,7 +103,7 @@ def test_a_solution_that_loses_points_is_told_with_its_test(
     assert [name for name, _, _ in grading.graded] == ["solution"]
 
 
-def test_an_exercise_that_cannot_be_judged_is_told(grading: Grading, course: Course) -> None:
+def test_an_exercise_that_cannot_be_judged_is_reported(grading: Grading, course: Course) -> None:
     for what in ("stub", "solution"):
         grading.of[what] = exercise(
             name="greeting", status=Status.UNJUDGED, score=0.0, message="No fork."
@@ -111,7 +111,7 @@ def test_an_exercise_that_cannot_be_judged_is_told(grading: Grading, course: Cou
         assert refused(course) == f"the {what} of 'greeting' cannot be graded: No fork."
 
 
-def test_a_fault_names_the_author_s_files_and_not_their_copies(
+def test_a_fault_names_the_authors_files_and_not_their_copies(
     grading: Grading, course: Course, tmp_path: Path
 ) -> None:
     shutil.copytree(PLAIN, tmp_path / "copy")

@@ -1,4 +1,4 @@
-"""The real command in a process of its own, on copies of a course that has nothing to do with torch."""
+"""Run the real command on copies of a course that does not use torch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Grade = Callable[..., "subprocess.CompletedProcess[str]"]
 def run_grade(
     *arguments: str | Path, cwd: Path = PLAIN, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `grade` as a user does, without a terminal; the environment is ours plus the given variables.
+    """Run `grade` without a terminal, in our environment plus the given variables.
 
-    In a process of its own where that has to be another one.
+    Variables other than NO_COLOR and COLUMNS need a new process.
     """
     if not environment.keys() - {"NO_COLOR", "COLUMNS"}:
         return grade_here(*arguments, cwd=cwd, **environment)
@@ -44,7 +44,7 @@ def run_grade(
 
 
 def modules_of(cwd: Path, *arguments: str) -> set[str]:
-    """The modules that a command imports."""
+    """Return the modules that a command imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "grader.cli", *arguments],
         cwd=cwd,
@@ -57,7 +57,7 @@ def modules_of(cwd: Path, *arguments: str) -> set[str]:
 
 
 def copy_course(folder: Path, *, kept_stubs: bool = True) -> Path:
-    """A clone of the course, as a student has it; with the stubs kept as they were handed out."""
+    """Copy the course as a student has it. `kept_stubs` also keeps the original stubs in tests/stubs."""
     shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
     if kept_stubs:
         ignored = shutil.ignore_patterns("*.toml")
@@ -66,7 +66,7 @@ def copy_course(folder: Path, *, kept_stubs: bool = True) -> Path:
 
 
 def pass_here(folder: Path, *names: str) -> None:
-    """Put the course's own answers in place, and keep that they passed all of their tests."""
+    """Copy reference solutions into place and record that they passed all of their tests."""
     course = load_course(folder)
     for name in names:
         exercise = course.exercise(name)
@@ -90,7 +90,7 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone in which one exercise is wrong, one right, one untouched; only ever read."""
+    """A clone with one wrong, one right and one untouched exercise. Tests only read it."""
     folder = copy_course(tmp_path_factory.mktemp("mixed") / "clone")
     wrong = folder / "tests" / "wrong" / "text" / "word_count" / "characters.py"
     lines = wrong.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""`grade adjust`: what cannot be combined is refused before anything is opened, and each effect is told."""
+"""`grade adjust` refuses conflicting options before it opens a gradebook, and reports each effect."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.grader.gradebook.conftest import School
 REASON = ("--reason", "shown in the lab")
 
 
-def refused(tmp_path: Path, *words: str) -> str:
-    """The complaint about these words after RESULTS, which is an empty folder."""
+def error_of(tmp_path: Path, *words: str) -> str:
+    """Return the error about these arguments after RESULTS, an empty folder."""
     done = invoke("adjust", tmp_path, *words, cwd=tmp_path)
     assert done.exit_code == 2, done.output
     assert list(tmp_path.iterdir()) == []
@@ -79,10 +79,8 @@ def refused(tmp_path: Path, *words: str) -> str:
         (("--undo", "zoe"), "Name STUDENT and EXERCISE; here: zoe."),
     ],
 )
-def test_what_cannot_be_combined_is_refused(
-    tmp_path: Path, words: tuple[str, ...], told: str
-) -> None:
-    assert told in refused(tmp_path, *words)
+def test_conflicting_options_are_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    assert told in error_of(tmp_path, *words)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +100,8 @@ def test_what_cannot_be_combined_is_refused(
         ("--list",),
     ],
 )
-def test_what_can_be_combined_comes_to_the_gradebook(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    assert "There is no gradebook" in refused(tmp_path, *words)
+def test_valid_options_reach_the_gradebook(tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert "There is no gradebook" in error_of(tmp_path, *words)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +119,7 @@ def test_what_can_be_combined_comes_to_the_gradebook(
         (("--add", "1"), "Give a reason with --reason"),
     ],
 )
-def test_a_server_is_asked_only_for_what_it_does(
+def test_invalid_options_with_a_server_are_refused(
     tmp_path: Path, option: tuple[str, ...], told: str
 ) -> None:
     words = ("adjust", "--server", "https://grade.example.org", "zoe", "relu", *option)
@@ -132,14 +128,14 @@ def test_a_server_is_asked_only_for_what_it_does(
     assert told in " ".join(done.stderr.split())
 
 
-def test_without_results_the_folder_is_asked_for(tmp_path: Path) -> None:
+def test_results_are_required(tmp_path: Path) -> None:
     done = invoke("adjust", cwd=tmp_path)
     assert (done.exit_code, "Name RESULTS, the folder" in done.stderr) == (2, True)
     done = invoke("adjust", "nowhere", "zoe", "relu", cwd=tmp_path)
     assert (done.exit_code, "nowhere" in done.stderr) == (2, True)
 
 
-def test_a_time_that_cannot_be_read_is_told_with_its_option(tmp_path: Path) -> None:
+def test_an_unreadable_time_is_refused(tmp_path: Path) -> None:
     assert until_of("2026-12-03T23:59").isoformat() == "2026-12-03T23:59:00"
     done = invoke("adjust", tmp_path, "zoe", "--until", "noon", *REASON, cwd=tmp_path)
     assert done.exit_code == 2
@@ -163,7 +159,7 @@ def adjusted(school: School, *words: str) -> Result:
     return invoke("adjust", school.results, *words, cwd=school.results)
 
 
-def test_the_newest_correction_is_taken_back_and_the_others_are_named(graded: School) -> None:
+def test_undo_takes_back_the_newest_correction_and_lists_the_others(graded: School) -> None:
     bob = ("bob", "task", *REASON, "--author", "ben")
     assert "8 to 9 of 10 points" in adjusted(graded, *bob, "--add", "1").stdout
     assert "9 to 10 of 10 points" in adjusted(graded, *bob, "--add", "3").stdout
@@ -200,7 +196,7 @@ def test_a_number_beyond_the_corrections_is_an_extension(graded: School) -> None
         (("--release",), 8, "zoe relu: released, also for kim\nas before, 8 of 10 points\n"),
     ],
 )
-def test_a_correction_on_a_server_starts_from_the_points_that_were_seen(
+def test_a_correction_on_a_server_starts_from_the_points_shown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     option: tuple[str, ...],

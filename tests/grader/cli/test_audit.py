@@ -1,4 +1,4 @@
-"""`grade audit` and `grade doctor`: what is asked for, and when they exit with 1."""
+"""`grade audit` and `grade doctor`: their options and exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def grade(*words: str) -> Result:
         (False, False, ExitCode.BELOW),
     ],
 )
-def test_forged_replies_and_forged_answers_are_both_to_earn_nothing(
+def test_forged_replies_and_forged_answers_must_both_earn_nothing(
     monkeypatch: pytest.MonkeyPatch, forged_holds: bool, answers_hold: bool, code: ExitCode
 ) -> None:
     judged: list[str] = []
@@ -50,7 +50,7 @@ def test_forged_replies_and_forged_answers_are_both_to_earn_nothing(
     assert judged == ["greeting"]
 
 
-@pytest.mark.skipif(SYSTEM.NAME != "Linux", reason="the attacks are Linux's")
+@pytest.mark.skipif(SYSTEM.NAME != "Linux", reason="the attacks are for Linux")
 @pytest.mark.parametrize("missed", [True, False])
 def test_an_attack_that_succeeds_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, missed: bool
@@ -64,7 +64,7 @@ def test_an_attack_that_succeeds_is_a_failure(
     assert asked[1] == (("process_memory",), {"walls": True, "bubblewrap": False})
 
 
-def test_what_there_is_not_is_refused_before_anything_runs(
+def test_invalid_requests_are_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(auditor, "audit", lambda *_, **__: pytest.fail("it runs"))
@@ -81,7 +81,7 @@ def test_what_there_is_not_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("level", "code"), [("none", 0), ("limits", 0), ("kernel", 1), ("full", 1)]
 )
-def test_a_machine_below_the_level_is_told_by_the_exit_code(
+def test_a_machine_below_the_required_level_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, level: str, code: int
 ) -> None:
     standing = walls_of(Level.LIMITS)

@@ -83,7 +83,7 @@ def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path:
     assert released.stdout.startswith("21 files in ")
     assert (released.returncode, released.stderr) == (0, "")
     students = tmp_path / "students"
-    # A student fills in one exercise, and hands in the same file.
+    # A student fills in one exercise and hands in the file.
     shutil.copy(clone / "solutions/text/word_count.py", students / "exercises/text/word_count.py")
     done = grade("run", "--json", "result.json", "--fail-under", "50", cwd=students)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -92,7 +92,7 @@ def test_a_release_is_a_course_for_students(grade: Grade, clone: Path, tmp_path:
     scores = {each["name"]: each["score"] for each in result["exercises"]}
     assert tests == {"public"}
     assert scores == {"word_count": 10.0, "greeting": 0.0, "running_mean": 0.0}
-    # What it is worth, other tests decide.
+    # The points depend on the hidden tests.
     panel = grade("run", "word_count", cwd=students).stdout
     assert "  + word_count  Counting words  2 of 2 tests  passed\n" in panel
     assert (
@@ -141,7 +141,7 @@ def test_a_pack_is_used_from_the_archive(grade: Grade, clone: Path, tmp_path: Pa
         proved.stdout.splitlines()[0]
         == "+ greeting: 1 test, 2 right answers, 1 wrong answer: proved"
     )
-    assert list(elsewhere.iterdir()) == [], "a pack is unpacked for as long as it is used"
+    assert list(elsewhere.iterdir()) == [], "the unpacked files are removed after use"
     for command in (["stub"], ["release", "out"], ["pack", "-o", "other.pack"]):
         refused = grade(*command, "--course", pack, cwd=elsewhere)
         assert (refused.returncode, "needs the course's folder" in refused.stderr) == (2, True)
@@ -179,7 +179,7 @@ def test_authors_commands_load_nothing_heavy(clone: Path, arguments: list[str]) 
         ("next week", "'next week' cannot be read as a time: write it as"),
     ],
 )
-def test_a_due_time_has_a_time(text: str, told: str, tmp_path: Path) -> None:
+def test_a_due_date_needs_a_time_of_day(text: str, told: str, tmp_path: Path) -> None:
     course = copy_course(tmp_path / "course")
     given = ["new-assignment", "week1", "text", "--course", str(course), "--due", text]
     done = CliRunner().invoke(main, given)

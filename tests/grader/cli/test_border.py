@@ -1,4 +1,4 @@
-"""The border of the command line: every error has an exit code of its own, and harmless words."""
+"""The border of the command line: each kind of error has its exit code, and its message is harmless."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FAMILIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 
 
-def ended(error: BaseException | None) -> Result:
-    """The end of a command that raises this error."""
+def run_raising(error: BaseException | None) -> Result:
+    """Run a command that raises this error."""
 
     def body() -> None:
         if error is not None:
@@ -45,22 +45,22 @@ def ended(error: BaseException | None) -> Result:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_each_error_has_its_exit_code_and_its_words(
+def test_each_error_has_its_exit_code_and_message(
     error: BaseException | None, code: int, told: str
 ) -> None:
-    done = ended(error)
+    done = run_raising(error)
     assert done.exit_code == code
     assert told in done.stderr if told else done.stderr == ""
 
 
-def test_the_usage_is_shown_only_for_what_the_caller_typed() -> None:
-    assert ended(SubmissionError("no file")).stderr.startswith("Usage: ")
-    assert "Usage" not in ended(UsageError("sign in")).stderr
+def test_usage_is_shown_only_for_mistakes_in_the_arguments() -> None:
+    assert run_raising(SubmissionError("no file")).stderr.startswith("Usage: ")
+    assert "Usage" not in run_raising(UsageError("sign in")).stderr
 
 
 @pytest.mark.parametrize("error", [SubmissionError, GraderError])
-def test_a_stranger_s_text_in_an_error_is_harmless(error: type[Exception]) -> None:
-    done = ended(error("a\x1b[31mb\x07c\u202ed"))
+def test_control_characters_in_an_error_are_removed(error: type[Exception]) -> None:
+    done = run_raising(error("a\x1b[31mb\x07c\u202ed"))
     assert "\x1b" not in done.stderr and "\x07" not in done.stderr and "\u202e" not in done.stderr
 
 
@@ -81,9 +81,7 @@ def parsed(*words: str) -> list[str]:
         (("--version",), []),
     ],
 )
-def test_options_without_a_command_are_those_of_run(
-    words: tuple[str, ...], meant: list[str]
-) -> None:
+def test_options_without_a_command_go_to_run(words: tuple[str, ...], meant: list[str]) -> None:
     assert parsed(*words) == meant
 
 
@@ -99,17 +97,17 @@ def test_options_without_a_command_are_those_of_run(
         ("zzz", None),
     ],
 )
-def test_a_command_is_meant_by_a_slip_a_beginning_or_another_tool_s_word(
+def test_typos_prefixes_and_synonyms_suggest_a_command(
     typed: str, meant: str | None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     group = Group("grade", families=FAMILIES)
     with pytest.MonkeyPatch.context() as patch:
-        # No course is here, so that no exercise is meant.
+        # There is no course here, so no exercise can be meant.
         patch.chdir(tmp_path_factory.getbasetemp())
         assert group._command_meant(typed) == meant
 
 
-def test_commands_are_listed_in_order_and_one_that_is_not_there_is_none() -> None:
+def test_commands_are_listed_in_order_and_loaded_by_name() -> None:
     group = Group("grade", families=FAMILIES)
     context = click.Context(group)
     assert group.list_commands(context) == ["run", "reset", "restore"]
@@ -117,4 +115,4 @@ def test_commands_are_listed_in_order_and_one_that_is_not_there_is_none() -> Non
     restore = group.get_command(context, "restore")
     assert restore is not None and restore.name == "restore"
     reset = group.get_command(context, "reset")
-    assert reset is not None and reset.name == "reset", "a function of another module"
+    assert reset is not None and reset.name == "reset", "reset is defined in another module"

@@ -1,4 +1,4 @@
-"""What judges works where services and schedulers start it: with standard streams that are closed."""
+"""Commands that judge work with closed standard streams, as some services and schedulers start them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a shell closes them")
+@pytest.mark.skipif(os.name != "posix", reason="a POSIX shell closes the streams")
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["run", pytest.param("batch", marks=pytest.mark.thorough)])
-def test_a_command_judges_without_its_streams(tmp_path: Path, command: str, closed: str) -> None:
+def test_commands_judge_with_closed_streams(tmp_path: Path, command: str, closed: str) -> None:
     shutil.copytree(PLAIN / "solutions", tmp_path / "class/ada")
     (tmp_path / "results").mkdir(exist_ok=True)
     arguments = {

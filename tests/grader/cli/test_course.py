@@ -1,4 +1,4 @@
-"""`grade list` and `grade schema`, and that quick answers load nothing heavy."""
+"""`grade list`, `grade schema` and `grade explain`. Quick commands load nothing heavy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_list(grade: Grade, clone: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_list_tells_what_was_done_and_is_not_anymore(grade: Grade, clone: Path) -> None:
+def test_list_shows_exercises_that_are_no_longer_done(grade: Grade, clone: Path) -> None:
     pass_here(clone, "word_count", "greeting")
     with (clone / "exercises/text/word_count.py").open("a") as file:
         file.write("# more\n")
@@ -63,7 +63,7 @@ def test_list_of_a_missing_and_an_unreadable_file(grade: Grade, clone: Path) -> 
     ]
 
 
-def test_a_course_of_one_chapter_has_no_heads(grade: Grade, clone: Path) -> None:
+def test_a_course_with_one_chapter_has_no_chapter_lines(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     kept = manifest.read_text("utf-8").rpartition("[[exercise]]")[0]
     manifest.write_text(kept, encoding="utf-8")
@@ -77,7 +77,7 @@ def test_a_course_of_one_chapter_has_no_heads(grade: Grade, clone: Path) -> None
     ]
 
 
-def test_the_way_through_a_chapter(grade: Grade, clone: Path) -> None:
+def test_explain_a_chapter(grade: Grade, clone: Path) -> None:
     before = grade("explain", "arrays", cwd=clone).stdout
     assert before.splitlines() == [
         "arrays",
@@ -97,7 +97,7 @@ def test_the_way_through_a_chapter(grade: Grade, clone: Path) -> None:
     assert "`grade explain greeting` says more" in grade("explain", "text", cwd=clone).stdout
 
 
-def test_list_from_a_folder_below_and_by_name(grade: Grade, clone: Path, tmp_path: Path) -> None:
+def test_list_from_a_subfolder_and_with_course(grade: Grade, clone: Path, tmp_path: Path) -> None:
     here = grade("list", cwd=clone).stdout
     assert grade("list", cwd=clone / "tests" / "public").stdout == here
     assert grade("list", "--course", clone, cwd=tmp_path).stdout == here
@@ -111,7 +111,7 @@ def test_schema(grade: Grade) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"]])
-def test_help_loads_click_alone(mixed: Path, arguments: list[str]) -> None:
+def test_help_loads_only_click(mixed: Path, arguments: list[str]) -> None:
     loaded = modules_of(mixed, *arguments)
     assert "click" in loaded
     assert loaded.isdisjoint({*HEAVY, "rich", "msgspec", "subprocess"})
@@ -121,7 +121,7 @@ def test_help_loads_click_alone(mixed: Path, arguments: list[str]) -> None:
     "arguments",
     [["list"], ["hint", "greeting", "-n", "1"], ["schema"]],
 )
-def test_quick_answers_load_nothing_heavy(mixed: Path, arguments: list[str]) -> None:
+def test_quick_commands_load_nothing_heavy(mixed: Path, arguments: list[str]) -> None:
     loaded = modules_of(mixed, *arguments)
     assert "grader.results" in loaded
     assert loaded.isdisjoint(HEAVY)

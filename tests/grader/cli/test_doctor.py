@@ -1,4 +1,4 @@
-"""The walls of this machine, shown and insisted on."""
+"""`grade doctor` shows the walls of this machine, and `--require-isolation` insists on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def grade(*arguments: str) -> subprocess.CompletedProcess[str]:
     return grade_here(*arguments, cwd=COURSE)
 
 
-def test_levels_rise() -> None:
+def test_each_level_needs_more_walls() -> None:
     assert tuple(level.value for level in Level) == LEVELS
     asked = [set(walls_of(level)) for level in Level]
     assert all(lower < higher for lower, higher in pairwise(asked))
@@ -37,7 +37,7 @@ def test_doctor_names_every_wall_and_the_level() -> None:
 
 
 @pytest.mark.thorough
-def test_doctor_and_run_agree_on_what_stands() -> None:
+def test_doctor_and_run_agree_on_the_level() -> None:
     level = grade("doctor").stdout.rstrip().rstrip(".").rpartition(" ")[2]
     done = grade("run", "--submission", "solutions", "--require-isolation", level)
     assert done.returncode == 0, done.stderr
@@ -50,5 +50,5 @@ def test_doctor_and_run_agree_on_what_stands() -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "doctor"])
-def test_an_unknown_level_is_a_matter_of_usage(command: str) -> None:
+def test_an_unknown_level_is_a_usage_error(command: str) -> None:
     assert grade(command, "--require-isolation", "most").returncode == 2

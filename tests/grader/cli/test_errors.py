@@ -1,4 +1,4 @@
-"""`grade run --errors` and `grade watch --errors`: read as editors read them."""
+"""`grade run --errors` and `grade watch --errors`, parsed as editors parse them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def most_common(text, n):
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory, mixed: Path) -> dict[str, Any]:
-    """The tasks of a release."""
+    """The VS Code tasks of a release."""
     out = tmp_path_factory.mktemp("release") / "out"
     release(load_course(mixed), out)
     loaded: dict[str, Any] = json.loads((out / ".vscode" / "tasks.json").read_text("utf-8"))
@@ -57,7 +57,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory, mixed: Path) -> dict[str, An
 
 
 def problems(tasks: dict[str, Any], label: str, text: str) -> list[Any]:
-    """What a task's problem matcher finds in a text, where it begins and where it ends."""
+    """Return the problems that a task's matcher finds in a text, and the lines that begin and end a run."""
     if (node := shutil.which("node")) is None:
         if "GRADE_CI" in os.environ:
             pytest.fail("node is not installed")
@@ -69,7 +69,7 @@ def problems(tasks: dict[str, Any], label: str, text: str) -> list[Any]:
 
 
 def arguments(tasks: dict[str, Any], label: str, **values: str) -> list[str]:
-    """The arguments that a task gives to `grade`, its variables filled in."""
+    """Return the arguments that a task gives to `grade`, with its variables filled in."""
     (task,) = [task for task in tasks["tasks"] if task["label"] == label]
     for system in (task, task["windows"]):
         assert re.search(r"[/\\]grade(\.exe)?$", system["command"])
@@ -95,7 +95,7 @@ def test_vs_code_finds_each_finding_once(
     for problem in found:
         assert (clone / problem["file"]).is_file()
         assert problem["severity"] == "error"
-        # The words of the panel, its lines put together.
+        # The panel has the same words, broken into lines.
         for words in problem["message"].split(": ")[:2]:
             assert " ".join(words.split()) in " ".join(panel.split())
     messages = [problem["message"] for problem in found]
@@ -105,7 +105,7 @@ def test_vs_code_finds_each_finding_once(
     assert "\x1b" not in grade(*asked, cwd=clone, FORCE_COLOR="1").stdout
 
 
-def test_the_first_word_of_the_line_and_what_is_to_be_written(grade: Grade, clone: Path) -> None:
+def test_errors_point_to_the_first_word_and_todos_are_warnings(grade: Grade, clone: Path) -> None:
     (clone / "exercises" / "text" / "word_count.py").write_text(INDENTED, encoding="utf-8")
     done = grade("run", "word_count", "--errors", cwd=clone)
     first, *_, last = done.stdout.splitlines()
@@ -114,7 +114,7 @@ def test_the_first_word_of_the_line_and_what_is_to_be_written(grade: Grade, clon
     assert last == "exercises/text/word_count.py:6:5: warning: Still to do: TODO: most_common"
 
 
-def test_a_fault_of_the_file_has_its_line_or_the_first(grade: Grade, clone: Path) -> None:
+def test_a_broken_file_is_reported_at_its_line_or_at_line_1(grade: Grade, clone: Path) -> None:
     text = clone / "exercises" / "text"
     (text / "greeting.py").write_text("x = 1\n\ndef greeting(:\n", encoding="utf-8")
     (text / "word_count.py").unlink()
@@ -122,14 +122,14 @@ def test_a_fault_of_the_file_has_its_line_or_the_first(grade: Grade, clone: Path
     assert done.returncode == 1
     missing = "word_count.py is missing: `grade reset word_count` restores the stub."
     invalid = "greeting.py is not valid Python: line 3: invalid syntax."
-    # The third exercise is not begun, and says nothing.
+    # The third exercise is not begun and has no line.
     assert done.stdout.splitlines() == [
         f"exercises/text/word_count.py:1:1: error: text/{missing}",
         f"exercises/text/greeting.py:3:1: error: text/{invalid}",
     ]
 
 
-def test_what_was_not_judged_is_no_error_of_the_file(grade: Grade, clone: Path) -> None:
+def test_an_unjudged_exercise_is_not_an_error_in_the_file(grade: Grade, clone: Path) -> None:
     for name in ("greeting.py", "word_count.py"):
         shutil.copy(clone / "solutions" / "text" / name, clone / "exercises" / "text")
     suite = clone / "tests" / "public" / "text" / "test_greeting.py"
@@ -139,7 +139,7 @@ def test_what_was_not_judged_is_no_error_of_the_file(grade: Grade, clone: Path) 
     assert done.stderr.startswith("greeting was not judged, which costs no points: ")
 
 
-def test_nothing_is_wrong(grade: Grade, mixed: Path, tmp_path: Path) -> None:
+def test_without_errors_nothing_is_printed(grade: Grade, mixed: Path, tmp_path: Path) -> None:
     clone = shutil.copytree(mixed, tmp_path / "clone")
     done = grade("run", "greeting", "--errors", cwd=clone)
     assert (done.returncode, done.stdout) == (0, "")
@@ -150,7 +150,7 @@ def test_nothing_is_wrong(grade: Grade, mixed: Path, tmp_path: Path) -> None:
     assert "Every exercise is done" in done.stderr
 
 
-def test_the_same_mistake_with_other_details_is_told_once() -> None:
+def test_the_same_mistake_with_other_details_is_reported_once() -> None:
     course = load_course(PLAIN)
     told = [
         checked(f"t{n}", Outcome.FAILED, message=f"It is {what}.\nSeed {n}.")
@@ -161,16 +161,16 @@ def test_the_same_mistake_with_other_details_is_told_once() -> None:
     assert [line.rpartition(": ")[2] for line in lines] == ["It is doubled.", "It is halved."]
 
 
-def test_two_cannot_have_stdout(grade: Grade, mixed: Path) -> None:
+def test_errors_and_json_cannot_share_stdout(grade: Grade, mixed: Path) -> None:
     done = grade("run", "--errors", "--json", "-", cwd=mixed)
     assert done.returncode == 2
     assert "both write to stdout" in done.stderr
 
 
 @pytest.mark.thorough
-def test_vim_reads_them(grade: Grade, mixed: Path, tmp_path: Path) -> None:
+def test_vim_reads_the_errors(grade: Grade, mixed: Path, tmp_path: Path) -> None:
     if (vim := shutil.which("vim")) is None:
-        pytest.skip("vim is not installed; it is no tool of ours")
+        pytest.skip("vim is not installed; development does not need it")
     clone = shutil.copytree(mixed, tmp_path / "clone")
     lines = grade("run", "word_count", "--errors", cwd=clone).stdout
     (clone / "lines.txt").write_text(lines, encoding="utf-8")

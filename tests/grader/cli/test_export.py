@@ -1,4 +1,4 @@
-"""`grade export`: what does not fit together is refused, and who has no file or provisional points is told."""
+"""`grade export` refuses conflicting options, and names students without a file or final points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CANVAS = ("--format", "canvas", "--template", "t.csv")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, write_course: Callable[..., Course]) -> Path:
-    """A folder with RESULTS of ann, bob, who is not judged, and cem, whose points are held; and a result."""
+    """A folder with a result, and RESULTS of ann, bob (not judged) and cem (points held)."""
     folder = tmp_path_factory.mktemp("export")
     school = School(write_course(folder / "course", SUITE), folder / "results")
     right = exercise(checked(), name="task", worth=10)
@@ -60,7 +60,7 @@ def export(place: Path, *words: str | Path) -> Result:
         (("results", *CSV, "--layout", "moodle"), "csv has no use for --layout"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_nothing_written(
+def test_conflicting_options_are_refused_and_write_nothing(
     place: Path, words: tuple[str, ...], told: str
 ) -> None:
     before = (place / "t.csv").read_bytes()
@@ -71,17 +71,17 @@ def test_what_does_not_fit_is_refused_and_nothing_written(
 
 def test_a_template_may_be_filled_into_another_file(place: Path) -> None:
     assert export(place, "results", *CANVAS, "-o", "filled.csv").exit_code == 0
-    assert export(place, "results", *CANVAS).exit_code == 0, "stdout is no file"
+    assert export(place, "results", *CANVAS).exit_code == 0, "stdout is not a file"
 
 
-def test_who_has_provisional_points_is_told(place: Path) -> None:
+def test_provisional_points_are_reported(place: Path) -> None:
     done = export(place, "results", *CSV)
     assert "Points of cem are provisional because of odd code" in done.stderr
     assert "ann" not in done.stderr
     assert "provisional" not in export(place, "results", *CSV, "--section", "A").stderr
 
 
-def test_who_is_not_judged_has_no_file_and_the_others_have(place: Path, tmp_path: Path) -> None:
+def test_only_the_unjudged_student_has_no_file(place: Path, tmp_path: Path) -> None:
     done = export(place, "results", "--format", "gradescope", "-o", tmp_path / "out")
     assert done.exit_code == 3
     assert "bob: task could not be judged" in done.stderr
@@ -89,13 +89,13 @@ def test_who_is_not_judged_has_no_file_and_the_others_have(place: Path, tmp_path
     assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == ["ann", "cem"]
 
 
-def test_pseudonyms_take_the_place_of_ids(place: Path) -> None:
+def test_pseudonyms_replace_ids(place: Path) -> None:
     done = export(place, "results", *CSV, "--anonymous")
     assert done.exit_code == 0 and "anon-" in done.stdout
     assert "ann" not in done.stdout and "cem" not in done.stdout + done.stderr
 
 
-def test_a_zero_of_a_student_who_still_has_time_is_told(
+def test_a_zero_before_the_due_time_is_reported(
     tmp_path: Path, write_course: Callable[..., Course]
 ) -> None:
     school = School(write_course(tmp_path / "course", SUITE), tmp_path / "results")

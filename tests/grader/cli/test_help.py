@@ -14,7 +14,7 @@ from grader.cli import main
 COMMANDS = sorted(main.list_commands(click.Context(main)))
 
 
-def test_commands_stand_in_the_order_in_which_they_are_met() -> None:
+def test_commands_are_listed_in_the_order_of_use() -> None:
     shown = CliRunner().invoke(main, ["--help"]).output
     places = [shown.index(f"\n  {name}") for name in ("run", "list", "hint", "batch", "verify")]
     assert places == sorted(places)
@@ -38,10 +38,10 @@ def test_every_command_has_help_and_examples_that_parse(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_number_is_nan_or_infinite(name: str) -> None:
+def test_options_refuse_nan_and_infinity(name: str) -> None:
     command = main.load(name)
     for option in command.params:
-        # `grade adjust` says itself that points are a number.
+        # `grade adjust` refuses them itself.
         if isinstance(option.type, click.types.FloatParamType) and name != "adjust":
             convert: Any = option.type.convert
             for text in ("nan", "inf", "-inf"):
@@ -50,7 +50,7 @@ def test_no_number_is_nan_or_infinite(name: str) -> None:
 
 
 def parses(command: click.Command, arguments: list[str]) -> bool:
-    """Whether these are arguments of the command, paths that are not here aside."""
+    """Return whether the command accepts these arguments, ignoring missing paths."""
     try:
         command.make_context(command.name, arguments)
     except click.UsageError as error:
@@ -65,7 +65,7 @@ def test_every_option_is_explained(name: str) -> None:
             assert parameter.help, parameter.name
 
 
-def test_options_without_a_command_are_those_of_run() -> None:
+def test_options_without_a_command_go_to_run() -> None:
     done = CliRunner().invoke(main, ["--suite", "secret"])
     assert done.exit_code == 2
     assert done.output.startswith("Usage: main run ")

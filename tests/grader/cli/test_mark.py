@@ -1,4 +1,4 @@
-"""`grade mark`: which file is next, here and on a server, and how each is left."""
+"""`grade mark`: which file comes next, and what is saved about each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from grader.cli import mark
 from grader.cli.marking import End
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.serve.messages import FileForMarking, Marking, MarkMade
 from grader.student.client import ChangedError, Server
 from tests.grader.command import invoke
 
 HERE = Server("https://grade.example.org", "secret")
-GIVEN = Draft(("d",), ("Line 1: x",))
+GIVEN = Remarks(("d",), ("Line 1: x",))
 
 
 def file_of(name: str) -> FileForMarking:
@@ -35,18 +35,18 @@ def file_of(name: str) -> FileForMarking:
 
 
 class Desk:
-    """A server with files to mark, and a person who answers about each."""
+    """A server with files to mark, and the decisions of the person who marks them."""
 
     def __init__(self, *files: str) -> None:
         self.waiting = [file_of(name) for name in files]
         self.skipped: list[FileForMarking] = []
         self.others: tuple[str, ...] = ()
-        self.decisions: list[Draft | End] = []
+        self.decisions: list[Remarks | End] = []
         self.left: list[tuple[str, str, tuple[str, ...]]] = []
         self.changed: set[str] = set()
 
     def next(self, *_: object, after: str, **__: object) -> Marking:
-        """The first file after that one, or the first of all."""
+        """Return the first file after `after`, or the first of all."""
         names = [file.file for file in self.waiting]
         later = self.waiting[names.index(after) + 1 :] if after in names else []
         shown = (*later, *self.waiting)
@@ -81,7 +81,7 @@ class Desk:
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     made = Desk("a", "b", "c")
     monkeypatch.setattr(mark, "next_to_mark", made.next)
-    monkeypatch.setattr(mark, "keep_answers", made.keep)
+    monkeypatch.setattr(mark, "keep_remarks", made.keep)
     monkeypatch.setattr(mark, "ask", lambda *_: made.decisions.pop(0))
     return made
 
@@ -104,7 +104,7 @@ def test_a_skipped_file_keeps_its_answers_and_is_not_shown_twice(
 ) -> None:
     desk.decisions = [GIVEN, End.SKIP, GIVEN]
     assert marked(capsys).endswith("2 marked, 1 of 3 left.\n")
-    # It comes again, and is given back without a question.
+    # When it comes again, it is released without a question.
     skipped = [("b", "skip", ("k",)), ("c", "next", ("d",)), ("b", "stop", ("k",))]
     assert desk.left[1:] == skipped
 
@@ -115,7 +115,7 @@ def test_stopping_leaves_the_rest(desk: Desk, capsys: pytest.CaptureFixture[str]
     assert desk.left[-1] == ("b", "stop", ("k",))
 
 
-def test_files_that_others_have_are_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_held_by_others_are_reported(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     desk.waiting, desk.others = [], ("ben", "kim")
     mark._mark_on_server(HERE, "glu", again=False, anonymous=False)
     shown = capsys.readouterr()
@@ -136,7 +136,7 @@ def test_a_file_that_was_changed_is_shown_again(
     assert desk.left == [("a", "next", ("d",))]
 
 
-def test_earlier_marks_and_the_person_are_shown_as_far_as_they_are_known(
+def test_earlier_marks_and_names_are_shown_if_known(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (first, *_) = desk.waiting
@@ -166,6 +166,6 @@ def test_earlier_marks_and_the_person_are_shown_as_far_as_they_are_known(
         (("--server", "x", "glu", "--rubric", "a.toml"), "--rubric does not go with --server"),
     ],
 )
-def test_words_that_do_not_fit_are_told(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     done = invoke("mark", *words, cwd=tmp_path)
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr

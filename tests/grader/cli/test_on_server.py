@@ -1,4 +1,4 @@
-"""Requests of staff's commands to a server: where the token goes, and what is asked."""
+"""Requests that staff commands send to a server, and the server that gets the token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grader.cli import on_server
 from grader.cli.on_server import (
     class_points_on,
     correct_class_on,
-    keep_answers,
+    keep_remarks,
     next_to_mark,
     regrade_on,
     requests_on,
@@ -41,7 +41,7 @@ FILE = FileForMarking(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is asked; the answer to each is popped from the end."""
+    """Record each request. The reply to it is popped from the end of this list."""
     told: list[Any] = []
 
     def answer(server: Server, method: str, address: str, body: bytes = b"") -> bytes:
@@ -55,7 +55,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize("kept", [None, Server("https://elsewhere.example.org", "secret")])
-def test_a_token_goes_to_no_server_but_its_own(
+def test_a_token_goes_only_to_its_own_server(
     monkeypatch: pytest.MonkeyPatch, kept: Server | None
 ) -> None:
     monkeypatch.setattr(on_server, "kept_server", lambda: kept)
@@ -71,7 +71,7 @@ def test_the_address_may_be_typed_in_other_ways(
     assert signed_in(typed) is HERE
 
 
-def test_one_request_is_asked_for_by_its_number(asked: list[Any]) -> None:
+def test_requests_are_fetched_all_or_by_number(asked: list[Any]) -> None:
     asked.append([])
     assert requests_on(HERE) == []
     assert asked.pop() == ("GET", "/api/staff/requests", None)
@@ -80,7 +80,7 @@ def test_one_request_is_asked_for_by_its_number(asked: list[Any]) -> None:
     assert asked.pop() == ("GET", "/api/staff/requests?number=3", None)
 
 
-def test_a_class_is_corrected_from_the_state_that_was_seen(asked: list[Any]) -> None:
+def test_a_class_correction_starts_from_the_state_shown(asked: list[Any]) -> None:
     asked.append(STATE)
     before = class_points_on(HERE, "a b&c")
     assert asked.pop() == ("GET", "/api/staff/corrections/class?exercise=a+b%26c", None)
@@ -93,7 +93,7 @@ def test_a_class_is_corrected_from_the_state_that_was_seen(asked: list[Any]) -> 
     assert msgspec.convert(sent, ClassCorrectionRequest) == change
 
 
-def test_a_regrade_is_of_the_named_exercises(asked: list[Any]) -> None:
+def test_a_regrade_names_its_exercises(asked: list[Any]) -> None:
     asked.append({"queued": 4})
     assert regrade_on(HERE, ("glu", "gelu")) == 4
     assert asked.pop() == ("POST", "/api/staff/regrade", {"exercises": ["glu", "gelu"]})
@@ -117,9 +117,9 @@ def test_the_next_file_to_mark(
     assert asked.pop() == ("GET", f"/api/staff/marks/a%2Fb?{query}", None)
 
 
-def test_answers_are_kept_by_the_state_that_was_seen_and_give_the_next(asked: list[Any]) -> None:
+def test_marks_carry_the_state_shown_and_return_the_next_one(asked: list[Any]) -> None:
     asked.append({"seen": "def"})
-    kept = keep_answers(HERE, "glu", FILE, "draft", ("d",), ("Line 1: x",))
+    kept = keep_remarks(HERE, "glu", FILE, "draft", ("d",), ("Line 1: x",))
     assert kept == msgspec.structs.replace(FILE, seen="def")
     about = {"file": "f1", "seen": "abc", "do": "draft", "keys": ["d"], "comments": ["Line 1: x"]}
     assert asked.pop() == ("POST", "/api/staff/marks/glu", about)
@@ -133,7 +133,7 @@ def test_answers_are_kept_by_the_state_that_was_seen_and_give_the_next(asked: li
         (("--server", "x", "--seed", "1"), "give only exercises"),
     ],
 )
-def test_a_regrade_is_of_a_folder_or_of_exercises_on_a_server(
+def test_regrade_needs_results_or_exercises_on_a_server(
     tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
     done = invoke("regrade", *words, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Options and arguments that commands share, and what they mean in a course."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COURSE = load_course(PLAIN)
 
 
 def within(call: Callable[[], Any], *arguments: str) -> Any:
-    """What a call returns within a command with these arguments."""
+    """Return the result of a call inside a command with these arguments."""
     found: list[Any] = []
 
     @click.command()
@@ -81,9 +81,7 @@ def named(*names: str) -> list[str]:
         (("/anywhere/arrays/running_mean.py",), ["running_mean"]),
     ],
 )
-def test_exercises_are_named_as_a_person_or_a_shell_writes_them(
-    names: tuple[str, ...], ids: list[str]
-) -> None:
+def test_exercises_are_named_by_id_chapter_or_path(names: tuple[str, ...], ids: list[str]) -> None:
     assert named(*names) == ids
 
 
@@ -95,7 +93,7 @@ def test_inside_a_chapter_the_name_of_the_file_is_enough(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["greting", "arrays/greeting.py", "", "."])
-def test_another_name_is_a_usage_error(name: str) -> None:
+def test_an_unknown_name_is_a_usage_error(name: str) -> None:
     with pytest.raises(click.UsageError):
         named(name)
     with pytest.raises(click.UsageError, match="greeting"):
@@ -118,7 +116,7 @@ def test_a_missing_course_or_assignment_is_a_usage_error(tmp_path: Path) -> None
         assigned(COURSE, "week1")
 
 
-def test_only_a_mistake_of_the_course_is_a_usage_error() -> None:
+def test_only_a_course_error_becomes_a_usage_error() -> None:
     with pytest.raises(click.UsageError, match=r"^gone$"), usage_errors():
         raise CourseError("gone")
     with pytest.raises(GraderError, match="broken"), usage_errors():
@@ -135,7 +133,7 @@ def test_a_pack_has_no_folder_for_work() -> None:
 # --- other options --------------------------------------------------------------------------------
 
 
-def test_a_file_is_written_only_into_a_folder(tmp_path: Path) -> None:
+def test_an_output_file_needs_an_existing_folder(tmp_path: Path) -> None:
     context: Any = None
     for path in (None, Path("-"), tmp_path / "result.json", Path("result.json")):
         assert writable(context, context, path) == path
@@ -143,10 +141,10 @@ def test_a_file_is_written_only_into_a_folder(tmp_path: Path) -> None:
         writable(context, context, tmp_path / "missing" / "result.json")
 
 
-def test_what_the_caller_gave_is_known_and_repeated() -> None:
+def test_options_that_were_given_are_known_and_repeated() -> None:
     assert not within(lambda: was_given("seed", "output"))
     assert within(lambda: was_given("seed", "output"), "--output", "")
-    assert within(lambda: was_given("seed"), "--seed", "0"), "also the default"
+    assert within(lambda: was_given("seed"), "--seed", "0"), "given, though it is the default"
     given = ("-o", "my results", "--seed", "3")
     assert within(lambda: repeated("seed", "output", "submission"), *given) == (
         " --seed 3 -o 'my results'"
@@ -154,12 +152,12 @@ def test_what_the_caller_gave_is_known_and_repeated() -> None:
     assert within(lambda: repeated("submission"), *given) == ""
 
 
-def test_a_level_of_disclosure_is_one_of_the_results() -> None:
+def test_disclosure_levels_match_those_of_results() -> None:
     assert disclosure(None) is None
     assert [disclosure(level) for level in options.DISCLOSURES] == list(Disclosure)
 
 
-def test_without_a_login_name_the_author_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_login_name_an_author_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: "kim")
     assert login_name() == "kim"
 

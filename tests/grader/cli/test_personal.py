@@ -1,4 +1,4 @@
-"""`grade erase` and `grade personal-data`: whom the words name, and what is asked before anything is lost."""
+"""`grade erase` and `grade personal-data`: which student they mean, and the question before erasing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW = datetime.datetime(2026, 11, 30, 2, 10, tzinfo=datetime.UTC)
 
 @pytest.fixture
 def kept(school: School) -> School:
-    """Ann and Bob, who handed in today, in a gradebook that is kept for a year."""
+    """A gradebook that is kept for a year. Ann and Bob handed in today."""
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course, policy=Rules(keep="1 year", timezone="UTC"))
         now = datetime.datetime.now(datetime.UTC)
@@ -61,7 +61,7 @@ def test_a_slip_erases_nobody(kept: School, words: tuple[str, ...], told: str) -
     assert students(kept.results) == ["ann", "bob"]
 
 
-def test_a_class_that_is_kept_for_no_time_does_not_expire(kept: School) -> None:
+def test_a_class_without_a_retention_time_does_not_expire(kept: School) -> None:
     with Gradebook.open_to_write(kept.results) as book:
         book.set_policy(Rules(), None)
     done = erase(kept.results, "--expired", "--yes")
@@ -80,9 +80,7 @@ def test_a_student_is_erased_after_a_yes(kept: School) -> None:
     assert students(kept.results) == ["bob"]
 
 
-def test_each_backup_that_has_the_student_is_changed_and_no_other(
-    kept: School, tmp_path: Path
-) -> None:
+def test_only_backups_with_the_student_are_changed(kept: School, tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     first = make_backup(kept.results, folder, NOW).path
     erase(kept.results, "bob", "--yes")
@@ -101,9 +99,7 @@ def test_backups_are_named_by_the_first_and_the_last() -> None:
     assert _named([first, last]) == "2 backups in /backups (a to b)"
 
 
-def test_the_data_are_of_one_student_who_may_be_named_by_a_part(
-    kept: School, tmp_path: Path
-) -> None:
+def test_personal_data_accepts_a_part_of_a_name(kept: School, tmp_path: Path) -> None:
     done = invoke("personal-data", kept.results, "Lee", "-o", tmp_path / "x.zip", cwd=tmp_path)
     assert done.exit_code == 0 and "files about ann: " in done.stdout
     done = invoke("personal-data", kept.results, "zoe", "-o", tmp_path / "y.zip", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""`grade platform`: platforms are registered, listed and removed, and mistakes are named."""
+"""`grade platform` registers, confirms, lists and removes platforms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANVAS = ("--canvas", "--client-id", "10000000000007", "--deployment", "1:abc")
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to register platforms in; the key of the tool, which takes a while, is not made."""
+    """A folder to register platforms in. The key of the tool is not made: that is slow."""
     monkeypatch.setattr(tool_key, "made_key", lambda _: None)
     return tmp_path / "results"
 
@@ -45,7 +45,7 @@ def test_the_addresses_to_enter_are_shown_and_the_key_is_made(tmp_path: Path) ->
     assert "https" in platform(results, "show", "--address", "http://grade.example.org").output
 
 
-def test_canvas_and_moodle_need_only_what_they_gave(results: Path) -> None:
+def test_canvas_and_moodle_need_only_a_client_id_and_deployments(results: Path) -> None:
     done = platform(results, "add", *CANVAS)
     assert done.stdout.startswith(
         "Canvas is registered.\nNext: launch this server from the platform"
@@ -98,7 +98,7 @@ def test_a_platform_is_replaced_listed_and_removed(results: Path) -> None:
         (("--client-id", "1", "--deployment", "1"), "Give --issuer"),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(
+def test_missing_and_invalid_options_are_named(
     results: Path, words: tuple[str, ...], told: str
 ) -> None:
     done = platform(results, "add", *words)
@@ -106,14 +106,14 @@ def test_what_is_missing_or_wrong_is_named(
     assert told in done.stderr
 
 
-def test_two_platforms_have_two_names(results: Path) -> None:
+def test_two_platforms_need_different_names(results: Path) -> None:
     platform(results, "add", *CANVAS)
     done = platform(results, "add", *CANVAS[:2], "8", "--deployment", "1")
     assert "another --name" in done.stderr
     assert platform(results, "remove", "10000000000007").exit_code == 0
 
 
-def test_a_folder_without_a_gradebook_gets_none_by_looking(results: Path) -> None:
+def test_list_and_remove_create_no_gradebook(results: Path) -> None:
     assert platform(results, "list").exit_code == 2
     assert platform(results, "remove", "Canvas").exit_code == 2
     assert not results.exists()
@@ -134,7 +134,7 @@ NAMELESS = msgspec.structs.replace(MOODLE, client_id="nameless", name="")
 
 
 def waiting(results: Path, *told: platforms.Platform) -> list[platforms.Platform]:
-    """Let these platforms wait too, as a server keeps them; returns all that wait."""
+    """Add platforms that wait to be confirmed, as a server does, and return all that wait."""
     with changing_platforms(results) as book:
         invitations.prepare(book)
         for each in told:
@@ -142,7 +142,7 @@ def waiting(results: Path, *told: platforms.Platform) -> list[platforms.Platform
         return invitations.waiting(book)
 
 
-def test_without_a_deployment_a_person_names_it(results: Path) -> None:
+def test_confirm_needs_a_deployment(results: Path) -> None:
     waiting(results, msgspec.structs.replace(MOODLE, deployments=()))
     done = platform(results, "confirm", "--yes")
     assert done.exit_code == 2 and "give --deployment" in " ".join(done.stderr.split())
@@ -151,15 +151,15 @@ def test_without_a_deployment_a_person_names_it(results: Path) -> None:
     (made,) = registered(results)
     assert (made.name, made.claim, made.column) == ("School", "lis_person_sourcedid", "id")
     assert made.deployments == ("7",) and waiting(results) == []
-    # Registered again, nothing takes its place.
+    # Registering again does not replace it.
     waiting(results, MOODLE)
     again = platform(results, "confirm", "--yes", "--deployment", "other")
     assert again.exit_code == 2 and "remove it first" in again.stderr
     assert registered(results) == [made]
 
 
-def test_of_several_a_person_names_one(results: Path) -> None:
-    """A platform that tells no name is not taken for the one that a person means."""
+def test_confirm_needs_a_name_if_several_platforms_wait(results: Path) -> None:
+    """A platform without a name is not mistaken for the one that is named."""
     waiting(results, MOODLE, NAMELESS)
     done = platform(results, "confirm", "--yes")
     said = " ".join(done.stderr.split())
@@ -170,7 +170,7 @@ def test_of_several_a_person_names_one(results: Path) -> None:
     assert waiting(results) == [MOODLE]
 
 
-def test_nobody_is_trusted_without_a_yes(results: Path) -> None:
+def test_no_platform_is_trusted_without_a_yes(results: Path) -> None:
     waiting(results, MOODLE)
     assert platform(results, "confirm").exit_code == 1
     assert registered(results) == []
@@ -180,7 +180,7 @@ def test_nobody_is_trusted_without_a_yes(results: Path) -> None:
 
 
 def test_a_platform_cannot_have_us_sign_in_at_another(results: Path) -> None:
-    """It would get our signature for the client id and the address of another platform."""
+    """Otherwise it would get our signature for another platform's client id and address."""
     victim = ("--canvas", "--client-id", MOODLE.client_id, "--deployment", "1")
     assert platform(results, "add", *victim).exit_code == 0
     there = "https://sso.canvaslms.com/login/oauth2/token"
@@ -212,7 +212,7 @@ def test_a_platform_cannot_have_us_sign_in_at_another(results: Path) -> None:
         ("https://moodle.example.edu:8443/token", True),
     ],
 )
-def test_an_audience_is_of_the_platform_s_own_hosts(audience: str, is_foreign: bool) -> None:
+def test_a_foreign_audience_is_recognized(audience: str, is_foreign: bool) -> None:
     assert _is_foreign(msgspec.structs.replace(MOODLE, audience=audience)) == is_foreign
 
 
@@ -227,7 +227,7 @@ def test_an_audience_is_of_the_platform_s_own_hosts(audience: str, is_foreign: b
         ("roster", ("Deep Learning", "-o", __file__), "already exists: name a new file"),
     ],
 )
-def test_what_an_action_needs_is_asked_for(
+def test_missing_arguments_of_an_action_are_named(
     results: Path, action: str, words: tuple[str, ...], told: str
 ) -> None:
     done = platform(results, action, *words)

@@ -1,4 +1,4 @@
-"""`grade plot`: where the picture goes, and who sees the reference's beside it."""
+"""`grade plot`: where the picture is saved, and when it also shows the reference solution."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_solutions_there_is_no_reference(course: Course) -> None:
         _reference(course, exercise, own=True, give_up=True)
 
 
-def test_a_picture_of_the_own_work_is_kept_beside_it_and_another_one_here(course: Course) -> None:
+def test_pictures_of_own_work_are_saved_in_the_course(course: Course) -> None:
     exercise = course.exercise("word_count")
     assert _place(course, exercise, own=False) == Path("word_count.png")
     assert not (course.root / ".grade").exists()
@@ -52,7 +52,7 @@ def test_a_picture_of_the_own_work_is_kept_beside_it_and_another_one_here(course
 
 
 @pytest.mark.parametrize("name", ["x.png", "x.PNG", None])
-def test_a_picture_has_the_name_of_a_png(tmp_path: Path, name: str | None) -> None:
+def test_names_of_png_files_are_accepted(tmp_path: Path, name: str | None) -> None:
     path = None if name is None else tmp_path / name
     context = click.Context(command := click.Command("plot"))
     assert _png(context, click.Option(["-o"]), path) == path
@@ -69,7 +69,7 @@ def test_a_picture_has_the_name_of_a_png(tmp_path: Path, name: str | None) -> No
         (("greeting", "--submission", "nowhere"), "Path 'nowhere' does not exist."),
     ],
 )
-def test_a_slip_is_a_matter_of_usage(words: tuple[str, ...], told: str) -> None:
+def test_invalid_arguments_are_usage_errors(words: tuple[str, ...], told: str) -> None:
     done = invoke("plot", *words, cwd=PLAIN)
     assert (done.exit_code, done.stdout) == (2, "")
     assert told in " ".join(done.stderr.split())

@@ -1,4 +1,4 @@
-"""`grade policy`: which policy is shown, set and taken back, and whose points change."""
+"""`grade policy` shows, sets and resets the policy, and names students whose points change."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ EXTENDED = LATE + '[[extension]]\nstudent = "{}"\nuntil = 2026-11-01T00:00:00\n'
 
 @pytest.fixture
 def graded(school: School) -> School:
-    """Bob handed in half a day late by `LATE`, and the course has no policy."""
+    """The course has no policy. Under `LATE`, Bob handed in half a day late."""
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         school.keep(book, school.hand_in(book, "bob", b"x = 1\n", "2026-10-01T12:00:00Z"), 10)
         book.keep_student(StudentInfo(id="bob", name="Bob"))
         book.finish(())
-        book.settled()
+        book.mark_current()
     return school
 
 
@@ -61,15 +61,13 @@ def written(folder: Path, text: str) -> Path:
         (("--file", __file__, "--assignment", "week1"), "--file is for all exercises"),
     ],
 )
-def test_what_cannot_be_combined_is_refused(
-    tmp_path: Path, words: tuple[str, ...], told: str
-) -> None:
+def test_conflicting_options_are_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     done = invoke("policy", tmp_path, *words, cwd=tmp_path)
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_counts_at_once_until_the_policy_of_the_course_does_again(graded: School) -> None:
+def test_a_file_takes_effect_at_once_until_reset(graded: School) -> None:
     assert "There is no policy" in policy(graded).stdout
     done = policy(graded, "--file", written(graded.results.parent, LATE))
     assert done.exit_code == 0, done.output
@@ -83,7 +81,7 @@ def test_a_file_counts_at_once_until_the_policy_of_the_course_does_again(graded:
     assert policy(graded, "--toml").stderr == ""
 
 
-def test_the_policy_beside_the_course_is_the_one_of_reset(graded: School) -> None:
+def test_reset_restores_the_policy_of_the_course(graded: School) -> None:
     beside = graded.course.folder / "policy.toml"
     beside.write_text(LATE.replace("10", "40", 1), encoding="utf-8")
     assert policy(graded, "--reset").exit_code == 0
@@ -96,7 +94,7 @@ def test_an_empty_file_has_no_rules(graded: School) -> None:
     assert score(graded) == 10
 
 
-def test_a_student_whom_nobody_knows_is_a_mistake_of_a_file_for_this_class(graded: School) -> None:
+def test_a_file_for_this_class_may_not_name_an_unknown_student(graded: School) -> None:
     done = policy(graded, "--file", written(graded.results.parent, EXTENDED.format("zoe")))
     assert done.exit_code != 0 and "'zoe'" in done.stderr
     assert score(graded) == 10, "nothing was changed"

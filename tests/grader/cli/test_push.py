@@ -1,4 +1,4 @@
-"""`grade push`: which platform, and the words that are refused before anything is read."""
+"""`grade push`: the choice of a platform, and the question before anything is sent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CHANGE = Change(
         ((*CANVAS, "--yes"), "There is no gradebook"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_conflicting_options_are_refused(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     done = invoke("push", tmp_path, *words, cwd=tmp_path)
     assert (done.exit_code, told in " ".join(done.stderr.split())) == (2, True), done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, words: tuple[str, ...], to
 def test_the_link_of_an_assignment_gets_no_points_of_the_whole_course(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A key of its own takes a while to make.
+    # Making a real key is slow.
     monkeypatch.setattr(tool_key, "made_key", lambda _: object())
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
@@ -86,7 +86,7 @@ def test_the_link_of_an_assignment_gets_no_points_of_the_whole_course(
             _linked(book, "another", "week1")
     with Gradebook.open_to_write(school.results) as book:
         book.change(assignment="week1")
-        assert _linked(book, "", None).name, "it is the gradebook of that assignment"
+        assert _linked(book, "", None).name, "the gradebook is for that assignment"
 
 
 class Target:
@@ -95,7 +95,7 @@ class Target:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
-    """The plans that are sent; of two changes one arrives."""
+    """Record the plans that are sent. Each send reports one student sent and one failure."""
     plans: list[Plan] = []
 
     def send(plan: Plan, *_: object) -> Sent:
@@ -123,7 +123,7 @@ def pushed(school: School, *, dry_run: bool, yes: bool) -> list[str]:
         (False, False, False, False),
     ],
 )
-def test_nothing_is_sent_without_a_word(
+def test_nothing_is_sent_without_a_yes(
     school: School,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -145,7 +145,7 @@ def test_nothing_is_sent_without_a_word(
     assert ("Nothing was sent." in shown.out) == (not dry_run and not is_sent)
 
 
-def test_without_a_change_nobody_is_asked(
+def test_without_a_change_no_question_is_asked(
     school: School, monkeypatch: pytest.MonkeyPatch, sent: list[Plan]
 ) -> None:
     with Gradebook.open_to_write(school.results) as book:
@@ -153,4 +153,4 @@ def test_without_a_change_nobody_is_asked(
     monkeypatch.setattr(comparison, "planned", lambda *_: Plan())
     monkeypatch.setattr(click, "confirm", lambda _: pytest.fail("asked"))
     pushed(school, dry_run=False, yes=False)
-    assert len(sent) == 1, "what arrived before is settled"
+    assert len(sent) == 1, "even an empty plan settles earlier sends"

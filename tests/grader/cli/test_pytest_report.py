@@ -1,4 +1,4 @@
-"""Plain pytest with pytest-json-report, and `grade run --pytest-report`: two ways to the same report."""
+"""Plain pytest with pytest-json-report and `grade run --pytest-report` write the same report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOPING = "def word_count(text):\n    while True:\n        pass\n\ndef most_comm
 
 
 def run_pytest(course: Path, *arguments: str) -> dict[str, Any]:
-    """The report of plain pytest."""
+    """Run plain pytest and return its report."""
     report = course / "plain.json"
     command = [
         "-m",
@@ -47,9 +47,9 @@ def run_pytest(course: Path, *arguments: str) -> dict[str, Any]:
 
 
 def items_in(report: dict[str, Any]) -> dict[str, Any]:
-    """By test all that both reports have to say alike.
+    """Map each test to everything that both reports must agree on.
 
-    Not the message and the place of a time-out: under plain pytest each suite has the time of both.
+    Of a time-out, the message and place may differ: under plain pytest each suite has the time of both.
     """
     items = {}
     for item in report["tests"]:
@@ -59,12 +59,12 @@ def items_in(report: dict[str, Any]) -> dict[str, Any]:
     return items
 
 
-# Of the wrong answer characters.py; in plain pytest no wrong answer is run to recognize a mistake.
+# From the wrong answer characters.py. Plain pytest runs no wrong answers to recognize a mistake.
 SENTENCE = "You counted characters: split the text first.\n"
 
 
 def unnamed(items: dict[str, Any]) -> dict[str, Any]:
-    """The items of hidden tests without the sentence of a known mistake."""
+    """Remove the sentence of a known mistake from the items of hidden tests."""
     for name, (_, _, metadata) in items.items():
         if name.startswith("tests/hidden"):
             metadata["message"] = metadata["message"].removeprefix(SENTENCE)
@@ -120,7 +120,7 @@ def test_a_mistake_that_is_carried_forward_costs_once_in_both(grade: Grade, clon
     assert all(ours[name][0] == item[0] for name, item in items_in(plain).items())
 
 
-def test_in_a_release_pytest_judges_the_own_files(
+def test_in_a_release_plain_pytest_judges_the_exercises(
     grade: Grade, clone: Path, tmp_path: Path
 ) -> None:
     released = tmp_path / "released"
@@ -138,9 +138,7 @@ def test_in_a_release_pytest_judges_the_own_files(
     assert outcomes == {"PASSED": "test_word_count.py", "FAILED": "test_greeting.py"}
 
 
-def test_a_report_that_cannot_be_written_is_told_before_anything_runs(
-    grade: Grade, clone: Path
-) -> None:
+def test_an_unwritable_report_is_refused_before_anything_runs(grade: Grade, clone: Path) -> None:
     done = grade("run", "word_count", "--pytest-report", clone / "no" / "x.json", cwd=clone)
     assert done.returncode == 2
     assert "There is no folder" in done.stderr

@@ -1,4 +1,4 @@
-"""`grade release`, `pack` and `package`: what is asked for, and the words about it."""
+"""`grade release` and `grade package`: the options that they pass on, and what they print."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ exercises = ["running_mean"]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The options of each release, of which none is written."""
+    """Record the options of each release. None is written."""
     told: list[dict[str, Any]] = []
 
     def release(course: object, folder: Path, **options: Any) -> SimpleNamespace:
@@ -61,10 +61,10 @@ def test_a_release_has_the_public_suites_unless_all_are_asked_for(
     first, second = asked
     assert (first["suites"], first["fail_under"], first["force"]) == (Tier.PUBLIC, 0, False)
     assert (second["suites"], second["fail_under"], second["force"]) == (Tier.ALL, 50, True)
-    assert first["judge"], "the stubs and the solutions are tried out"
+    assert first["judge"], "the stubs and the solutions are judged first"
 
 
-def test_files_of_an_earlier_release_are_counted_and_a_repository_needs_no_advice(
+def test_removed_files_are_counted_and_a_repository_gets_no_git_advice(
     asked: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     said = invoke("release", tmp_path, cwd=PLAIN).stdout
@@ -75,7 +75,7 @@ def test_files_of_an_earlier_release_are_counted_and_a_repository_needs_no_advic
     assert "git -C" not in said
 
 
-def test_names_are_cleaned_before_they_reach_a_terminal(asked: list[dict[str, Any]]) -> None:
+def test_control_characters_in_names_are_escaped(asked: list[dict[str, Any]]) -> None:
     said = invoke("release", "new\x1b[2J line", cwd=PLAIN).stdout
     assert asked and "\x1b" not in said and "'new\\x1b[2J line'" in said
 

@@ -1,4 +1,4 @@
-"""`grade restore`: it asks only where something is replaced, and says what to look after."""
+"""`grade restore` asks only before it replaces a gradebook, and says what to do next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.grader.command import invoke
 
 @pytest.fixture
 def restored(monkeypatch: pytest.MonkeyPatch) -> list[Restored]:
-    """What a restore gives back, without one; each is popped from the end."""
+    """The results of restores that are not carried out. Each is popped from the end."""
     given: list[Restored] = []
 
     def restore(backup: Path, results: Path, now: datetime.datetime) -> Restored:
@@ -48,7 +48,7 @@ def test_it_asks_before_a_gradebook_is_replaced(
     if file:
         (results / file).touch()
     restored.append(RESTORED)
-    # There is no answer, as at the end of a pipe.
+    # The question gets no answer, as at the end of a pipe.
     done = invoke("restore", backup, "-o", results, *words, cwd=tmp_path)
     assert done.exit_code == code
     assert (restored == []) == (code == 0)
@@ -57,7 +57,7 @@ def test_it_asks_before_a_gradebook_is_replaced(
 
 @pytest.mark.parametrize("keeps_corrections", [True, False])
 @pytest.mark.parametrize("has_copy", [True, False])
-def test_what_stays_and_what_was_kept_is_told(
+def test_kept_corrections_and_the_copy_are_reported(
     tmp_path: Path, restored: list[Restored], keeps_corrections: bool, has_copy: bool
 ) -> None:
     before = Path("before") if has_copy else None
@@ -69,7 +69,7 @@ def test_what_stays_and_what_was_kept_is_told(
     assert "erase again" in said
 
 
-def test_what_is_no_backup_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_folder_without_a_backup_is_refused_before_any_question(tmp_path: Path) -> None:
     done = invoke("restore", tmp_path, "-o", tmp_path / "new", cwd=tmp_path)
     assert done.exit_code == 2 and "Replace" not in done.output
     assert not (tmp_path / "new").exists()

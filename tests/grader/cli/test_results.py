@@ -1,4 +1,4 @@
-"""The student that a caller of an instructor's command names: found by a part of a name, or refused."""
+"""Finding the student that an instructor's command names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLASS = [ADA, ADAM, JO]
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        ("ada", ADA),  # an id, though it is within another one
+        ("ada", ADA),  # an id, although another id contains it
         ("lovelace", ADA),
         ("101", ADA),
         ("JO1@", JO),
@@ -28,7 +28,7 @@ def test_a_part_of_a_name_is_enough_to_look_at_a_student(wanted: str, found: Stu
     assert find_student(CLASS, wanted) is found
 
 
-def test_a_part_that_several_have_is_refused_with_their_ids() -> None:
+def test_an_ambiguous_part_is_refused_with_the_ids() -> None:
     with pytest.raises(
         SubmissionError, match=r"'smith' may be 2 students: adam, jo1. Name the id."
     ):
@@ -38,7 +38,7 @@ def test_a_part_that_several_have_is_refused_with_their_ids() -> None:
         find_student(many, "smith")
 
 
-def test_nobody_is_told_with_who_is_near() -> None:
+def test_an_unknown_student_gets_a_suggestion() -> None:
     with pytest.raises(
         SubmissionError, match=r"No student here has 'lovelase'.*Did you mean 'ada'\?"
     ):
@@ -46,7 +46,7 @@ def test_nobody_is_told_with_who_is_near() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["ada", "Ada Lovelace", "ADA@UNI.EXAMPLE", "101"])
-def test_to_change_points_a_whole_name_is_needed(wanted: str) -> None:
+def test_changing_points_needs_a_whole_name(wanted: str) -> None:
     assert named_student(CLASS, wanted) is ADA
 
 
@@ -56,7 +56,7 @@ def test_a_part_of_a_name_changes_no_points(wanted: str) -> None:
         named_student(CLASS, wanted)
 
 
-def test_a_name_that_two_have_changes_no_points() -> None:
+def test_an_ambiguous_name_changes_no_points() -> None:
     twins = [ADA, StudentInfo(id="ada2", name="Ada Lovelace")]
     with pytest.raises(SubmissionError, match=r"name of more than one: ada, ada2. Name the id."):
         named_student(twins, "ada lovelace")

@@ -1,4 +1,4 @@
-"""`grade` and `grade run` as people and scripts meet them: words, points, exit codes, JSON."""
+"""`grade` and `grade run` as people and scripts see them: text, points, exit codes, JSON."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_full_marks(grade: Grade, clone: Path) -> None:
     assert done.returncode == 0
 
 
-def test_from_a_folder_below_the_paths_are_from_there(grade: Grade, mixed: Path) -> None:
+def test_in_a_subfolder_paths_are_relative_to_it(grade: Grade, mixed: Path) -> None:
     done = grade("run", "word_count", cwd=mixed / "exercises" / "text")
     assert "      word_count.py:4  in word_count\n" in done.stdout
 
@@ -117,7 +117,7 @@ def test_verbose_shows_everything(grade: Grade, clone: Path) -> None:
     assert "      | [bold]hi[/]\n" in done.stdout
     assert "Seed 7, " in done.stdout
     assert "Walls: " in done.stdout
-    # The tests of an exercise that is not begun are listed, and nothing is said of them.
+    # The tests of an exercise that is not begun are listed without messages.
     assert "    ~ Two neighbors are averaged  public 0.00s\n    ~ Every" in done.stdout
 
 
@@ -148,11 +148,11 @@ def test_the_next_step_repeats_the_options(grade: Grade, mixed: Path, tmp_path: 
     assert "points  by the public tests alone" in done.stdout
 
 
-# --- going on where one is ------------------------------------------------------------------------
+# --- progress through the course ------------------------------------------------------------------
 
 
 def solve(course: Path, *names: str) -> None:
-    """Put the course's own answers in place."""
+    """Copy reference solutions into place."""
     for name in names:
         shutil.copy(course / "solutions" / name, course / "exercises" / name)
 
@@ -170,7 +170,7 @@ def test_bare_grade_goes_on_until_everything_is_done(grade: Grade, clone: Path) 
     assert "\n3 of 3 done\nEvery exercise is done, as its file is now." in complete.stdout
     assert complete.returncode == 0
 
-    # An edited file is not done anymore, and its old content is.
+    # An edited file is no longer done. Its old content still is.
     edited = write(clone, "text/greeting.py", "def greeting(name: str) -> str:\n    return name\n")
     done = grade(cwd=clone)
     assert "  x greeting  " in done.stdout
@@ -180,7 +180,7 @@ def test_bare_grade_goes_on_until_everything_is_done(grade: Grade, clone: Path) 
     assert grade(cwd=clone).stdout == complete.stdout
 
 
-def test_bare_grade_judges_again_what_changed_tests_are_about(grade: Grade, clone: Path) -> None:
+def test_bare_grade_judges_again_after_tests_changed(grade: Grade, clone: Path) -> None:
     solve(clone, "text/word_count.py")
     grade(cwd=clone)
     suite = clone / "tests/hidden/text/test_word_count.py"
@@ -188,7 +188,7 @@ def test_bare_grade_judges_again_what_changed_tests_are_about(grade: Grade, clon
     assert "  + word_count  " in grade(cwd=clone).stdout
 
 
-def test_what_was_begun_out_of_order_is_not_hidden(grade: Grade, clone: Path) -> None:
+def test_exercises_begun_out_of_order_are_mentioned(grade: Grade, clone: Path) -> None:
     write(clone, "text/greeting.py", "def greeting(name: str) -> str:\n    return name\n")
     assert "\nBegun and not done: greeting (`grade run greeting`).\n" in grade(cwd=clone).stdout
 
@@ -203,13 +203,13 @@ def test_what_was_begun_out_of_order_is_not_hidden(grade: Grade, clone: Path) ->
         ["run", "--json", "result.json"],
     ],
 )
-def test_what_asks_about_the_whole_judges_all(
+def test_options_about_the_whole_course_judge_all(
     grade: Grade, clone: Path, arguments: list[str]
 ) -> None:
     assert "Total: 0 of 20 points" in grade(*arguments, cwd=clone).stdout
 
 
-def test_somebody_else_s_submission_is_nobody_s_progress(grade: Grade, clone: Path) -> None:
+def test_another_submission_is_not_kept_as_progress(grade: Grade, clone: Path) -> None:
     done = grade("run", "--submission", "solutions", cwd=clone)
     assert "3 of 3" not in done.stdout
     assert not (clone / ".grade").exists()
@@ -219,7 +219,7 @@ def test_somebody_else_s_submission_is_nobody_s_progress(grade: Grade, clone: Pa
     assert whole in " ".join(alone.stdout.split())
 
 
-def test_progress_that_cannot_be_kept_costs_nothing(grade: Grade, clone: Path) -> None:
+def test_unwritable_progress_costs_nothing(grade: Grade, clone: Path) -> None:
     solve(clone, "text/greeting.py")
     (clone / ".grade").write_bytes(b"in the way")
     done = grade("run", "greeting", cwd=clone)
@@ -264,7 +264,7 @@ def test_missing_and_invalid_files(grade: Grade, clone: Path) -> None:
     assert "Next: put your file or the stub at exercises/text/word_count.py, then" in done.stdout
 
 
-def test_what_is_missing_of_a_submission_is_to_be_handed_in(grade: Grade, clone: Path) -> None:
+def test_a_file_missing_from_a_submission_is_to_be_handed_in(grade: Grade, clone: Path) -> None:
     shutil.copytree(clone / "exercises", clone / "alice")
     (clone / "alice" / "text" / "word_count.py").unlink()
     done = grade("run", "--submission", "alice", cwd=clone)
@@ -272,7 +272,7 @@ def test_what_is_missing_of_a_submission_is_to_be_handed_in(grade: Grade, clone:
     assert "grade reset" not in done.stdout
 
 
-def test_without_any_file_a_student_is_told_how_to_get_one(grade: Grade, clone: Path) -> None:
+def test_without_any_file_the_error_says_how_to_restore_one(grade: Grade, clone: Path) -> None:
     shutil.rmtree(clone / "exercises" / "text")
     shutil.rmtree(clone / "exercises" / "arrays")
     done = grade(cwd=clone)
@@ -282,7 +282,7 @@ def test_without_any_file_a_student_is_told_how_to_get_one(grade: Grade, clone: 
     assert "Start: open exercises/text/word_count.py" in grade(cwd=clone).stdout
 
 
-def test_what_is_not_allowed_comes_without_a_hint(grade: Grade, clone: Path) -> None:
+def test_a_forbidden_name_gets_no_hint(grade: Grade, clone: Path) -> None:
     right = (clone / "solutions/text/word_count.py").read_text("utf-8")
     counted = "    return dict(collections.Counter(text.split()))\n\n\ndef most_common"
     before, _, after = right.partition("    counts: dict")
@@ -300,9 +300,9 @@ def test_what_is_not_allowed_comes_without_a_hint(grade: Grade, clone: Path) -> 
 @pytest.mark.parametrize(
     ("exercise", "never"),
     [
-        # Untouched: nothing is loaded that could judge.
+        # Untouched: no module that judges is loaded.
         ("running_mean", ("grader.judge.process", "grader.sandbox.forking", "importlib.metadata")),
-        # Judged, but elsewhere. (That the judge loads no torch either, its suite says.)
+        # Judged in another process. (The judge's own tests check that it loads no torch.)
         ("word_count", ()),
     ],
 )
@@ -318,7 +318,7 @@ def test_the_command_loads_nothing_heavy(
 # --- JSON -----------------------------------------------------------------------------------------
 
 
-def test_json_on_stdout_is_the_schema_s_and_the_same_again(grade: Grade, mixed: Path) -> None:
+def test_json_on_stdout_fits_the_schema_and_is_reproducible(grade: Grade, mixed: Path) -> None:
     runs = [grade("run", "--json", "-", "--seed", "3", cwd=mixed) for _ in range(2)]
     for done in runs:
         jsonschema.validate(json.loads(done.stdout), json_schema())
@@ -330,7 +330,9 @@ def test_json_on_stdout_is_the_schema_s_and_the_same_again(grade: Grade, mixed: 
     assert first["score"] == 3.93
 
 
-def test_json_in_a_file_comes_beside_the_panel(grade: Grade, clone: Path, tmp_path: Path) -> None:
+def test_json_in_a_file_leaves_the_panel_on_stdout(
+    grade: Grade, clone: Path, tmp_path: Path
+) -> None:
     done = grade("run", "greeting", "--json", tmp_path / "result.json", cwd=clone)
     result = json.loads((tmp_path / "result.json").read_bytes())
     jsonschema.validate(result, json_schema())
@@ -338,14 +340,14 @@ def test_json_in_a_file_comes_beside_the_panel(grade: Grade, clone: Path, tmp_pa
     assert "  - greeting  A greeting [of a kind]  0 / 2.5  to do" in done.stdout
 
 
-def test_json_in_no_folder_is_refused_before_judging(grade: Grade, clone: Path) -> None:
+def test_json_in_a_missing_folder_is_refused_before_judging(grade: Grade, clone: Path) -> None:
     done = grade("run", "--json", "no/where.json", cwd=clone)
     assert "There is no folder no." in done.stderr
     assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("level", ["nothing", "title", "mistake", "everything"])
-def test_disclose_bounds_what_is_shown_and_written(
+def test_disclose_limits_what_is_shown_and_written(
     grade: Grade, mixed: Path, tmp_path: Path, level: str
 ) -> None:
     file, report = tmp_path / "result.json", tmp_path / "report.json"
@@ -360,7 +362,7 @@ def test_disclose_bounds_what_is_shown_and_written(
     assert "1.43 / 10" in done.stdout
 
 
-def test_the_course_says_what_students_read_of_hidden_tests(grade: Grade, clone: Path) -> None:
+def test_the_manifest_sets_the_disclosure_of_hidden_tests(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises" / "course.toml"
     plain = json.loads(grade("run", "--json", "-", cwd=clone).stdout)["course"]
     text = manifest.read_text(encoding="utf-8")
@@ -389,7 +391,7 @@ def test_fail_under(percent: float, code: int) -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 100])
-def test_what_was_not_judged_is_a_fault_whatever_the_points(percent: float) -> None:
+def test_an_unjudged_exercise_exits_with_3_at_any_percentage(percent: float) -> None:
     assert exit_code(result(exercise(checked()), unjudged()), percent) == 3
 
 
@@ -397,7 +399,7 @@ def test_suites(grade: Grade, clone: Path) -> None:
     shutil.copy(clone / "solutions/text/greeting.py", clone / "exercises/text")
     everything = json.loads(grade("--json", "-", cwd=clone).stdout)
     assert [len(each["tests"]) for each in everything["exercises"]] == [6, 1, 3]
-    # An exercise that has no hidden suite is not judged by none: it is left out.
+    # An exercise without a hidden suite is left out.
     hidden = json.loads(grade("--json", "-", "--suite", "hidden", cwd=clone).stdout)
     assert [len(each["tests"]) for each in hidden["exercises"]] == [4, 2]
     none = grade("run", "greeting", "--suite", "hidden", cwd=clone)
@@ -413,9 +415,7 @@ def test_one_file_is_a_submission(grade: Grade, clone: Path) -> None:
     assert done.returncode == 2
 
 
-def test_a_file_of_any_name_is_that_of_the_one_exercise_that_is_named(
-    grade: Grade, clone: Path
-) -> None:
+def test_a_file_of_any_name_is_accepted_for_one_named_exercise(grade: Grade, clone: Path) -> None:
     file = clone / "wrong answer.py"
     shutil.copy(clone / "solutions/text/greeting.py", file)
     done = grade("run", "greeting", "--submission", file, cwd=clone)
@@ -493,7 +493,7 @@ def test_a_file_in_its_folder_and_a_chapter(
 
 
 @pytest.mark.parametrize("submission", ["tests", "handed.zip", ""])
-def test_nothing_handed_in_is_a_result_for_a_program(
+def test_an_empty_submission_still_has_a_json_result(
     grade: Grade, clone: Path, submission: str
 ) -> None:
     with zipfile.ZipFile(clone / "handed.zip", "w") as archive:
@@ -532,7 +532,7 @@ def test_broken_manifest(grade: Grade, clone: Path, manifest: bytes, said: str) 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
 
 
-def test_fault_of_a_suite_is_no_lost_point(grade: Grade, clone: Path) -> None:
+def test_a_faulty_suite_costs_no_points(grade: Grade, clone: Path) -> None:
     suite = clone / "tests/public/text/test_greeting.py"
     suite.write_text(suite.read_text("utf-8").replace('("Ada")', "(nobody)"), encoding="utf-8")
     done = grade("run", "greeting", "--submission", "solutions", "--json", "-", cwd=clone)
@@ -542,9 +542,7 @@ def test_fault_of_a_suite_is_no_lost_point(grade: Grade, clone: Path) -> None:
 
 
 @pytest.mark.parametrize("suite", ['student.function("nobody")["Ada"]', "raise SystemExit"])
-def test_fault_of_one_suite_takes_nothing_from_the_others(
-    grade: Grade, clone: Path, suite: str
-) -> None:
+def test_a_faulty_suite_does_not_affect_the_others(grade: Grade, clone: Path, suite: str) -> None:
     test = f'def test_greeting(student):\n    """A greeting."""\n    {suite}\n'
     (clone / "tests/public/text/test_greeting.py").write_text(test)
     result = clone / "result.json"
@@ -562,9 +560,7 @@ def test_fault_of_one_suite_takes_nothing_from_the_others(
     assert written["score"] == 17.5
 
 
-def test_a_suite_that_cannot_be_read_takes_nothing_from_the_others(
-    grade: Grade, clone: Path
-) -> None:
+def test_an_unreadable_suite_does_not_affect_the_others(grade: Grade, clone: Path) -> None:
     (clone / "tests/public/text/test_greeting.py").write_text("def test_greeting(student): ...\n")
     done = grade("run", "--all", "--submission", "solutions", "--json", "-", cwd=clone)
     written = json.loads(done.stdout)
@@ -576,7 +572,7 @@ def test_a_suite_that_cannot_be_read_takes_nothing_from_the_others(
     assert shown.returncode == 3 and "has no docstring" in " ".join(shown.stdout.split())
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals are sent differently elsewhere")
+@pytest.mark.skipif(os.name != "posix", reason="Windows sends signals differently")
 def test_interrupted(clone: Path) -> None:
     write(clone, "text/greeting.py", "while True:\n    pass\n")
     process = subprocess.Popen(

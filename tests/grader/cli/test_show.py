@@ -1,4 +1,4 @@
-"""`grade show` and `grade requests`: whom and what the words name, and the cost of each test."""
+"""`grade show` and `grade requests`: the student or request that they name, and the cost of each test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BROKEN = exercise(
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, write_course: Callable[..., Course]) -> School:
-    """Bob has a part of the points, dee's file is broken, and zed handed in nothing."""
+    """Bob has some of the points, dee's file is broken, and zed handed in nothing."""
     folder = tmp_path_factory.mktemp("show")
     school = School(course := write_course(folder / "course", SUITE), folder / "results")
     with Gradebook.open_to_write(school.results) as book:
@@ -58,7 +58,7 @@ def show(school: School, *words: str) -> Result:
     return invoke("show", school.results, *words, cwd=school.course.root)
 
 
-def test_what_each_test_cost_is_told(graded: School) -> None:
+def test_the_cost_of_each_test_is_shown(graded: School) -> None:
     done = show(graded, "bob")
     first, *lines = done.stdout.splitlines()
     assert (done.exit_code, first) == (0, "bob  Bob Lee  attempt 1")
@@ -70,11 +70,11 @@ def test_what_each_test_cost_is_told(graded: School) -> None:
     assert lines[-1] == "Total: 7.5 of 10 points"
 
 
-def test_a_file_that_is_at_fault_is_told_once(graded: School) -> None:
+def test_the_error_of_a_broken_file_is_shown_once(graded: School) -> None:
     assert show(graded, "dee").stdout.count("line 1") == 1
 
 
-def test_a_student_is_found_by_what_is_known(graded: School) -> None:
+def test_a_student_is_found_by_a_part_of_the_name(graded: School) -> None:
     assert show(graded, "b Le").stdout.startswith("bob  Bob Lee")
     assert "Nothing was handed in." in show(graded, "zed").stdout
     done = show(graded, "lee")
@@ -88,7 +88,7 @@ def test_a_pseudonym_leads_back_to_its_student(graded: School) -> None:
     assert show(graded, pseudonym).stdout.startswith("bob  Bob Lee")
 
 
-def test_only_the_named_exercises_are_shown_and_an_ungraded_one_is_told(graded: School) -> None:
+def test_only_named_exercises_are_shown_and_ungraded_ones_are_refused(graded: School) -> None:
     assert "-2.50" in show(graded, "bob", "task").stdout
     done = show(graded, "bob", "task", "tusk")
     assert (done.exit_code, done.stdout) == (2, "")
@@ -110,7 +110,7 @@ def test_a_request_is_named_by_its_number(words: tuple[str, ...], number: int | 
 
 
 @pytest.mark.parametrize("words", [("0",), ("-1",), ("x",), ("²",), ("",), ("1", "2")])
-def test_anything_else_is_no_number(words: tuple[str, ...]) -> None:
+def test_other_words_are_not_numbers(words: tuple[str, ...]) -> None:
     with pytest.raises(click.UsageError, match="NUMBER"):
         _number_in(words)
 
@@ -130,7 +130,7 @@ def test_anything_else_is_no_number(words: tuple[str, ...]) -> None:
         (("nowhere",), "does not exist"),
     ],
 )
-def test_requests_that_cannot_be_made_are_refused(
+def test_conflicting_options_of_requests_are_refused(
     tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
     done = invoke("requests", *words, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""`grade hint`, `grade solution`, `grade reset`, `grade explain`: help that lasts."""
+"""`grade hint`, `grade solution`, `grade reset` and `grade explain`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.grader.cli.conftest import Grade
 
 
-def test_hints_one_at_a_time_also_after_passing(grade: Grade, clone: Path) -> None:
+def test_hints_come_one_at_a_time_even_after_passing(grade: Grade, clone: Path) -> None:
     shutil.copy(clone / "solutions/text/greeting.py", clone / "exercises/text")
     assert grade("run", "greeting", cwd=clone).returncode == 0
     first, second, third, again, on = (
@@ -58,7 +58,7 @@ def test_hints_work_where_nothing_can_be_written(grade: Grade, clone: Path) -> N
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
 
 
-def test_damaged_progress_is_told_once(grade: Grade, clone: Path) -> None:
+def test_damaged_progress_is_reported_once(grade: Grade, clone: Path) -> None:
     (clone / ".grade").mkdir()
     (clone / ".grade" / "state.json").write_bytes(b"{")
     done = grade("list", cwd=clone)
@@ -77,7 +77,7 @@ def test_solution_after_passing_or_giving_up(grade: Grade, clone: Path) -> None:
     assert "--give-up" in refused.stderr
     assert (refused.returncode, refused.stdout) == (2, "")
     assert grade("solution", "greeting", "--give-up", cwd=clone).stdout == source
-    assert grade("solution", "greeting", cwd=clone).returncode == 2, "to give up is no pass"
+    assert grade("solution", "greeting", cwd=clone).returncode == 2, "giving up is not passing"
 
     file = clone / "exercises/text/greeting.py"
     file.write_text(source, encoding="utf-8")
@@ -150,7 +150,7 @@ def test_explain_says_where_to_read_on(grade: Grade, clone: Path) -> None:
     )
 
 
-def test_the_progress_is_plain_text(grade: Grade, clone: Path) -> None:
+def test_progress_is_stored_as_json(grade: Grade, clone: Path) -> None:
     shutil.copy(clone / "solutions/text/greeting.py", clone / "exercises/text")
     grade("run", "greeting", cwd=clone)
     state = json.loads((clone / ".grade" / "state.json").read_bytes())

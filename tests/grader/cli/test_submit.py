@@ -1,4 +1,4 @@
-"""`grade submit`: whose server, which files, and what is told meanwhile."""
+"""`grade submit` and `grade login`: the server, the files, and the messages while you wait."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STUB, WORK = b"raise NotImplementedError\n", b"def double(x):\n    return 2 * x\
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server | None, Server | None], None]:
-    """Set the server of `grade login`, and that of a workflow."""
+    """Set the server of `grade login` and the server of a workflow."""
 
     def keep(server: Server | None, workflow: Server | None) -> None:
         monkeypatch.setattr(remote, "kept_server", lambda: server)
@@ -46,7 +46,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server | None, Server | N
 Kept = Callable[[Server | None, Server | None], None]
 
 
-def test_the_server_is_that_of_the_login(kept: Kept) -> None:
+def test_the_login_decides_the_server(kept: Kept) -> None:
     kept(HERE, None)
     assert signed_in_server() is HERE
     assert signed_in_server("grade.example.org/") is HERE
@@ -71,7 +71,7 @@ def test_another_address_needs_a_login_or_a_workflow_of_its_own(kept: Kept) -> N
 
 
 def workspace(tmp_path: Path, write_course: Callable[..., Course], source: bytes) -> Workspace:
-    """A student's folder in which the one file has this text."""
+    """Return a student's folder whose only file has this text."""
     course = write_course(tmp_path, SUITE)
     stub = tmp_path / "tests" / "stubs" / "one" / "task.py"
     stub.parent.mkdir(parents=True)
@@ -80,8 +80,8 @@ def workspace(tmp_path: Path, write_course: Callable[..., Course], source: bytes
     return Workspace(course)
 
 
-def there(monkeypatch: pytest.MonkeyPatch, file: str, *submissions: str) -> None:
-    """Let the server have a file with this digest, and these submissions."""
+def server_has(monkeypatch: pytest.MonkeyPatch, file: str, *submissions: str) -> None:
+    """Make the server report a file with this digest, and these submissions."""
     standing: dict[str, Any] = {
         "exercises": [{"name": "task", "file": file}],
         "submissions": [{"id": each} for each in submissions],
@@ -100,7 +100,7 @@ def there(monkeypatch: pytest.MonkeyPatch, file: str, *submissions: str) -> None
     ],
     ids=["the stub", "new", "known", "another one", "not valid Python"],
 )
-def test_what_the_server_does_not_have_is_handed_in(
+def test_only_changed_files_are_handed_in(
     tmp_path: Path,
     write_course: Callable[..., Course],
     monkeypatch: pytest.MonkeyPatch,
@@ -109,7 +109,7 @@ def test_what_the_server_does_not_have_is_handed_in(
     is_changed: bool,
 ) -> None:
     here = workspace(tmp_path, write_course, source)
-    there(monkeypatch, on_server)
+    server_has(monkeypatch, on_server)
     assert _changed(here, HERE) == list(here.course.exercises) * is_changed
     if is_changed:
         assert _files(here, HERE, ()) == [(here.course.exercises[0], source)]
@@ -128,7 +128,7 @@ def test_an_exercise_that_the_server_does_not_have_is_left_out(
     assert _changed(here, HERE) == []
 
 
-def test_a_named_file_that_is_missing_is_told(
+def test_a_missing_named_file_is_refused(
     tmp_path: Path, write_course: Callable[..., Course]
 ) -> None:
     course = workspace(tmp_path, write_course, WORK).course
@@ -138,11 +138,11 @@ def test_a_named_file_that_is_missing_is_told(
         _files(here, HERE, course.exercises)
 
 
-def test_the_status_is_of_the_newest_submission(monkeypatch: pytest.MonkeyPatch) -> None:
-    there(monkeypatch, "d1gest")
+def test_status_is_about_the_newest_submission(monkeypatch: pytest.MonkeyPatch) -> None:
+    server_has(monkeypatch, "d1gest")
     with pytest.raises(UsageError, match="You have handed in nothing yet"):
         _newest(HERE, remote.standing(HERE))
-    there(monkeypatch, "d1gest", "s2", "s1")
+    server_has(monkeypatch, "d1gest", "s2", "s1")
     monkeypatch.setattr(remote, "submission", lambda _, id_: ServerAnswer(id_, "done", {}))
     newest, digests = _newest(HERE, remote.standing(HERE))
     assert (newest.id, digests) == ("s2", {"task": "d1gest"})
@@ -181,7 +181,7 @@ class Terminal(io.StringIO):
         (Terminal, "\r\x1b[Kwaiting\r\x1b[Ktask: 1 of 2\r\x1b[Kjudged\r\x1b[K"),
     ],
 )
-def test_the_state_is_told_once_and_test_by_test_only_in_place(
+def test_states_are_printed_once_and_tests_only_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, stream: type[io.StringIO], shown: str
 ) -> None:
     monkeypatch.setattr(sys, "stderr", err := stream())
@@ -200,14 +200,14 @@ def test_the_state_is_told_once_and_test_by_test_only_in_place(
     "words",
     [("glu", "--all"), ("glu", "--status"), ("--all", "--status"), ("glu", "--all", "--status")],
 )
-def test_one_way_to_choose_at_a_time(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_conflicting_selections_are_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = invoke("submit", *words, cwd=tmp_path)
     assert done.exit_code == 2
     assert "Give only one of exercises, --all and --status." in done.stderr
 
 
 @pytest.mark.parametrize("typed", ["\n", "", "to\x1bken\n", "tökén\n", "a\tb\n"])
-def test_what_is_no_token_is_not_sent(
+def test_an_invalid_token_is_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str
 ) -> None:
     monkeypatch.setattr(remote, "holder", lambda _: pytest.fail("it was sent"))
@@ -217,7 +217,7 @@ def test_what_is_no_token_is_not_sent(
         login.callback("https://grade.example.org")
 
 
-def test_a_token_is_kept_only_once_the_server_knows_it(
+def test_a_token_is_kept_only_after_the_server_accepts_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert login.callback is not None

@@ -1,4 +1,4 @@
-"""Where the words go: terminals, pipes, narrow windows, old code pages, and names that attack them."""
+"""Output on terminals, pipes, narrow windows and old code pages, and hostile text in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="a pseudo-terminal needs P
 
 
 def on_terminal(cwd: Path, *arguments: str, columns: int = 80, **environment: str) -> str:
-    """What `grade` writes to a terminal of this width, stdout and stderr together."""
+    """Return what `grade` writes to a terminal of this width, stdout and stderr together."""
     import fcntl
     import pty
     import struct
@@ -61,7 +61,7 @@ def test_color_and_symbols_on_a_terminal(mixed: Path) -> None:
 
 
 @posix
-def test_progress_shows_and_leaves_nothing(mixed: Path) -> None:
+def test_progress_is_shown_and_erased(mixed: Path) -> None:
     shown = on_terminal(mixed, "run", "word_count", "greeting")
     assert "word_count (1 of 2)" in shown
     assert "/6" in shown
@@ -79,13 +79,13 @@ def test_no_color_writes_no_escape(mixed: Path) -> None:
 
 
 @posix
-def test_no_color_s_empty_value_means_nothing(mixed: Path) -> None:
+def test_an_empty_no_color_is_ignored(mixed: Path) -> None:
     assert ESCAPE in on_terminal(mixed, "list", NO_COLOR="")
 
 
 @pytest.mark.thorough
 @posix
-def test_dumb_terminal_is_no_terminal(mixed: Path) -> None:
+def test_dumb_terminal_gets_plain_output(mixed: Path) -> None:
     shown = on_terminal(mixed, "run", "word_count", TERM="dumb")
     assert ESCAPE not in shown
     assert shown.isascii()
@@ -104,7 +104,7 @@ def test_narrow_terminal(mixed: Path, columns: int) -> None:
 
 
 @posix
-def test_why_there_is_no_picture_is_broken_between_words(clone: Path) -> None:
+def test_the_reason_for_no_picture_wraps_between_words(clone: Path) -> None:
     experiment = clone / "tests" / "plots" / "text" / "plot_word_count.py"
     experiment.parent.mkdir(parents=True)
     experiment.write_text("", encoding="utf-8")
@@ -138,7 +138,7 @@ def test_old_code_page(grade: Grade, clone: Path, encoding: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_c_locale_gets_dots_of_its_own(grade: Grade, clone: Path) -> None:
+def test_a_c_locale_gets_ascii_dots(grade: Grade, clone: Path) -> None:
     (clone / "exercises" / "text" / "greeting.py").write_text(
         f"def greeting(name):\n    return '{'long ' * 100}'\n"
     )
@@ -148,7 +148,7 @@ def test_a_c_locale_gets_dots_of_its_own(grade: Grade, clone: Path) -> None:
     assert "?" not in done.stdout
 
 
-def test_characters_that_an_encoding_lacks_have_others_for_them() -> None:
+def test_characters_that_an_encoding_lacks_are_replaced() -> None:
     text = "a… · → x² ✓ Zoë “q” 你 \udc80"  # as prose has them
     assert text.encode("ascii", PLAINER) == b'a... * -> x^2 + Zoe "q" ? ?'
 
@@ -195,5 +195,5 @@ def test_hostile_name_in_an_error(grade: Grade, clone: Path, tmp_path: Path) -> 
 
 
 def assert_harmless(text: str) -> None:
-    """No control character but the line feed, and nothing that reorders the words."""
+    """Assert that every character is printable or a line feed, and that none reorders the text."""
     assert all(each.isprintable() or each == "\n" for each in text), ascii(text)

@@ -1,4 +1,4 @@
-"""`grade verify` proves a correct course, and reports every problem of another."""
+"""`grade verify` proves a correct course and reports every problem of a faulty one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.grader.cli.conftest import Grade
 
 
-def test_course_in_order(grade: Grade, clone: Path) -> None:
+def test_a_correct_course_is_proved(grade: Grade, clone: Path) -> None:
     done = grade("verify", "--jobs", "2", "--seeds", "2", cwd=clone)
     assert done.stdout.splitlines() == [
         "+ word_count: 6 tests, 2 right answers, 3 wrong answers: proved",
@@ -62,8 +62,10 @@ def test_release_without_solutions_cannot_be_proved(grade: Grade, clone: Path) -
 # --- authors' mistakes ----------------------------------------------------------------------------
 
 
-def verified(grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1) -> list[str]:
-    """The complaints, each of which is one line on a terminal of this width."""
+def complaints_of(
+    grade: Grade, clone: Path, exercise: str = "word_count", seeds: int = 1
+) -> list[str]:
+    """Return the complaints. On this wide terminal, each is one line."""
     done = grade(
         "verify", exercise, "--jobs", "2", "--seeds", str(seeds), cwd=clone, COLUMNS="2000"
     )
@@ -82,7 +84,7 @@ def test_a_right_answer_whose_points_would_be_held(grade: Grade, clone: Path) ->
         "import sys\ndef greeting(name: str) -> str:\n    sys._getframe(1)\n    return f'Hello, {name}!'\n",
         encoding="utf-8",
     )
-    (complaint,) = verified(grade, clone, "greeting", seeds=2)
+    (complaint,) = complaints_of(grade, clone, "greeting", seeds=2)
     assert "caller.py is right, but its points would be held: line 3 reads a running" in complaint
     manifest = clone / "exercises" / "course.toml"
     replace(manifest, 'id = "greeting"\n', 'id = "greeting"\nordinary = ["sys._getframe"]\n')
@@ -95,57 +97,57 @@ def test_one_complaint_for_all_seeds(grade: Grade, clone: Path) -> None:
         "import random\ndef greeting(name: str) -> str:\n    return f'{random.random()}'\n",
         encoding="utf-8",
     )
-    (complaint,) = verified(grade, clone, "greeting", seeds=3)
+    (complaint,) = complaints_of(grade, clone, "greeting", seeds=3)
     assert "loud.py is right, but test_greeting is failed with seeds 0, 1, 2: " in complaint
 
 
-def test_a_fault_of_the_suite_is_told_once(grade: Grade, clone: Path) -> None:
+def test_a_fault_of_the_suite_is_reported_once(grade: Grade, clone: Path) -> None:
     (clone / "tests/hidden/text/probe_word_count.py").unlink()
-    (complaint,) = verified(grade, clone, seeds=2)
+    (complaint,) = complaints_of(grade, clone, seeds=2)
     assert complaint.startswith(
         "exercises/text/word_count.py and 7 more: The suite of 'word_count' is at fault in "
     )
     assert "no such file is beside it" in complaint
 
 
-def test_an_answer_that_is_no_python(grade: Grade, clone: Path) -> None:
+def test_an_answer_that_is_not_python(grade: Grade, clone: Path) -> None:
     (clone / "tests/wrong/text/word_count/latin.py").write_bytes(b"x = '\xe9'\n")
     (clone / "tests/right/text/word_count/half.py").write_bytes(b"x = 1\ndef f(:\n")
-    half, latin = verified(grade, clone)
+    half, latin = complaints_of(grade, clone)
     assert half == (
         "tests/right/text/word_count/half.py: line 2 is not valid Python: invalid syntax."
     )
     assert latin.startswith("tests/wrong/text/word_count/latin.py: line 1 is not valid Python: ")
 
 
-def test_a_wrong_answer_about_which_nothing_is_said(grade: Grade, clone: Path) -> None:
+def test_a_wrong_answer_that_no_test_catches(grade: Grade, clone: Path) -> None:
     solution = (clone / "solutions/text/greeting.py").read_text("utf-8")
     header = "# wrong: nothing | told: hello\n"
     wrong = clone / "tests/wrong/text/greeting/nothing.py"
     wrong.write_text(header + solution, encoding="utf-8")
     name = "tests/wrong/text/greeting/nothing.py"
-    assert verified(grade, clone, "greeting") == [f"{name}: no test catches it."]
+    assert complaints_of(grade, clone, "greeting") == [f"{name}: no test catches it."]
     with (clone / "tests/wrong/text/greeting.caught.toml").open("a", encoding="utf-8") as file:
         file.write('"test_greeting test_nothing" = ["nothing"]\n')
-    assert verified(grade, clone, "greeting") == [
+    assert complaints_of(grade, clone, "greeting") == [
         f"{name}: there is no test 'test_nothing'. Did you mean 'test_greeting'?",
         f"{name}: test_greeting does not catch it (passed).",
         f"{name}: no message has the words 'hello'; the student reads: nothing",
     ]
     wrong.write_text(solution, encoding="utf-8")
-    assert verified(grade, clone, "greeting") == [
+    assert complaints_of(grade, clone, "greeting") == [
         f"{name}: its first line must read '# wrong: ' and what its student reads."
     ]
 
 
-def test_names_that_lead_nowhere(grade: Grade, clone: Path) -> None:
+def test_unknown_names_in_the_manifest_and_the_suite(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, 'inside = ["word_count"]', 'inside = ["word_cuont"]')
     replace(manifest, 'preload = ["numpy"]', 'preload = ["numpy.linalg", "numpi", "numpy.lianlg"]')
     suite = clone / "tests/public/text/test_word_count.py"
     replace(suite, 'place("word_count")', 'place("word_counts")')
     meant = "which neither the stub nor an answer defines. Did you mean 'word_count'?"
-    first, *places = verified(grade, clone)
+    first, *places = complaints_of(grade, clone)
     assert first == (
         f"exercises/course.toml: a rule of 'word_count' looks inside 'word_cuont', {meant}"
     )
@@ -153,16 +155,16 @@ def test_names_that_lead_nowhere(grade: Grade, clone: Path) -> None:
     for complaint in places:
         assert complaint.startswith("word_count: the place of public test_")
         assert complaint.endswith(f" is 'word_counts', {meant}")
-    assert verified(grade, clone, "running_mean") == [
+    assert complaints_of(grade, clone, "running_mean") == [
         f"exercises/course.toml: 'running_mean' preloads {module!r}, which is not installed here."
         for module in ("numpi", "numpy.lianlg")
     ]
 
 
-def test_a_rule_that_forbids_what_there_is_not(grade: Grade, clone: Path) -> None:
+def test_a_rule_that_forbids_an_unknown_name(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, '"collections.Counter"', '"collections.Conuter", "not_installed.Counter"')
-    first, *_ = verified(grade, clone, "word_count")
+    first, *_ = complaints_of(grade, clone, "word_count")
     assert first == (
         "exercises/course.toml: a rule of 'word_count' forbids 'collections.Conuter', which does not exist. "
         "Did you mean 'Counter'?"
@@ -171,7 +173,7 @@ def test_a_rule_that_forbids_what_there_is_not(grade: Grade, clone: Path) -> Non
 
 def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
     (clone / "tests/stubs/text/greeting.py").unlink()
-    (complaint,) = verified(grade, clone, "greeting")
+    (complaint,) = complaints_of(grade, clone, "greeting")
     assert complaint.startswith(
         "tests/stubs/text/greeting.py is missing: mark in the solution what"
     )
@@ -180,7 +182,7 @@ def test_a_stub_that_was_not_kept(grade: Grade, clone: Path) -> None:
 def test_a_stub_that_drifted(grade: Grade, clone: Path) -> None:
     for path in ("exercises", "tests/stubs"):
         replace(clone / path / "text/greeting.py", "(name:", "(who:")
-    assert verified(grade, clone, "greeting")[0] == (
+    assert complaints_of(grade, clone, "greeting")[0] == (
         "tests/stubs/text/greeting.py: greeting is `def greeting(who: str) -> str`, but "
         "`def greeting(name: str) -> str` in the solution."
     )
@@ -198,11 +200,10 @@ def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Pa
     before = file.read_text("utf-8")
     replace(file, "alphabetical", "gone")
     replace(file, '"test_case test_random_texts"', '"test_counts test_random_texts"')
-    stale, missing, wrong = verified(grade, clone, "word_count")
+    stale, missing, wrong = complaints_of(grade, clone, "word_count")
     command = "`grade verify word_count --write`"
     assert stale == f"{name}: there is no wrong answer 'gone': {command} removes it."
     assert missing == f"{name}: which tests catch alphabetical is not in it: {command} writes it."
-    # It holds, and is worth nothing.
     assert wrong.endswith("case_kept: test_counts does not catch it (passed).")
     done = grade("verify", "word_count", "--jobs", "1", "--seeds", "2", "--write", cwd=clone)
     assert f"{name}: written" in done.stdout
@@ -214,14 +215,14 @@ def test_the_tests_that_catch_a_wrong_answer_are_written(grade: Grade, clone: Pa
     assert (again.returncode, "written" in again.stdout) == (0, False)
 
 
-def test_what_each_test_catches_and_costs(grade: Grade, clone: Path) -> None:
+def test_worth_shows_what_each_test_catches_and_costs(grade: Grade, clone: Path) -> None:
     options = ["--jobs", "1", "--seeds", "1", "--worth"]
     done = grade("verify", "word_count", *options, cwd=clone)
     assert done.returncode == 0, done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     rows = lines[lines.index(["caught", "alone", "ms", "test"]) + 1 : -1]
     figures = {row[4]: (int(row[0]), int(row[1])) for row in rows}
-    # Of three wrong answers: characters fails test_counts, case_kept no public test.
+    # Of the three wrong answers, characters fails test_counts and case_kept fails no public test.
     assert figures["test_counts"] == (1, 0)
     assert figures["test_case"] == (2, 0)
     assert figures["test_no_torch"] == (0, 0)
@@ -232,11 +233,11 @@ def test_a_stub_that_earns_points(grade: Grade, clone: Path) -> None:
     for folder in ("exercises", "tests/stubs"):
         file = clone / folder / "text/greeting.py"
         replace(file, "raise NotImplementedError", "return 'Hello, Ada!'  #")
-    told = verified(grade, clone, "greeting")
+    told = complaints_of(grade, clone, "greeting")
     assert any("judged, the stub is passed: let all that a student writes" in each for each in told)
 
 
-def test_a_stub_that_is_complete_and_wrong_is_in_order(grade: Grade, clone: Path) -> None:
+def test_a_stub_may_be_complete_and_wrong(grade: Grade, clone: Path) -> None:
     solution = clone / "solutions/text/greeting.py"
     lines = solution.read_text("utf-8").splitlines()
     (at,) = (i for i, line in enumerate(lines) if line.lstrip().startswith("return "))
@@ -248,9 +249,7 @@ def test_a_stub_that_is_complete_and_wrong_is_in_order(grade: Grade, clone: Path
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "No complaint about 1 exercise.")
 
 
-def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
-    grade: Grade, clone: Path
-) -> None:
+def test_each_mutant_that_cannot_be_made_is_a_complaint(grade: Grade, clone: Path) -> None:
     mutants = clone / "tests/wrong/text/word_count.toml"
     entry = 'mistake = "m"\ntold = "counted"\n'
     line = 'line = "if n < 1:"\nmutant = "if n < 2:"'
@@ -278,17 +277,17 @@ def test_mutants_that_cannot_be_made_are_told_each_and_the_others_are_proved(
         "misspelled": "there is no key `change_`. Did you mean 'change'?",
         "half": "it needs either `line` and `mutant`, or `change`",
     }
-    assert verified(grade, clone) == [
+    assert complaints_of(grade, clone) == [
         f"tests/wrong/text/word_count.toml: {id_}: {complaint}{'' if complaint[-1] == '?' else '.'}"
         for id_, complaint in complaints.items()
     ]
 
 
 @pytest.mark.parametrize("file", ["word_count.toml", "word_count.caught.toml"])
-def test_a_slip_in_the_syntax_is_one_complaint(grade: Grade, clone: Path, file: str) -> None:
+def test_a_syntax_error_is_one_complaint(grade: Grade, clone: Path, file: str) -> None:
     path = clone / "tests/wrong/text" / file
     path.write_text(f"{path.read_text('utf-8')}\nlast = = 1\n", encoding="utf-8")
-    (complaint,) = verified(grade, clone)
+    (complaint,) = complaints_of(grade, clone)
     assert re.fullmatch(
         rf"tests/wrong/text/{file}: line \d+: this is not TOML: Invalid value\.", complaint
     )
@@ -296,11 +295,11 @@ def test_a_slip_in_the_syntax_is_one_complaint(grade: Grade, clone: Path, file: 
 
 def test_a_base_that_does_not_pass_proves_nothing(grade: Grade, clone: Path) -> None:
     replace(clone / "tests/right/text/word_count/sets.py", "reverse=True", "reverse=False")
-    first, *_ = verified(grade, clone)
+    first, *_ = complaints_of(grade, clone)
     assert first.startswith("tests/right/text/word_count/sets.py is right, but test_most_common ")
 
 
-def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> None:
+def test_told_shows_the_messages_about_wrong_answers(grade: Grade, clone: Path) -> None:
     done = grade("verify", "running_mean", "--seeds", "1", "--told", cwd=clone, COLUMNS="200")
     first, name, test, message, *_ = done.stdout.splitlines()
     assert first == "+ running_mean: 3 tests, 2 right answers, 1 wrong answer: proved"
@@ -313,7 +312,7 @@ def test_what_the_students_of_wrong_answers_read(grade: Grade, clone: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_proof_mutants_and_words_are_done_in_turn(grade: Grade, clone: Path) -> None:
+def test_proof_mutants_and_words_run_one_after_another(grade: Grade, clone: Path) -> None:
     options = ("running_mean", "--seeds", "1", "--mutants", "2", "--words")
     done = grade("verify", *options, cwd=clone)
     assert done.stdout.splitlines() == [
@@ -325,7 +324,7 @@ def test_proof_mutants_and_words_are_done_in_turn(grade: Grade, clone: Path) -> 
         "  - hidden test_no_torch: 1",
         "1 exercise. 1 is above a tenth.",
     ]
-    # Each of them is to hold.
+    # All three must hold.
     assert done.returncode == 1
     alone = grade("verify", "greeting", "--mutants", "1", "--told", cwd=clone)
     assert "mutants" in alone.stdout and "proved" not in alone.stdout
@@ -349,7 +348,7 @@ def test_mutants_that_the_suites_catch(grade: Grade, clone: Path) -> None:
 def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
     suite = clone / "tests/hidden/text/test_word_count.py"
     replace(suite, '{"a": 2}', 'student.function("word_count")("A a")')
-    # An exercise may come right after the option.
+    # An exercise may follow the option directly.
     done = grade("verify", "--mutants", "word_count", "--jobs", "1", cwd=clone)
     assert done.stdout.splitlines() == [
         "x word_count: 19 mutants, 18 caught, 0 marked equivalent, 1 unseen",
@@ -363,7 +362,7 @@ def test_a_mutant_that_no_test_sees(grade: Grade, clone: Path) -> None:
         "18 of 19 mutants caught, 0 marked equivalent, 1 unseen, in 1 exercise.",
     ]
     assert (done.returncode, done.stderr) == (1, "")
-    # And a number there says how many mutants.
+    # A number after the option limits the mutants.
     some = grade("verify", "--mutants", "3", "word_count", "greeting", cwd=clone).stdout
     assert some.startswith(("+ word_count: 3 of 19 mutants, ", "x word_count: 3 of 19 mutants, "))
     assert " of 5 mutants caught, " in some
@@ -374,7 +373,7 @@ def test_a_mark_without_a_reason_is_a_complaint_of_the_proof(grade: Grade, clone
     mutants = clone / "tests/wrong/text/word_count.toml"
     entry = "\n[[equivalent]]\nline = 'if n < 1:'\nmutant = 'if n < 2:'\nreason = ''\n"
     mutants.write_text(mutants.read_text("utf-8") + entry, encoding="utf-8")
-    assert verified(grade, clone) == [
+    assert complaints_of(grade, clone) == [
         "tests/wrong/text/word_count.toml: equivalent 'if n < 2:': a reason may not be empty."
     ]
 
@@ -385,7 +384,7 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
     replace(wrongs, "[mistake.alphabetical]", '[mistake.alphabetical]\ncentral = "most_common"')
     whole = clone / "tests/wrong/text/word_count/characters.py"
     replace(whole, "central: word_count", "central: word_counts")
-    assert verified(grade, clone) == [
+    assert complaints_of(grade, clone) == [
         (
             "tests/wrong/text/word_count.toml: case_kept: this central mistake keeps 100% of the share of "
             "most_common, and may keep 50%: give more points to the tests that catch it. Still passing: "
@@ -400,7 +399,7 @@ def test_a_central_mistake_keeps_at_most_half_of_its_function(grade: Grade, clon
 
 def test_a_mistake_that_is_not_central_costs_at_most_two_fifths(grade: Grade, clone: Path) -> None:
     replace(clone / "tests/wrong/arrays/running_mean.toml", 'central = "running_mean"\n', "")
-    (told,) = verified(grade, clone, "running_mean")
+    (told,) = complaints_of(grade, clone, "running_mean")
     assert told.startswith(
         "tests/wrong/arrays/running_mean.toml: sums: this mistake costs 80% of the points"
     )
@@ -409,7 +408,7 @@ def test_a_mistake_that_is_not_central_costs_at_most_two_fifths(grade: Grade, cl
 def test_only_functions_can_be_built_on(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, "points = 2.5\n", 'points = 2.5\nbuilds_on = { greeting = ["Greeter"] }\n')
-    (told,) = verified(grade, clone, "greeting")
+    (told,) = complaints_of(grade, clone, "greeting")
     assert told.startswith(
         "exercises/course.toml: builds_on of 'greeting' names 'Greeter', which is not a function"
     )
@@ -418,7 +417,7 @@ def test_only_functions_can_be_built_on(grade: Grade, clone: Path) -> None:
 def test_shares_of_functions_that_no_test_is_about(grade: Grade, clone: Path) -> None:
     manifest = clone / "exercises/course.toml"
     replace(manifest, "points = 2.5\n", "points = 2.5\nshares = { greeting = 2, greetings = 1 }\n")
-    (told,) = verified(grade, clone, "greeting")
+    (told,) = complaints_of(grade, clone, "greeting")
     assert told == (
         "exercises/course.toml: 'greeting' has a share for 'greetings', which neither the stub nor an answer "
         "defines. Did you mean 'greeting'?"
@@ -426,7 +425,7 @@ def test_shares_of_functions_that_no_test_is_about(grade: Grade, clone: Path) ->
     for name in ("exercises", "tests/stubs", "solutions"):
         stub = clone / name / "text/greeting.py"
         stub.write_text(stub.read_text("utf-8") + "\n\ndef greetings(): ...\n", encoding="utf-8")
-    assert verified(grade, clone, "greeting") == [
+    assert complaints_of(grade, clone, "greeting") == [
         (
             "exercises/course.toml: 'greeting' has a share for 'greetings', which no test has its place in; "
             "remove it, or write a test."

@@ -1,4 +1,4 @@
-"""`grade verify`: which proofs the options ask for, and that all of them have to hold."""
+"""`grade verify`: the options select the proofs, and all of them must hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
 
 class Proofs:
-    """What was asked for, without a judge; `fails` are the kinds that do not hold."""
+    """Records the proofs that were asked for, without a judge. The kinds in `fails` do not hold."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -44,7 +44,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> Proofs:
     made = Proofs()
     for function, kind in (("prove", "proof"), ("mutate", "mutants"), ("forge", "words")):
         monkeypatch.setattr(command, function, made.asking(kind))
-    # The first returns the number of complaints, the others whether it holds.
+    # The first returns the number of complaints, the others return whether the proof holds.
     monkeypatch.setattr(command, "show_proofs", lambda *_, **__: 3 * ("proof" in made.fails))
     monkeypatch.setattr(command, "show_mutants", lambda *_: "mutants" not in made.fails)
     monkeypatch.setattr(command, "show_words", lambda *_: "words" not in made.fails)
@@ -70,7 +70,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> Proofs:
         (("--seeds", "5", "--mutants", "--words"), ["proof", "mutants", "words"]),
     ],
 )
-def test_the_options_say_what_is_proved(
+def test_the_options_select_the_proofs(
     proofs: Proofs, words: tuple[str, ...], kinds: list[str]
 ) -> None:
     assert proofs(*words) == ExitCode.FULL_MARKS
@@ -78,10 +78,10 @@ def test_the_options_say_what_is_proved(
 
 
 @pytest.mark.parametrize("fails", ["proof", "mutants", "words"])
-def test_each_proof_is_to_hold(proofs: Proofs, fails: str) -> None:
+def test_every_proof_must_hold(proofs: Proofs, fails: str) -> None:
     proofs.fails = {fails}
     assert proofs("--seeds", "1", "--mutants", "2", "--words") == ExitCode.BELOW
-    assert proofs.kinds == ["proof", "mutants", "words"], "the others are made all the same"
+    assert proofs.kinds == ["proof", "mutants", "words"], "the others are still made"
 
 
 @pytest.mark.parametrize(

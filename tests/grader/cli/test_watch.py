@@ -1,4 +1,4 @@
-"""`grade watch` in a real terminal, and where there is none."""
+"""`grade watch` in a real terminal and without one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 60
 
 
 class Terminal:
-    """`grade watch` in a pseudo-terminal, of 80 columns and 30 lines unless told."""
+    """`grade watch` in a pseudo-terminal, 80 columns by 30 lines by default."""
 
     def __init__(
         self, cwd: Path, *arguments: str, columns: int = 80, lines: int = 30, **environment: str
@@ -63,7 +63,7 @@ class Terminal:
         os.write(self._ours, key.encode())
 
     def ended(self) -> int:
-        """The exit code, once it has ended with all of its processes; the terminal is as it was."""
+        """Wait for the end and return the exit code. The terminal must be as it was before."""
         import termios
 
         code = self.process.wait(PATIENCE_SECONDS)
@@ -131,7 +131,7 @@ def test_a_hint_stays_while_it_is_needed(clone: Path, terminal: Terminal) -> Non
     terminal.until("q quit")
     terminal.press("h")
     terminal.until("hint 1 of 3.*q quit")
-    # What was seen here was seen there, and the other way round.
+    # `grade watch` and `grade hint` count each other's hints as seen.
     hint = [sys.executable, "-m", "grader.cli", "hint", "word_count"]
     other = subprocess.run(hint, cwd=clone, check=True, capture_output=True, text=True)
     assert "hint 2 of 3" in other.stdout
@@ -142,12 +142,12 @@ def test_a_hint_stays_while_it_is_needed(clone: Path, terminal: Terminal) -> Non
         terminal.until(f"hint {number} of 3.*q quit")
     right = (clone / "solutions" / "text" / "word_count.py").read_text("utf-8")
     save(clone, right, "text/word_count.py")
-    # Before it the old result was drawn once more, dimmed, and the hint with it.
+    # First, the old result was drawn once more, dimmed, with the hint.
     passed = terminal.until(r"10 / 10  passed.*judged in \d").partition("10 / 10  passed")[2]
     assert "hint" not in passed.replace("h hint", "")
 
 
-def test_a_missing_file_can_be_had_again(clone: Path, terminal: Terminal) -> None:
+def test_a_missing_file_can_be_restored(clone: Path, terminal: Terminal) -> None:
     terminal.until("q quit")
     (clone / "exercises" / "text" / "greeting.py").unlink()
     shown = terminal.until("greeting.py is missing.*q quit")
@@ -166,7 +166,7 @@ def test_a_missing_file_can_be_had_again(clone: Path, terminal: Terminal) -> Non
         *(pytest.param(n, marks=pytest.mark.thorough) for n in (signal.SIGTERM, signal.SIGHUP)),
     ],
 )
-def test_signals_end_it_in_order(clone: Path, terminal: Terminal, number: int) -> None:
+def test_signals_end_it_cleanly(clone: Path, terminal: Terminal, number: int) -> None:
     terminal.until("q quit")
     save(clone, RIGHT)
     terminal.until(r"judged in \d")
@@ -178,7 +178,7 @@ def test_signals_end_it_in_order(clone: Path, terminal: Terminal, number: int) -
     assert not alive
 
 
-def test_a_window_of_another_size_is_drawn_anew(terminal: Terminal) -> None:
+def test_a_resized_window_is_redrawn(terminal: Terminal) -> None:
     import termios
 
     terminal.until("q quit")
@@ -188,14 +188,14 @@ def test_a_window_of_another_size_is_drawn_anew(terminal: Terminal) -> None:
     assert max(map(len, lines[1:])) <= 60, "a path and its command may stick out"
 
 
-def test_after_a_pause_all_is_drawn_anew(clone: Path, terminal: Terminal) -> None:
+def test_the_screen_is_redrawn_after_a_pause(clone: Path, terminal: Terminal) -> None:
     import termios
 
     terminal.until("q quit")
     terminal.process.send_signal(signal.SIGSTOP)
     while psutil.Process(terminal.process.pid).status() != psutil.STATUS_STOPPED:
         time.sleep(0.01)
-    # What a shell does between Ctrl-Z and fg.
+    # A shell does this between Ctrl-Z and fg.
     termios.tcsetattr(terminal._theirs, termios.TCSANOW, terminal.before)
     terminal.process.send_signal(signal.SIGCONT)
     assert "Start: open exercises/text/word_count.py" in terminal.until("q quit")
@@ -204,7 +204,7 @@ def test_after_a_pause_all_is_drawn_anew(clone: Path, terminal: Terminal) -> Non
     terminal.until("greeting      open.*q quit")
 
 
-def test_a_picture_s_advice_names_no_course_that_is_found(clone: Path, terminal: Terminal) -> None:
+def test_advice_about_a_plot_omits_a_course_that_is_found(clone: Path, terminal: Terminal) -> None:
     experiment = clone / "tests" / "plots" / "text" / "plot_word_count.py"
     experiment.parent.mkdir(parents=True)
     experiment.write_text("", encoding="utf-8")
@@ -213,7 +213,7 @@ def test_a_picture_s_advice_names_no_course_that_is_found(clone: Path, terminal:
     assert "`grade hint word_count` helps." in terminal.until("No picture yet.*q quit")
 
 
-def test_begins_with_the_named_exercise_and_polls(clone: Path) -> None:
+def test_it_begins_with_the_named_exercise_and_polls(clone: Path) -> None:
     running = Terminal(clone, "greeting", "--poll")
     try:
         assert "greeting  A greeting" in running.until("q quit")
@@ -256,7 +256,7 @@ def test_without_a_terminal_it_writes_panels_and_takes_no_keys(clone: Path) -> N
     assert "Press" not in text
 
 
-def test_a_crash_puts_the_terminal_back(clone: Path) -> None:
+def test_a_crash_restores_the_terminal(clone: Path) -> None:
     shutil.rmtree(clone / "tests")
     running = Terminal(clone, "greeting")
     try:

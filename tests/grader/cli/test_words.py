@@ -1,4 +1,4 @@
-"""Words of the sandbox count only beside values, and replies of another seed reveal them."""
+"""Points for words of the sandbox need right values, and replies of another seed reveal them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def other():
         (3, [Outcome.FAILED, Outcome.PASSED, Outcome.PASSED], 1),
     ],
 )
-def test_words_about_a_function_count_where_its_values_are_right(
+def test_words_about_a_function_count_only_if_its_values_are_right(
     judged: Callable[..., Judgment], factor: int, outcomes: list[Outcome], score: float
 ) -> None:
     result = judged(SOURCE.format(factor=factor), SUITE).result
@@ -69,7 +69,7 @@ def test_words_about_a_function_count_where_its_values_are_right(
         assert values.max_score == sum(test.max_score for test in result.tests) - 1
 
 
-def test_replies_of_another_seed_earn_what_hangs_on_words(grade: Grade, clone: Path) -> None:
+def test_replies_of_another_seed_earn_the_points_for_words(grade: Grade, clone: Path) -> None:
     done = grade("verify", "--words", "running_mean", "greeting", cwd=clone)
     assert done.stdout.splitlines() == [
         "x greeting: 100.0% of the points for words",
@@ -81,7 +81,7 @@ def test_replies_of_another_seed_earn_what_hangs_on_words(grade: Grade, clone: P
     assert done.returncode == 1
 
 
-def test_a_suite_that_draws_what_it_asks_believes_no_words(grade: Grade, clone: Path) -> None:
+def test_a_suite_that_draws_its_inputs_gives_no_points_for_words(grade: Grade, clone: Path) -> None:
     suite = clone / "tests/hidden/arrays/test_running_mean.py"
     source = suite.read_text("utf-8")
     start = source.index("@pytest.mark.unproven")

@@ -1,4 +1,4 @@
-"""`assignments.toml`: the exercises of an assignment, mistakes in the file, and the first proposals."""
+"""`assignments.toml`: the exercises of an assignment, mistakes in the file, and the order of proposals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def loaded(folder: Path, text: str) -> Course:
     return load_course(folder)
 
 
-def test_an_assignment_has_its_exercises_and_no_others(folder: Path) -> None:
+def test_an_assignment_has_only_its_exercises(folder: Path) -> None:
     course = loaded(folder, HEAD + WEEK1 + WEEK2)
     assert [each.exercises for each in course.assignments] == [
         ("word_count", "greeting"),
@@ -99,14 +99,14 @@ def test_a_due_time_changes_no_digest(folder: Path) -> None:
         (HEAD + WEEK1 + '[term]\nsame = [["a", "b"], ["c", "a"]]\n', "`same` of [term] names 'a' twice"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(folder: Path, text: str, told: str) -> None:
+def test_each_mistake_is_reported_with_its_place(folder: Path, text: str, told: str) -> None:
     with pytest.raises(CourseError) as caught:
         loaded(folder, text)
     assert str(caught.value).startswith(f"{folder / 'exercises/assignments.toml'}")
     assert told in str(caught.value)
 
 
-def test_what_is_due_next_is_proposed_first(folder: Path) -> None:
+def test_exercises_due_next_are_proposed_first(folder: Path) -> None:
     course = loaded(folder, HEAD + WEEK1 + WEEK2)
 
     def proposed(day: int) -> list[str]:

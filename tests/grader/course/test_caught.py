@@ -1,4 +1,4 @@
-"""Which tests catch each wrong answer is written into a file of its own, a line for each set of tests."""
+"""The file of tests that catch each wrong answer, with a line for each set of tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def course(tmp_path: Path) -> Course:
     return load_course(tmp_path / "course")
 
 
-def test_a_line_for_each_set_of_tests(course: Course) -> None:
+def test_the_file_has_a_line_for_each_set_of_tests(course: Course) -> None:
     exercise = course.exercise("word_count")
     caught = {"zeros": ["test_b", "test_a"], "an id of a file": ["test_c"], "ones": ["test_c"]}
     assert write_caught(course, exercise, caught) == (NAME,)
@@ -37,7 +37,7 @@ def test_a_line_for_each_set_of_tests(course: Course) -> None:
     assert write_caught(course, exercise, caught) == ()
 
 
-def test_a_file_that_cannot_be_read_is_written_anew(course: Course) -> None:
+def test_an_unreadable_file_is_written_again(course: Course) -> None:
     exercise = course.exercise("word_count")
     (course.root / NAME).write_bytes(b"zeros = \xff\n")
     assert write_caught(course, exercise, {"zeros": ["test_a"]}) == (NAME,)

@@ -1,4 +1,4 @@
-"""Keys of the manifest: keys that only help make no verdict stale, and secret keys are not released."""
+"""Keys of the manifest: keys that only help leave verdicts valid, and secret keys are not released."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHER_VALUES = {
 class ExerciseOfTomorrow(
     Exercise, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """An exercise to which somebody added a key without a thought."""
+    """An exercise with a new key that no other code knows."""
 
     tolerance: float = 0.5
 
@@ -59,7 +59,7 @@ class ManifestOfTomorrow(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 @pytest.fixture
 def tomorrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A course that uses the key."""
+    """A course that uses the new key."""
     folder = tmp_path / "course"
     shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(
@@ -73,26 +73,26 @@ def tomorrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_key_is_tried_here() -> None:
-    # The id and the chapter name the files.
+    # The id and the chapter are missing, since they name the files.
     assert {*OTHER_VALUES, "id", "chapter"} == set(Exercise.__struct_fields__)
 
 
 @pytest.mark.parametrize("key", OTHER_VALUES)
-def test_what_only_helps_makes_no_verdict_old_and_all_else_does(key: str) -> None:
+def test_only_keys_that_just_help_leave_verdicts_valid(key: str) -> None:
     changed = msgspec.structs.replace(GREETING, **{key: OTHER_VALUES[key]})
     assert changed != GREETING
     same = exercise_digest(COURSE, changed) == exercise_digest(COURSE, GREETING)
     assert same == (key in Help.__struct_fields__)
 
 
-def test_a_new_key_makes_a_verdict_old_where_it_is_used(tomorrow: Path) -> None:
+def test_a_new_key_outdates_verdicts_where_it_is_used(tomorrow: Path) -> None:
     course = load_course(tomorrow)
     for exercise in course.exercises:
         of_today = exercise_digest(COURSE, COURSE.exercise(exercise.id))
         assert (exercise_digest(course, exercise) == of_today) == (exercise.id != "greeting")
 
 
-def test_a_new_key_is_not_released_until_it_is_said_to_be(tomorrow: Path, tmp_path: Path) -> None:
+def test_a_new_key_is_not_released_by_default(tomorrow: Path, tmp_path: Path) -> None:
     release(load_course(tomorrow), tmp_path / "students")
     released = (tmp_path / "students" / "exercises" / "course.toml").read_text("utf-8")
     assert 'id = "greeting"' in released

@@ -1,4 +1,4 @@
-"""Files that a course gives beside a stub: imported by every answer, and never taken from one."""
+"""Files that a course gives with a stub: every answer can import them, and copies in answers are ignored."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ call(partial(getattr, hello, "__glo" + "bals__"))
 
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
-    """The plain course, whose greeting is given a file."""
+    """The plain course, with a given file for the greeting."""
     root = tmp_path / "course"
     shutil.copytree(PLAIN, root)
     ignored = shutil.ignore_patterns("*.toml")
@@ -73,11 +73,11 @@ def course(tmp_path: Path) -> Course:
         "solutions/text/greeting.py": SOLUTION,
     }.items():
         (root / name).write_text(text, "utf-8")
-    return gives(root, '["words.py"]')
+    return with_given(root, '["words.py"]')
 
 
-def gives(root: Path, names: str) -> Course:
-    """The course with a list of files that its greeting is given."""
+def with_given(root: Path, names: str) -> Course:
+    """Set the given files of the greeting and load the course."""
     manifest = root / "exercises" / "course.toml"
     text = manifest.read_text("utf-8")
     before, mark, rest = text.partition('id = "greeting"\n')
@@ -89,7 +89,7 @@ def gives(root: Path, names: str) -> Course:
 def handed_in(
     course: Course, folder: Path, answer: str = SOLUTION, words: str = ""
 ) -> ExerciseResult:
-    """The result of a submission with this answer, and maybe a file of the given one's name."""
+    """Grade a submission with this answer and, if `words` is set, its own words.py."""
     (folder / "text").mkdir(parents=True)
     (folder / "text" / "greeting.py").write_text(answer, "utf-8")
     if words:
@@ -112,12 +112,12 @@ def handed_in(
         ('["words.txt"]', "given"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused(course: Course, names: str, complaint: str) -> None:
+def test_an_unusable_name_is_refused(course: Course, names: str, complaint: str) -> None:
     with pytest.raises(CourseError, match=complaint):
-        gives(course.root, names)
+        with_given(course.root, names)
 
 
-def test_every_answer_imports_it(course: Course, tmp_path: Path) -> None:
+def test_an_answer_can_import_the_given_file(course: Course, tmp_path: Path) -> None:
     result = handed_in(course, tmp_path / "ada")
     assert (result.score, result.note, result.held) == (2.5, "", ())
 
@@ -134,13 +134,13 @@ def test_an_answer_runs_by_itself(course: Course) -> None:
 
 
 @pytest.mark.parametrize("words", [WORDS.replace("Hello", "Bye"), 'hello = "Hello, {}!".format\n'])
-def test_a_changed_copy_is_told_and_not_used(course: Course, tmp_path: Path, words: str) -> None:
+def test_a_changed_copy_is_noted_and_not_used(course: Course, tmp_path: Path, words: str) -> None:
     result = handed_in(course, tmp_path / "ada", words=words)
     assert result.score == 2.5
     assert result.note == "words.py is given: your changes in it are not used."
 
 
-def test_a_changed_copy_in_an_archive_is_told(course: Course, tmp_path: Path) -> None:
+def test_a_changed_copy_in_an_archive_is_noted(course: Course, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "ada.zip", "w") as archive:
         archive.writestr("ada/greeting.py", SOLUTION)
         archive.writestr("ada/words.py", WORDS.replace("Hello", "Bye"))
@@ -150,11 +150,11 @@ def test_a_changed_copy_in_an_archive_is_told(course: Course, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("words", [WORDS, WORDS.replace("\n", "\r\n"), f"{WORDS}# mine\n"])
-def test_a_copy_of_the_same_code_needs_no_word(course: Course, tmp_path: Path, words: str) -> None:
+def test_a_copy_of_the_same_code_gets_no_note(course: Course, tmp_path: Path, words: str) -> None:
     assert handed_in(course, tmp_path / "ada", words=words).note == ""
 
 
-def test_a_verdict_is_old_once_it_changes(course: Course) -> None:
+def test_a_changed_given_file_outdates_verdicts(course: Course) -> None:
     before = exercise_digest(course, course.exercise("greeting")), course.info().digest
     other = exercise_digest(course, course.exercise("word_count"))
     (course.folder / "text" / "words.py").write_text(WORDS + "# more\n", "utf-8")
@@ -164,7 +164,7 @@ def test_a_verdict_is_old_once_it_changes(course: Course) -> None:
     assert exercise_digest(changed, changed.exercise("word_count")) == other
 
 
-def test_what_it_does_is_the_course_s(course: Course, tmp_path: Path) -> None:
+def test_odd_code_of_the_given_file_is_the_course_s(course: Course, tmp_path: Path) -> None:
     exercise = course.exercise("greeting")
     source = f"{SOLUTION}\nimport words\nwords.line_of_caller()\n"
     assert odd_code(source.encode(), ordinary_in(exercise, b"")) == ()
@@ -172,13 +172,15 @@ def test_what_it_does_is_the_course_s(course: Course, tmp_path: Path) -> None:
     assert (result.score, result.held) == (2.5, ())
 
 
-def test_what_it_is_made_to_do_is_the_student_s(course: Course, tmp_path: Path) -> None:
+def test_odd_code_that_a_student_runs_through_it_is_held(course: Course, tmp_path: Path) -> None:
     result = handed_in(course, tmp_path / "ada", SOLUTION + LEADS_OUT)
     assert "__globals__" in str(result.held)
 
 
 @pytest.mark.thorough
-def test_students_get_it_and_may_spoil_it(course: Course, tmp_path: Path) -> None:
+def test_students_get_the_given_file_and_their_changes_are_ignored(
+    course: Course, tmp_path: Path
+) -> None:
     release(course, tmp_path / "students", judge=True)
     students = load_course(tmp_path / "students")
     theirs = students.folder / "text" / "words.py"
@@ -193,7 +195,9 @@ def test_students_get_it_and_may_spoil_it(course: Course, tmp_path: Path) -> Non
     assert theirs.read_text("utf-8") == WORDS
 
 
-def test_it_stays_as_long_as_an_assignment_needs_it(course: Course, tmp_path: Path) -> None:
+def test_a_release_includes_the_given_file_if_any_assignment_needs_it(
+    course: Course, tmp_path: Path
+) -> None:
     path = course.folder / "assignments.toml"
     path.write_text(
         '[[assignment]]\nid = "a"\ntitle = "A"\nexercises = ["greeting"]\n'
@@ -209,7 +213,7 @@ def test_it_stays_as_long_as_an_assignment_needs_it(course: Course, tmp_path: Pa
         assert (tmp_path / "students" / "exercises" / "text" / "words.py").is_file()
 
 
-def test_a_probe_has_a_copy_that_no_answer_changes(
+def test_an_answer_cannot_change_the_probe_s_copy(
     judged: Callable[..., Judgment], tmp_path: Path
 ) -> None:
     words = tmp_path / "exercises" / "one" / "words.py"

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest is said with the exercise and the key that are meant."""
+"""An error about the manifest names the exercise and the key."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def manifest(tmp_path: Path) -> Path:
     return tmp_path / "exercises" / "course.toml"
 
 
-def fault(manifest: Path, old: str, new: str) -> str:
-    """The error about the manifest with its last `old` replaced, which names the line of the change, if any."""
+def error_of(manifest: Path, old: str, new: str) -> str:
+    """Replace the last `old` in the manifest and return the error, which may name only the changed line."""
     text = manifest.read_text(encoding="utf-8")
     assert old in text
     before, _, after = text.rpartition(old)
@@ -30,7 +30,7 @@ def fault(manifest: Path, old: str, new: str) -> str:
         load_course(manifest)
     message = str(raised.value)
     assert message.count("`") % 2 == 0
-    # A key that is gone is missed at the header above it.
+    # A missing key is reported at the header above it.
     line = before.count("\n") + 1 + new.startswith("\n") - (not new)
     place = f"{manifest}, line {line}: " if f"{manifest}, " in message else f"{manifest}: "
     assert message.startswith(place)
@@ -76,17 +76,19 @@ def fault(manifest: Path, old: str, new: str) -> str:
         ),
     ],
 )
-def test_what_is_wrong_and_where(manifest: Path, old: str, new: str, told: str) -> None:
-    assert told in fault(manifest, old, new)
+def test_a_mistake_is_reported_with_its_place(
+    manifest: Path, old: str, new: str, told: str
+) -> None:
+    assert told in error_of(manifest, old, new)
 
 
-def test_bytes_that_are_no_text(manifest: Path) -> None:
+def test_bytes_that_are_not_text(manifest: Path) -> None:
     manifest.write_bytes(manifest.read_bytes() + b"# \xe9\n")
     with pytest.raises(CourseError, match="can't decode byte 0xe9"):
         load_course(manifest)
 
 
-def test_the_line_of_a_key_is_found_wherever_it_stands() -> None:
+def test_the_line_of_a_key_is_found() -> None:
     text = """title = '''
 [[exercise]]
 id = 1
@@ -115,6 +117,6 @@ d = 1
         "exercise[0].points": "[[exercise]]",
     }.items():
         assert lines[line_of(text, path) - 1] == line
-    assert lines.index("[[exercise]]") == 1, "in a text, and no header"
+    assert lines.index("[[exercise]]") == 1, "part of a string, not a header"
     assert line_of(text, "exercise[0]") == 9
     assert line_of(text, "due[0]") == 0

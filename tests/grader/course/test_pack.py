@@ -1,4 +1,4 @@
-"""A pack is the course that it was made of, to the digest; anything else in its place is refused."""
+"""A pack holds exactly the course that it was made from, and any other file is refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pack(course: Course, tmp_path: Path) -> Path:
     return packed(course, tmp_path / "course.pack")
 
 
-def test_the_course_of_a_pack_is_that_of_the_folder(course: Course, pack: Path) -> None:
+def test_a_pack_contains_the_course_of_the_folder(course: Course, pack: Path) -> None:
     read = load_course(pack)
     assert read.info() == course.info()
     assert read.exercises == course.exercises
@@ -58,7 +58,7 @@ def test_the_course_of_a_pack_is_that_of_the_folder(course: Course, pack: Path) 
     assert (read.root / probe).read_bytes() == (course.root / probe).read_bytes()
 
 
-def test_the_stub_is_packed_as_it_was_handed_out(course: Course, tmp_path: Path) -> None:
+def test_the_original_stub_is_packed(course: Course, tmp_path: Path) -> None:
     shutil.copytree(course.folder, course.root / "tests" / "stubs")
     (course.root / "tests/stubs/course.toml").unlink()
     exercise = course.exercise("greeting")
@@ -82,7 +82,7 @@ def test_the_same_course_makes_the_same_bytes(course: Course, pack: Path, tmp_pa
     assert names == ["pack.json", *sorted(names[1:])]
 
 
-def test_the_folder_is_private_and_goes_with_the_course(pack: Path) -> None:
+def test_the_folder_is_private_and_removed_with_the_course(pack: Path) -> None:
     read = load_course(pack)
     folder = read.root
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -93,8 +93,8 @@ def test_the_folder_is_private_and_goes_with_the_course(pack: Path) -> None:
     assert exercises
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_leaves_its_parents_course_alone(pack: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_process_does_not_remove_its_parent_s_course(pack: Path) -> None:
     read = load_course(pack)
     if not (child := os.fork()):
         del read
@@ -104,7 +104,7 @@ def test_a_child_leaves_its_parents_course_alone(pack: Path) -> None:
     assert (read.folder / "course.toml").is_file()
 
 
-def test_what_is_no_pack_is_not_overwritten(course: Course, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_pack_is_not_overwritten(course: Course, tmp_path: Path) -> None:
     mine = tmp_path / "thesis.txt"
     mine.write_text("years of work", encoding="utf-8")
     with pytest.raises(GraderError, match=r"thesis.txt exists and is not a pack"):
@@ -118,19 +118,19 @@ def test_a_pack_is_written_whole_or_not_at_all(course: Course, tmp_path: Path) -
     assert {each.name for each in tmp_path.iterdir()} == {"course"}
 
 
-def test_names_that_not_every_system_has(course: Course, tmp_path: Path) -> None:
+def test_names_that_some_systems_do_not_allow_are_refused(course: Course, tmp_path: Path) -> None:
     odd = course.root / "tests/wrong/text/greeting/a:b.py"
     shutil.copy(course.root / "tests/wrong/text/greeting/nameless.py", odd)
     with pytest.raises(CourseError, match=r"'tests/wrong/text/greeting/a:b.py' is not allowed on"):
         packed(course, tmp_path / "course.pack")
 
 
-# --- damaged and foreign ones ---------------------------------------------------------------------
+# --- damaged packs and other files ----------------------------------------------------------------
 
 
 @pytest.mark.thorough
-def test_every_kind_of_damage_is_told_or_harmless(pack: Path, tmp_path: Path) -> None:
-    """A byte changed, or the end missing: no other error, and never another course."""
+def test_every_kind_of_damage_is_reported_or_harmless(pack: Path, tmp_path: Path) -> None:
+    """A changed byte or a missing end gives this error or the same course, never another one."""
     whole, info = pack.read_bytes(), load_course(pack).info()
     damaged, chance, told = tmp_path / "damaged.pack", random.Random(0), list[str]()
     for round_ in range(600):
@@ -138,7 +138,7 @@ def test_every_kind_of_damage_is_told_or_harmless(pack: Path, tmp_path: Path) ->
         if round_ % 3 == 0:
             del content[chance.randrange(len(content)) :]
         else:
-            # Half of them in the tables of an archive: at its beginning and its end.
+            # Half of the changes are in the tables of the archive, near its beginning or end.
             near = chance.choice([len(content), 400])
             at = chance.randrange(near)
             content[-at - 1 if chance.random() < 0.5 else at] ^= chance.randrange(1, 256)
@@ -152,7 +152,7 @@ def test_every_kind_of_damage_is_told_or_harmless(pack: Path, tmp_path: Path) ->
 
 
 def rewritten(pack: Path, change: Callable[[dict[str, bytes]], Any], **how: Any) -> Path:
-    """The pack with other members, in an archive that is in order."""
+    """Change the members of the pack, in a valid archive."""
     with zipfile.ZipFile(pack) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
@@ -188,7 +188,7 @@ HIDDEN = "tests/hidden/text/test_word_count.py"
     ],
     ids=["changed", "missing", "unexpected", "foreign", "empty", "listing", "newer", "traversal"],
 )
-def test_members_that_are_not_those_of_the_listing(
+def test_members_that_differ_from_the_listing_are_refused(
     pack: Path, change: Callable[[dict[str, bytes]], Any], told: str
 ) -> None:
     with pytest.raises(CourseError) as raised:
@@ -203,8 +203,10 @@ def test_members_that_are_not_those_of_the_listing(
         *("a/b./c.py", "exercises/course.toml/x.py", "exercises/COURSE.toml", "x" * 300, "a\nb.py"),
     ],
 )
-def test_a_true_listing_of_odd_names(course: Course, tmp_path: Path, name: str) -> None:
-    """Even a pack whose digests are right writes nothing outside of its folder."""
+def test_odd_names_are_refused_even_with_a_correct_listing(
+    course: Course, tmp_path: Path, name: str
+) -> None:
+    """Even a pack with right digests writes nothing outside of its folder."""
     file, content = tmp_path / "odd.pack", course.folder / "course.toml"
     files = {"exercises/course.toml": content.read_bytes(), name: content.read_bytes()}
     digests = {each: hashlib.sha256(text).hexdigest() for each, text in files.items()}
@@ -225,8 +227,8 @@ def test_a_true_listing_of_odd_names(course: Course, tmp_path: Path, name: str) 
         unpack(file)
 
 
-def test_compressed_members_are_foreign(pack: Path) -> None:
-    """So no member can unfold into more than it is."""
+def test_compressed_members_are_refused(pack: Path) -> None:
+    """So no member can grow when it is unpacked."""
     bomb = rewritten(
         pack,
         lambda members: members.update({"zeros": bytes(10_000_000)}),
@@ -236,7 +238,7 @@ def test_compressed_members_are_foreign(pack: Path) -> None:
         load_course(bomb)
 
 
-def test_too_many_members_are_not_even_listed(tmp_path: Path) -> None:
+def test_too_many_members_are_refused(tmp_path: Path) -> None:
     crowd = tmp_path / "crowd.pack"
     with zipfile.ZipFile(crowd, "w") as archive:
         for number in range(MAX_FILES + 2):
@@ -246,7 +248,7 @@ def test_too_many_members_are_not_even_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no archive at all" * 10, b"\0" * 100])
-def test_foreign_files(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_not_archives_are_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "notes.pack"
     file.write_bytes(content)
     with pytest.raises(
@@ -261,14 +263,14 @@ def test_a_file_inside_a_course_is_not_that_course(course: Course) -> None:
     assert load_course(course.folder / "course.toml") == course
 
 
-def test_a_pack_that_is_not_there(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must not be taken for the course that happens to be around it."""
+def test_a_missing_pack_is_an_error(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not be mistaken for the course in whose folder it is named."""
     monkeypatch.chdir(course.root)
     with pytest.raises(CourseError, match=r"There is no .*lost.pack"):
         load_course("lost.pack")
 
 
-def test_grade_takes_a_pack(course: Course, pack: Path) -> None:
+def test_grade_accepts_a_pack(course: Course, pack: Path) -> None:
     from grader import grade
 
     result = grade(course.root / "solutions", course=str(pack), exercises=["word_count"])

@@ -1,4 +1,4 @@
-"""A stub is made by the markers of its solution, or kept in a release, and is never a student's work."""
+"""A stub comes from the markers in its solution or from a kept copy, never from a student's work."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def given(x: int) -> int:
 '''
 
 
-def test_every_kind_of_block() -> None:
+def test_every_kind_of_block_becomes_a_stub() -> None:
     assert make_stub(SOLUTION, "counter.py") == STUB
 
 
@@ -161,13 +161,13 @@ def test_windows_line_ends_make_the_same_stub(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_markers_out_of_order(source: str, told: str) -> None:
+def test_misplaced_markers_are_errors(source: str, told: str) -> None:
     with pytest.raises(CourseError) as raised:
         make_stub(source, "x.py")
     assert told in str(raised.value)
 
 
-def test_markers_are_comments_of_their_own() -> None:
+def test_markers_are_comments_on_lines_of_their_own() -> None:
     assert has_markers("    # begin solution: do it\n".lstrip())
     assert not has_markers('"""\n# begin solution\n"""\nx = 1  # begin solution\n')
     assert not has_markers("def f(:\n    '''")
@@ -185,14 +185,14 @@ def course(tmp_path: Path) -> Course:
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
     course = load_course(tmp_path / "course")
     for exercise in course.exercises:
-        # All that the stub has stays, and a function is added which it lacks.
+        # The solution is the stub and one more function.
         stub = (course.folder / exercise.file).read_text("utf-8")
         block = "# begin solution\ndef helper() -> None:\n    pass\n\n\n# end solution\n"
         course.solution(exercise).write_text(f"{stub}\n\n{block}", encoding="utf-8")
     return course
 
 
-def test_work_is_never_the_stub_of_a_marked_solution(course: Course) -> None:
+def test_a_student_s_work_is_never_the_stub_of_a_marked_solution(course: Course) -> None:
     exercise = course.exercise("greeting")
     mine = course.folder / exercise.file
     handed_out, info, digest = mine.read_bytes(), course.info(), exercise_digest(course, exercise)
@@ -210,7 +210,7 @@ def test_work_is_never_the_stub_of_a_marked_solution(course: Course) -> None:
     assert load_course(course.root).stub(exercise) == Stub(handed_out)
 
 
-def test_a_release_hands_out_what_the_markers_make(course: Course, tmp_path: Path) -> None:
+def test_a_release_contains_stubs_made_from_markers(course: Course, tmp_path: Path) -> None:
     exercise = course.exercise("greeting")
     mine = course.folder / exercise.file
     handed_out = mine.read_bytes()
@@ -218,7 +218,7 @@ def test_a_release_hands_out_what_the_markers_make(course: Course, tmp_path: Pat
     release(course, tmp_path / "students", requirement="lab-bench")
     released = load_course(tmp_path / "students")
     assert (released.folder / exercise.file).read_bytes() == handed_out
-    # What a student writes there changes nothing of it, solutions of the student's own included.
+    # Nothing that a student writes there changes the stub, not even a solution of their own.
     (released.folder / exercise.file).write_text(WORK, encoding="utf-8")
     own = released.solution(exercise)
     own.parent.mkdir(parents=True)
@@ -227,7 +227,7 @@ def test_a_release_hands_out_what_the_markers_make(course: Course, tmp_path: Pat
     assert exercise_digest(released, exercise) == exercise_digest(course, exercise)
 
 
-def test_without_markers_and_copy_a_file_is_not_compared_with_itself(tmp_path: Path) -> None:
+def test_without_markers_or_a_kept_stub_a_file_is_not_its_own_stub(tmp_path: Path) -> None:
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
     course = load_course(tmp_path / "course")
     exercise = course.exercise("greeting")
@@ -238,7 +238,7 @@ def test_without_markers_and_copy_a_file_is_not_compared_with_itself(tmp_path: P
     assert read.files["greeting"].state(course.stub(exercise)) is State.EDITED
 
 
-def test_markers_that_make_no_stub_are_said_with_their_file(course: Course) -> None:
+def test_an_error_about_markers_names_the_file(course: Course) -> None:
     exercise = course.exercise("greeting")
     course.solution(exercise).write_text("# begin solution\nx = 1\n", encoding="utf-8")
     with pytest.raises(

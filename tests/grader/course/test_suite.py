@@ -22,7 +22,7 @@ from grader.results import Visibility
         ("requires('test_second')", "which is not an earlier test. Did you mean 'test_first'?"),
     ],
 )
-def test_marks_that_are_none(tmp_path: Path, mark: str, told: str) -> None:
+def test_unknown_and_invalid_marks_are_reported(tmp_path: Path, mark: str, told: str) -> None:
     path = tmp_path / "test_task.py"
     path.write_text(
         'import pytest\ndef test_first(student):\n    "One"\n'

@@ -1,4 +1,4 @@
-"""Syntax trees are made by one function, which several threads may call at a time."""
+"""One function makes all syntax trees, and several threads may call it at a time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import grader
 from grader.course.syntax import syntax_tree
 
 PACKAGE = Path(grader.__file__).parent
-# While it is parsed, garbage is collected many times.
+# Garbage is collected many times while this is parsed.
 SOURCE = "\n".join(
     f"def f{n}(x):\n    return [x + {n}, {{x: (x, {n})}}, f(x)[{n}:]]" for n in range(300)
 )
 
 
 class Garbage:
-    """An object that is collected as garbage, and runs Python then."""
+    """An object that runs Python when it is collected as garbage."""
 
     def __init__(self) -> None:
         self.me = self
@@ -26,8 +26,8 @@ class Garbage:
         sum(range(10))
 
 
-def test_a_thread_that_parses_does_not_disturb_another() -> None:
-    """Before Python 3.11.8 every tenth tree was a SystemError here."""
+def test_threads_can_parse_at_the_same_time() -> None:
+    """Before Python 3.11.8, every tenth tree was a SystemError here."""
     expected = ast.dump(ast.parse(SOURCE))
 
     def parse() -> None:

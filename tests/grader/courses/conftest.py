@@ -1,3 +1,3 @@
-"""Courses to test on, and submissions, are here beside the tests: pytest collects neither."""
+"""The course in `plain/` is test data. Pytest collects nothing in it."""
 
 collect_ignore = ["plain"]

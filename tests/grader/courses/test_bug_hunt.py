@@ -1,4 +1,4 @@
-"""The stub of bug_hunt is a program with eight bugs: each one that is mended earns its part by itself."""
+"""The stub of bug_hunt is a program with eight bugs. Each fixed bug earns its part independently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COURSE = load_course(Path(__file__).parents[3])
 EXERCISE = COURSE.exercise("bug_hunt")
 STUB = ast.unparse(ast.parse(COURSE.stub(EXERCISE).source.decode()))
 SOLUTION = ast.unparse(ast.parse(COURSE.solution(EXERCISE).read_text(encoding="utf-8")))
-# From each bug to lines of the stub, and the same lines in the solution.
+# For each bug, lines of the stub and the same lines in the solution.
 TRAINING = "train_loss = train_epoch(model, training, classification_loss, optimizer)"
 BUGS = {
     "sorted": ("shuffle=False", "shuffle=True"),
@@ -50,7 +50,7 @@ def score(judge: Judge, source: str) -> float:
     return judge_source(judge, COURSE, EXERCISE, source.encode(), GradingOptions()).result.score
 
 
-def mended(*bugs: str) -> str:
+def fixed(*bugs: str) -> str:
     source = STUB
     for bug in bugs:
         old, new = BUGS[bug]
@@ -59,19 +59,19 @@ def mended(*bugs: str) -> str:
     return source
 
 
-def test_all_bugs_are_those_of_the_stub() -> None:
-    assert mended(*BUGS) == SOLUTION
+def test_fixing_all_bugs_gives_the_solution() -> None:
+    assert fixed(*BUGS) == SOLUTION
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_bug_that_is_mended_earns_its_part(judge: Judge, bug: str) -> None:
-    assert score(judge, mended(bug)) == pytest.approx(PART)
+def test_a_fixed_bug_earns_its_part(judge: Judge, bug: str) -> None:
+    assert score(judge, fixed(bug)) == pytest.approx(PART)
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_bug_that_is_left_costs_its_part(judge: Judge, bug: str) -> None:
+def test_a_remaining_bug_costs_its_part(judge: Judge, bug: str) -> None:
     others = [other for other in BUGS if other != bug]
-    assert score(judge, mended(*others)) == pytest.approx(EXERCISE.points - PART)
+    assert score(judge, fixed(*others)) == pytest.approx(EXERCISE.points - PART)
 
 
 def test_not_attempted_and_begun_are_told_apart() -> None:
@@ -83,7 +83,7 @@ def test_not_attempted_and_begun_are_told_apart() -> None:
     assert settle(COURSE, EXERCISE, ExerciseFile(begun.encode()), options) is None
 
 
-def test_begun_and_nothing_mended_earns_nothing(judge: Judge) -> None:
+def test_an_edit_that_fixes_nothing_earns_nothing(judge: Judge) -> None:
     result = judge_source(
         judge, COURSE, EXERCISE, (STUB + "\nprint(fit)\n").encode(), GradingOptions()
     ).result

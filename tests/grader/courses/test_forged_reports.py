@@ -1,4 +1,4 @@
-"""A submission that writes the probe's report itself, or stops all generators, passes no hidden test."""
+"""A submission that forges the probe's report or stops all random generators passes no hidden test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grader.results import Visibility
 pytestmark = pytest.mark.thorough
 
 COURSE = load_course(Path(__file__).parents[3])
-# Whatever is looked at before and after a call is the same.
+# Random numbers are constant, so they look the same before and after a call.
 STOPPED = """\
 import contextlib
 import random

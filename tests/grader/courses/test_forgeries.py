@@ -1,4 +1,4 @@
-"""Submissions that a person wrote to earn points without doing the work; docs/security.md says how."""
+"""Handwritten submissions that try to earn points without doing the work. See docs/security.md."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ FORGED = {
     for exercise in COURSE.exercises
     for path in COURSE.variants(exercise, "forged")
 }
-# Those whose points a person sees first.
+# Forgeries whose points are held until a person has looked.
 HELD = {f"{exercise}/worker" for exercise in ("bug_hunt", "checkpoint", "dispatch", "profiler")}
 HELD |= {"adamw/computed", "bug_hunt/modules", "checkpoint/quiet", "clipping/alias"}
 HELD |= {"data_parallel/reports", "inference/liar", "mixed_precision/sometimes", "profiler/labels"}
 
 
 def test_what_forged_answers_earn() -> None:
-    # One test: judging them all takes a while, and another process would do it again.
+    # This is one test, since judging them all is slow and would be repeated in another process.
     judged = judge_forged(COURSE, COURSE.exercises)
     answers = {f"{answer.exercise}/{answer.name}": answer for answer in judged}
     assert answers.keys() == FORGED
     assert {name for name, answer in answers.items() if answer.reasons} == HELD
-    # None gains a tenth that nobody sees first.
+    # No forgery gains a tenth of the points unless a person looks first.
     assert [answer for answer in answers.values() if not answer.holds] == []
-    # What is absent earns nothing, held or not.
+    # An absent implementation earns nothing, held or not.
     absent = ("clipping/alias", "mixed_precision/sometimes", "bug_hunt/modules")
     assert {name: answers[name].share for name in absent} == dict.fromkeys(absent, 0)

@@ -1,6 +1,6 @@
 """Junk earns nothing: an answer without work scores 0 in every exercise of the course.
 
-Every answer can be read: no suite is at fault.
+Suites can judge every answer, however odd, without a fault of their own.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ every_exercise = pytest.mark.parametrize(
     ],
 )
 
-# What every part that a student writes does instead. FIRST is its first argument, WORDS are the names
-# that a message may have to name.
+# The body that replaces every part that a student writes. FIRST is its first argument. WORDS are the names
+# that a message may have to mention.
 JUNK = {
     "None": "return None",
     "zero": "return 0",
@@ -53,8 +53,8 @@ JUNK = {
     "TypeError": "raise TypeError('no')",
     "mock": "import unittest.mock; return unittest.mock.MagicMock()",
 }
-# Values that a suite may trip over, if it takes for granted what it was not given. A submission answers with
-# one after the other, in an order that a seed draws.
+# Values that break a suite that takes types and shapes for granted. A submission returns one after the
+# other, in an order drawn from a seed.
 ODD = {
     "not a number": "return float('nan')",
     "infinity": "return -float('inf')",
@@ -84,7 +84,7 @@ ODD = {
     "an expanded tensor": "import torch; return torch.ones(1).expand(3, 4).T",
     "an array": "import numpy; return numpy.ones((2, 3), dtype='>i2')",
     "an array of objects": "import numpy; return numpy.array([None, 'x'], dtype=object)",
-    # What == makes a tensor or an array of, which is neither true nor false.
+    # Comparing these with == gives a tensor or an array, which is neither true nor false.
     "tensors in a list": "import torch; return [torch.ones(2, 3), torch.zeros(3)]",
     "tensors in a dict": "import torch; return {'x': torch.ones(2), 1: torch.zeros(3), 2: torch.ones(2)}",
     "arrays in a list": "import numpy; return [numpy.ones(3), numpy.zeros((2, 2))]",
@@ -93,7 +93,7 @@ ODD = {
     "numbers in an array": "import numpy; return numpy.array([1.0, 2.0])",
     "a named tuple": "from collections import namedtuple; return namedtuple('Record', 'shape values')(None, 1)",
 }
-# A right answer, of which some results are changed on their way to the judge.
+# Appended to a right answer. Changes some of its results on their way to the judge.
 CHANGING = """
 
 def _change(rate, seed):
@@ -134,14 +134,14 @@ def _change(rate, seed):
         return pack(self, odd(value) if draw.random() < rate else value, depth)
 
     def every(self, values, depth):
-        # What goes as it is would not come by `pack`.
+        # Values sent as they are would bypass `pack`.
         return [item if type(item) is float else self.pack(item, depth + 1) for item in values]
 
     Packing.pack, Packing._pack_all = changed, every
 
 _change({rate}, {seed})
 """
-# Before the junk: what would compare or look at random states beside it says that nothing has changed.
+# Put before the junk. The probe's comparisons and looks at random states then report no change.
 SAYING_YES = """\
 import random
 import sys
@@ -159,7 +159,7 @@ for _name in ("initial_seed", "get_rng_state"):
     vars(torch)[_name] = _replaced(getattr(torch, _name), torch.zeros(8))
 random.getstate = _replaced(random.getstate, ())
 """
-# The odd values as functions, and one that calls the next of them.
+# Functions that return the odd values, and one that calls the next of them.
 TURNS = """\
 import itertools
 {functions}
@@ -170,7 +170,7 @@ def _odd(first):
 """
 CASES = [
     *[("parts", kind) for kind in JUNK],
-    # As parts do, but the classes are functions.
+    # Like "parts", but classes are replaced by functions.
     *[("names", kind) for kind in ("None", "first argument", "telling ValueError", "mock")],
     *[("saying yes", kind) for kind in ("None", "zero", "True", "first argument")],
 ]
@@ -178,7 +178,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def course_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
-    """One judge for all of the junk: in `make test` that of the session, which has the imports of SHORT."""
+    """One judge for all junk. In `make test` it is the judge of the session, which has the imports of SHORT."""
     if request.config.option.markexpr == "not thorough":
         yield request.getfixturevalue("judge")
         return
@@ -203,7 +203,7 @@ def test_junk_earns_nothing(course_judge: Judge, exercise: Exercise, form: str, 
 # Each order has all of the odd values.
 @pytest.mark.parametrize("seed", range(3))
 @every_exercise
-def test_odd_answers_are_read(course_judge: Judge, exercise: Exercise, seed: int) -> None:
+def test_suites_can_judge_odd_answers(course_judge: Judge, exercise: Exercise, seed: int) -> None:
     result = read(
         course_judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed))
     )
@@ -212,7 +212,9 @@ def test_odd_answers_are_read(course_judge: Judge, exercise: Exercise, seed: int
 
 @pytest.mark.parametrize("seed", range(4))
 @every_exercise
-def test_changed_answers_are_read(course_judge: Judge, exercise: Exercise, seed: int) -> None:
+def test_suites_can_judge_changed_answers(
+    course_judge: Judge, exercise: Exercise, seed: int
+) -> None:
     solution = COURSE.solution(exercise).read_text(encoding="utf-8")
     rate = (0.002, 0.01, 0.05, 0.2)[seed]
     change = CHANGING.replace("{rate}", str(rate)).replace("{seed}", str(seed))
@@ -220,14 +222,14 @@ def test_changed_answers_are_read(course_judge: Judge, exercise: Exercise, seed:
 
 
 def read(judge: Judge, exercise: Exercise, source: str) -> ExerciseResult:
-    """The result; no test of it may be one that a suite could do nothing with."""
+    """Judge the source and return the result. No test may fail for a fault of the suite."""
     result = judge_source(judge, COURSE, exercise, source.encode(), GradingOptions()).result
     assert [test.name for test in result.tests if test.message == PROVOKED] == []
     return result
 
 
 def turns(seed: int) -> str:
-    """TURNS, with the odd values in the order of this seed."""
+    """Return TURNS with the odd values in the order of this seed."""
     values = list(ODD.values())
     random.Random(seed).shuffle(values)
     functions = [f"def _odd_{n}(FIRST):\n    {value}" for n, value in enumerate(values)]
@@ -236,16 +238,16 @@ def turns(seed: int) -> str:
 
 
 def junk(exercise: Exercise, form: str, body: str, before: str = "") -> str:
-    """The stub with junk in it, behind the source `before`.
+    """Return the stub with junk in it, preceded by the source `before`.
 
-    `parts`: in the place of each part that a student writes, with classes as they are. `names`: a
-    function of junk under each name that a student writes, the names of classes too. `saying yes`:
-    as parts, behind SAYING_YES.
+    The form `parts` replaces the body of each part that a student writes and keeps classes. `names`
+    defines a junk function under each name that a student writes, even those of classes. `saying yes`
+    is `parts` after SAYING_YES.
     """
     if form == "saying yes":
         before = SAYING_YES
     tree = ast.parse(COURSE.stub(exercise).source.decode())
-    if not is_unwritten(tree):  # a program to mend: all of its functions are the student's
+    if not is_unwritten(tree):  # a program to fix: all of its functions are the student's
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 node.body = ast.parse("raise NotImplementedError").body
@@ -266,7 +268,7 @@ def _function(node: ast.stmt, body: str) -> ast.stmt:
 
 
 def _words(tree: ast.Module) -> str:
-    """The names of all arguments, and the strings in constants, each one once."""
+    """Return the names of all arguments and the values of constants, each once."""
     arguments = [each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)]
     assigned = [
         each for node in tree.body if isinstance(node, ast.Assign) for each in ast.walk(node)

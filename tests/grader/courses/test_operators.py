@@ -1,4 +1,4 @@
-"""Where PyTorch has the operator that an exercise is about, the course's solution agrees with it."""
+"""The course's solutions agree with PyTorch's own operators, where PyTorch has them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_patches() -> None:
     torch.testing.assert_close(embedding(images), convolved)
 
 
-# PyTorch moves its operators elsewhere.
+# PyTorch moves these operators to another package.
 @pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions:UserWarning")
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
 def test_quantize(axis: int | None) -> None:
@@ -127,7 +127,7 @@ def test_tensor_parallel() -> None:
     x = torch.linspace(-1, 1, 12).reshape(2, 2, 3)
 
     def passed(one: nn.Module, other: nn.Module) -> list[Any]:
-        """Output and gradients of two layers, with an activation in between."""
+        """Return output and gradients of two layers, with an activation in between."""
         model, leaf = nn.Sequential(one, nn.Tanh(), other), x.clone().requires_grad_()
         output = model(leaf)
         output.square().sum().backward()
@@ -147,7 +147,7 @@ def test_kl_estimate() -> None:
     generator = torch.Generator().manual_seed(5)
     ours, reference = torch.randn(2, 4, 9, generator=generator).log_softmax(-1)
     estimate = solution("alignment", "grpo").kl_estimate(ours, reference)
-    # Its mean over the tokens that the model draws.
+    # The estimate, averaged over tokens drawn by the model, is the divergence.
     theirs = functional.kl_div(reference, ours, log_target=True, reduction="none")
     torch.testing.assert_close((ours.exp() * estimate).sum(-1), theirs.sum(-1))
 

@@ -25,7 +25,7 @@ TUTORIAL = AUTHORING.partition("## In ten minutes")[2].partition("## Reference")
     os.name != "posix" or ("GRADE_CI" not in os.environ and not shutil.which("bash")),
     reason="the page is written for a shell",
 )
-def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
     folder, commands = tmp_path, 0
     for step, content in steps(TUTORIAL):
         if step.startswith("$ cd "):
@@ -43,26 +43,26 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
             (folder / step).parent.mkdir(parents=True, exist_ok=True)
             (folder / step).write_text(content, encoding="utf-8")
     assert commands > 10
-    # What came of it: a course, its release, and its pack.
+    # The results are a course, its release and its pack.
     assert load_course(folder).info() == load_course(tmp_path / "lab.pack").info()
     assert load_course(tmp_path / "students").exercises == load_course(folder).exercises
 
 
-def test_an_exercise_costs_an_author_at_most_150_lines() -> None:
-    """All of its files as they are in the end, blank lines and the head of the manifest too."""
+def test_an_exercise_needs_at_most_150_lines() -> None:
+    """Count all of its files at the end, with blank lines and the head of the manifest."""
     files = {name: content for name, content in steps(TUTORIAL) if not name.startswith("$")}
     assert {Path(name).parts[0] for name in files} == {"solutions", "exercises", "tests"}
     assert sum(content.count("\n") for content in files.values()) <= 150
 
 
 def test_the_files_of_the_tutorial_are_in_good_style(tmp_path: Path) -> None:
-    """Authors copy them: they are formatted and without complaint, as our own exercises are."""
+    """Authors copy these files, so they pass the linter and formatter as our own exercises do."""
     for name, content in steps(TUTORIAL):
-        # Answers of students are as different as students are.
+        # Answers of students need no particular style.
         if name.endswith(".py") and not re.match(r"\$|tests/(right|wrong)/", name):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(content, encoding="utf-8")
-    # Elsewhere than here ruff cannot know that the grader is ours.
+    # Outside of this folder, ruff cannot know that the grader is first-party.
     ours = 'lint.isort.known-first-party = ["grader"]'
     config = ["--no-cache", "--config", str(ROOT / "pyproject.toml"), "--config", ours]
     for arguments in (["check"], ["format", "--check"]):

@@ -50,8 +50,8 @@ def test_the_example_of_the_api_runs() -> None:
 
 
 @pytest.mark.thorough
-def test_the_output_that_the_readme_begins_with_is_that_of_a_known_mistake(tmp_path: Path) -> None:
-    """Lines with numbers are left out there, and none is made up."""
+def test_the_first_output_in_the_readme_is_that_of_a_known_mistake(tmp_path: Path) -> None:
+    """The README leaves out lines with numbers and invents no lines."""
     course = load_course(ROOT)
     glu = course.exercise("glu")
     sources = {wrong.id: wrong.source for wrong in wrong_answers(course, glu).answers}
@@ -68,13 +68,13 @@ def test_the_output_that_the_readme_begins_with_is_that_of_a_known_mistake(tmp_p
         check=False,
     )
     shown = re.findall(r"(?:    .+\n)+", README)[0]
-    # A terminal has other marks than a pipe.
+    # A terminal shows other symbols than a pipe.
     printed = [line.lstrip("~x> ") for line in done.stdout.splitlines()]
     told = [line.lstrip("◐✗→ ") for line in shown.splitlines()]
     assert [line for line in told if line not in printed] == []
 
 
-def test_the_figures_of_the_readme_are_those_of_the_course() -> None:
+def test_the_figures_in_the_readme_fit_the_course() -> None:
     course = load_course(ROOT)
     marked = sum(len(equivalent_mutants(course, exercise)[0]) for exercise in course.exercises)
     (figures,) = re.findall(
@@ -86,7 +86,7 @@ def test_the_figures_of_the_readme_are_those_of_the_course() -> None:
     assert f"\n{len(course.exercises)} of them, in {len(chapters)} chapters" in README
 
 
-def test_the_commands_of_the_readme_exist() -> None:
+def test_the_commands_in_the_readme_exist() -> None:
     named = set(re.findall(r"`grade ([\w-]+)[^`]*`", README))
     assert named - set(main.list_commands(click.Context(main))) == set()
 
@@ -95,17 +95,17 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_command_of_every_page_can_be_typed(page: Path) -> None:
-    """The three tutorials are run besides; here nothing is, but no option is made up."""
+def test_every_command_on_every_page_parses(page: Path) -> None:
+    """Commands are only parsed here. The three tutorials are also run by other tests."""
     text = page.read_text(encoding="utf-8")
     for line in re.findall(r"^(?:    |\$ )(grade .*)$", text, re.MULTILINE):
-        # What a command does is written behind it, after some blanks.
+        # Blanks and an explanation may follow a command.
         _, name, *arguments = shlex.split(re.split(r"   |  #| >", line)[0])
         assert refusal(main.load(name), arguments) == "", line
 
 
 def refusal(command: click.Command, arguments: list[str]) -> str:
-    """Why these are no arguments of the command; that a file is not here is no reason."""
+    """Return why the command refuses these arguments, ignoring missing files."""
     try:
         command.make_context(command.name, arguments)
     except click.UsageError as error:
@@ -113,7 +113,7 @@ def refusal(command: click.Command, arguments: list[str]) -> str:
     return ""
 
 
-def test_the_exercises_of_the_readme_are_those_of_the_course() -> None:
+def test_the_exercises_in_the_readme_fit_the_course() -> None:
     named = re.findall(r"^\| `(\w+)/(\w+)` \|", README, re.MULTILINE)
     assert named == [(each.chapter, each.id) for each in load_course(ROOT).exercises]
 
@@ -150,7 +150,7 @@ def test_every_field_and_word_of_a_result_is_explained() -> None:
         assert f"`{word.value}`" in page
 
 
-def test_links_lead_somewhere() -> None:
+def test_every_link_has_a_target() -> None:
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         text = document.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
@@ -158,8 +158,8 @@ def test_links_lead_somewhere() -> None:
 
 
 @pytest.mark.parametrize("name", ["docs/architecture.md", "docs/security.md", "CONTRIBUTING.md"])
-def test_every_path_of_a_page_about_the_code_is_there(name: str) -> None:
-    """From the root or from `grader/`; or beside or below the one that is named before it."""
+def test_every_path_on_a_page_about_the_code_exists(name: str) -> None:
+    """A path starts at the root, at `grader/`, or beside or below the path named before it."""
     folder = ROOT
     for path in re.findall(r"`(\w[\w./-]*/|\w[\w./-]*\.py)`", (ROOT / name).read_text("utf-8")):
         bases = (ROOT / "grader", ROOT, folder, folder.parent)
@@ -168,7 +168,7 @@ def test_every_path_of_a_page_about_the_code_is_there(name: str) -> None:
         folder = places[0] if places[0].is_dir() else places[0].parent
 
 
-def test_every_module_that_a_text_names_is_there() -> None:
+def test_every_module_that_a_text_names_exists() -> None:
     for page in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "grader").rglob("*.py")):
         for name in re.findall(r"\bgrader(?:\.[a-zA-Z]\w*)+", page.read_text(encoding="utf-8")):
             # The last part may be a name in the module.
@@ -179,8 +179,8 @@ def test_every_module_that_a_text_names_is_there() -> None:
             assert is_module or last in source.read_text(encoding="utf-8"), f"{page}: {name}"
 
 
-def test_a_package_names_its_modules() -> None:
-    """Its docstring is their map; a command of `cli`, as a format, is found by its name."""
+def test_the_docstring_of_a_package_names_its_modules() -> None:
+    """Commands of `cli` and formats are exempt: they are found by their names."""
     for package in (path.parent for path in (ROOT / "grader").rglob("*/__init__.py")):
         docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
         names = {path.stem for path in package.glob("[!_]*.py")}
@@ -191,7 +191,7 @@ def test_a_package_names_its_modules() -> None:
             assert missing == set(), package
 
 
-def test_what_the_page_on_accessibility_names_is_tested() -> None:
+def test_the_tests_named_on_the_accessibility_page_exist() -> None:
     page = (ROOT / "docs" / "accessibility.md").read_text(encoding="utf-8")
     version = re.search(r"axe-core ([\d.]+\d)", page)
     assert version is not None
@@ -203,7 +203,7 @@ def test_what_the_page_on_accessibility_names_is_tested() -> None:
     assert len(files) == 6
     for test in re.findall(r"`(test_\w+)`", page):
         assert any(f"def {test}(" in text for text in files.values()), test
-    # Where the rules of axe are, and the sizes that the page tells of.
+    # The tests have the axe rules and the window sizes that the page names.
     checking = [text for text in files.values() if "axe.run(" in text]
     assert len(checking) == 5 and all("wcag22aa" in text for text in checking)
     assert any("PHONE, DESK = (360, 740), (1200, 900)" in text for text in files.values())

@@ -25,7 +25,7 @@ NEEDED = (
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the page is written for a shell")
-def test_the_evening_of_an_instructor(tmp_path: Path) -> None:
+def test_the_page_works_as_written(tmp_path: Path) -> None:
     for name in NEEDED:
         shutil.copytree(ROOT / name, tmp_path / name)
     for command, shown in steps(PAGE):

@@ -1,4 +1,4 @@
-"""docs/students.md has every key and command, and no other."""
+"""Commands in docs/students.md parse, and the page names states and files correctly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_commands_parse(line: str) -> None:
     context = main.make_context("grade", list(arguments), resilient_parsing=False)
     name, command, rest = main.resolve_command(context, [*context._protected_args, *context.args])
     assert command is not None and name is not None
-    # `grade solution` alone names the command, and not how it is called.
+    # `grade solution` without arguments only names the command.
     required = any(each.required for each in command.params if isinstance(each, click.Argument))
     if rest or not required:
         command.make_context(name, rest, parent=context)

@@ -35,13 +35,13 @@ FIRST, SECOND, THIRD, LAST = range(1001, 1001 + FEW)
 
 
 class School:
-    """A graded class, whose students have the ids of both platforms."""
+    """A graded class whose students have the ids of both platforms."""
 
     def __init__(self, course: Course, results: Path) -> None:
         self.course, self.results = course, results
 
     def grade(self, scores: dict[int, float], **changes: Any) -> None:
-        """Keep an attempt with a verdict of these points, of ten, for each student."""
+        """Keep an attempt for each student, with a verdict of these points out of 10."""
         with Gradebook.open_to_write(self.results) as book:
             book.begin(self.course)
             with book.transaction():
@@ -76,7 +76,7 @@ def info_of(user: int) -> StudentInfo:
 
 
 def verdict(score: float, **changes: Any) -> ExerciseResult:
-    """A result whose hidden test failed with a value that students must not read."""
+    """Return a result whose hidden test failed with a value that students must not read."""
     found = Finding("It gives {value}.", values={"value": SECRET})
     hidden = checked(
         "test_hidden",
@@ -115,7 +115,7 @@ class Pushing:
 
 
 class LtiPushing(Pushing):
-    """A push to an LTI platform that is registered, and from which a launch told the link of its course."""
+    """A push to a registered LTI platform. A launch has already brought the link of its course."""
 
     platform: LtiServer
 
@@ -138,7 +138,7 @@ class LtiPushing(Pushing):
 
 
 def kill_at(push: Pushing, write: int) -> None:
-    """Push, and kill the command after this many writes, before the platform answers the last one."""
+    """Push, and kill the command after `write` writes, before the platform answers the last one."""
     platform, started = push.platform, list[subprocess.Popen[bytes]]()
 
     def kill(written: int) -> None:
@@ -147,7 +147,7 @@ def kill_at(push: Pushing, write: int) -> None:
             started[0].wait(PATIENCE_SECONDS)
 
     platform.at_write = kill
-    # The platform answers nothing before the process is known.
+    # The platform answers only once the process is known.
     with platform.lock:
         started.append(
             subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Pushes of a graded class to each kind of platform."""
+"""Push a graded class to each kind of platform."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.grader.gradebook.conftest import SUITE
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client waited, without waiting."""
+    """Record how long the client would wait. Nothing waits."""
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     return waited
@@ -51,7 +51,7 @@ def lti(school: School, waits: list[float]) -> Iterator[LtiPushing]:
         yield LtiPushing(school, platform)
 
 
-# In `make test`, Canvas stands for both where the same is asked of them.
+# `make test` runs only Canvas where a test asks the same of both.
 MOODLE = pytest.param("moodle", marks=pytest.mark.thorough)
 
 
@@ -64,6 +64,6 @@ def push(request: pytest.FixtureRequest) -> Pushing:
 
 @pytest.fixture(params=["canvas", MOODLE])
 def rest(request: pytest.FixtureRequest) -> Pushing:
-    """A push to the interface of either platform, by an address and a token."""
+    """A push through the interface of Canvas or Moodle, with an address and a token."""
     pushing: Pushing = request.getfixturevalue(request.param)
     return pushing

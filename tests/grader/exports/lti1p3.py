@@ -1,8 +1,8 @@
-"""A platform on loopback whose protocol is the package `lti1p3platform`, which is none of ours.
+"""A platform on loopback that speaks LTI through `lti1p3platform`, a package by others.
 
-It checks our assertions by the keys that it reads from the server's own address, gives and checks access
-tokens, and speaks Assignment and Grade Services and Names and Roles. Ours is the store, which the package
-leaves to its user, and the HTTP around it.
+The package checks our assertions with the keys that it reads from the server's own address, gives and checks
+access tokens, and speaks Assignment and Grade Services and Names and Roles. Only the store, which the package
+leaves to its user, and the HTTP around it are ours.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.store.asked.append(url.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         query: dict[str, Any] = dict(parse_qsl(url.query))
-        # The package reckons with numbers. A platform of small pages has the limit of its own.
+        # The package calculates with numbers. Pages are small here, regardless of the requested limit.
         query |= {name: int(query[name]) for name in ("page", "limit") if name in query}
         if url.path == "/members" or url.path.endswith("/results"):
             query["limit"] = _PAGE
@@ -265,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(store: Store, tool_keys: str) -> Iterator[None]:
-    """Serve the platform, which reads the keys of the tool at an address."""
+    """Serve the platform. It reads the keys of the tool from the address `tool_keys`."""
     store.tool_keys = tool_keys
     handler = type("OfThis", (_Handler,), {"store": store, "conf": _Conf(store=store)})
     with on_loopback(handler) as store.address:

@@ -1,4 +1,4 @@
-"""A mail server on loopback (aiosmtpd) that keeps what it gets, and refuses what a test says."""
+"""A mail server on loopback (aiosmtpd) that keeps its messages and refuses those that a test names."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-# aiosmtpd takes AUTH without STARTTLS for AUTH in the clear, and asks what Python 3.14 asks otherwise.
+# aiosmtpd takes AUTH without STARTTLS for AUTH in the clear, and calls a function that Python 3.14 deprecates.
 QUIET = [
     pytest.mark.filterwarnings("ignore:Requiring AUTH while:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*iscoroutinefunction:DeprecationWarning"),
 ]
 USER, WORD = "ml-course", "hush"
 OK = "250 OK"
-# Takes a mail, and ends the connection before it says so.
+# Takes a mail and ends the connection before it answers.
 CUT = "cut"
 
 
 class Mailbox:
-    """What a mail server gets: the messages that it took, and its answers to recipients and to data.
+    """The messages that a mail server took, and its answers to recipients and to data.
 
-    `connections` has, for each message, whether it came encrypted, and who had signed in.
+    For each message, `connections` has whether it came encrypted and the user who had signed in.
     """
 
     def __init__(self) -> None:
@@ -51,20 +51,20 @@ class Mailbox:
         self._arrived = threading.Condition()
 
     def addresses(self) -> list[str]:
-        """To whom the messages are, in the order in which they came."""
+        """Return the recipients of the messages, in the order in which they came."""
         return [str(message["To"]) for message in self.messages]
 
     def texts(self, to: str) -> list[str]:
-        """The texts of the messages to an address."""
+        """Return the texts of the messages to an address."""
         return [text_of(m) for m in self.messages if str(m["To"]) == to]
 
     def wait_for(self, count: int, seconds: float) -> None:
-        """Wait until so many messages were taken."""
+        """Wait until `count` messages were taken."""
         with self._arrived:
             done = self._arrived.wait_for(lambda: len(self.messages) >= count, seconds)
         assert done, f"{len(self.messages)} of {count} mails: {self.tries}"
 
-    # --- what aiosmtpd calls ----------------------------------------------------------------------
+    # --- called by aiosmtpd -----------------------------------------------------------------------
 
     async def handle_RCPT(  # noqa: N802  # its name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
@@ -100,7 +100,7 @@ class Mailbox:
 
 
 class _Controller(Controller):
-    """A thread that serves at a port of its own, even if that is any port."""
+    """A thread that serves at a given port, or at any free one, and knows which."""
 
     def _trigger_server(self) -> None:
         assert self.server is not None
@@ -117,7 +117,7 @@ def text_of(message: EmailMessage) -> str:
 def serving(
     mailbox: Mailbox, certificate: Path | None = None, *, at_once: bool = False, port: int = 0
 ) -> Iterator[Mailbox]:
-    """Serve a mailbox; with a certificate by STARTTLS, or `at_once` by TLS, to whoever signs in."""
+    """Serve a mailbox. With a certificate, users sign in over STARTTLS, or over TLS if `at_once`."""
     context = None
     if certificate is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -141,7 +141,7 @@ def serving(
 
 
 def certificate_in(folder: Path) -> Path:
-    """Write a key and a certificate of its own for 127.0.0.1, as one file."""
+    """Write a key and a self-signed certificate for 127.0.0.1 to one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mail")])
     now = datetime.datetime.now(datetime.UTC)
@@ -168,7 +168,7 @@ def certificate_in(folder: Path) -> Path:
 
 
 def mail_toml(folder: Path, port: int, **keys: str) -> Path:
-    """Write a mail.toml for a mailbox; values are TOML."""
+    """Write a mail.toml for a mailbox. The values of `keys` are TOML."""
     given = {
         "host": '"127.0.0.1"',
         "port": str(port),

@@ -1,7 +1,7 @@
-"""A small Canvas, Moodle and LTI platform on loopback, which behave as their documentation says.
+"""A small Canvas, Moodle and LTI platform on loopback that behave as their documentation says.
 
-They have users, one assignment, grades and comments, want a token, and give lists in pages. They can be told to
-refuse requests as platforms and the proxies before them do. Every request is recorded.
+They have users, one assignment, grades and comments, require a token, and return lists in pages. They can
+refuse requests as platforms and the proxies in front of them do. Every request is recorded.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from grader.gradebook.platforms import Platform as Registered
 
 TOKEN = "tok~3n"
 COURSE, ASSIGNMENT, INSTANCE = 12, 34, 78
-# Ways to refuse a request: before it is done, and after, so that the client cannot know.
+# Ways to refuse a request before it is carried out, and after, when the client cannot know.
 BEFORE = ("limited", "throttled", "busy")
 AFTER = ("lost", "cut")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Hands requests to the platform, and refuses every nth of them."""
+    """Pass requests to the platform, and refuse every nth of them."""
 
     protocol_version = "HTTP/1.1"
     platform: Platform
@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
-        # A client that was killed reads no answer.
+        # A killed client does not read the answer.
         with contextlib.suppress(ConnectionError):
             self.end_headers()
             self.wfile.write(body)
@@ -79,8 +79,8 @@ class Handler(BaseHTTPRequestHandler):
 class Platform:
     """The common part of a Canvas and a Moodle: users, grades, comments, and a list of requests.
 
-    Every `refuse_every`-th request is refused, in turn in each of the `ways`. `refused` maps users to the words
-    of a refusal.
+    Every `refuse_every`-th request is refused, using the `ways` in turn. `refused` maps users to the message
+    with which their grades are refused.
     """
 
     def __init__(self, students: int) -> None:
@@ -130,7 +130,7 @@ class Platform:
 
     @property
     def written(self) -> int:
-        """How many writes were done."""
+        """The number of writes that were carried out."""
         return sum(self.writes.values())
 
 
@@ -224,7 +224,7 @@ class MoodleServer(Platform):
         self.assignment: dict[str, Any] = {"markingworkflow": 0}
         self.takes_comments = True
         self.states: dict[int, str] = {}
-        # Participants' numbers are no users' ids.
+        # Participants' numbers are not users' ids.
         self.numbers = {user: user + 5000 for user in self.users}
 
     @property
@@ -284,7 +284,7 @@ class MoodleServer(Platform):
         return self._listed("userflags", flags)
 
     def mod_assign_get_grades(self, fields: dict[str, str]) -> Any:
-        # A comment alone makes a grade of -1.
+        # A comment without a grade makes a grade of -1.
         users = [*self.grades, *(user for user in self.comments if user not in self.grades)]
         if not users:
             return {"assignments": [], "warnings": [{"warningcode": "3", "message": "No grades"}]}
@@ -336,10 +336,10 @@ class MoodleServer(Platform):
 
 
 class LtiServer(Platform):
-    """An LTI platform as the specifications of AGS 2.0, NRPS 2.0 and the security framework say.
+    """An LTI platform that follows the specifications of AGS 2.0, NRPS 2.0 and the security framework.
 
-    It checks the assertion for a token by `jwks`, refuses a score that is not newer than the last one, and its
-    addresses have a query, as Moodle's. With `shows_comments`, results have the last one.
+    It checks the assertion for a token with `jwks` and refuses a score that is not newer than the last one. Its
+    addresses have a query, as Moodle's do. With `shows_comments`, a result includes the last comment.
     """
 
     def __init__(self, students: int) -> None:
@@ -359,7 +359,7 @@ class LtiServer(Platform):
 
     @property
     def url(self) -> str:
-        """The column, as the memory of pushes has it."""
+        """The name of the column in the memory of pushes."""
         return f"{self.link.issuer} {self.link.client_id} {self.link.lineitem}"
 
     @property
@@ -377,7 +377,7 @@ class LtiServer(Platform):
 
     @property
     def link(self) -> Link:
-        """What a launch tells of the course and its link."""
+        """The course and its link, as a launch describes them."""
         items = f"{self.address}/items?type_id=3"
         item = f"{self.address}/items/1/lineitem?type_id=3"
         if self.is_linked:
@@ -458,7 +458,7 @@ class LtiServer(Platform):
         except (jwt.PyJWTError, KeyError) as error:
             return 400, {}, {"error": "invalid_client", "error_description": str(error)}
         assert claims["iss"] == claims["sub"] == "client-7"
-        assert claims["jti"] not in self.assertions, "an assertion holds once"
+        assert claims["jti"] not in self.assertions, "an assertion is valid once"
         self.assertions.add(claims["jti"])
         token = f"{TOKEN}-{len(self.assertions)}"
         self.tokens[token] = {*fields["scope"].split()}
@@ -488,7 +488,7 @@ class LtiServer(Platform):
         if "comment" in score:
             self.comments.setdefault(user, []).append(score["comment"])
         self._wrote(user)
-        # As Moodle does: nothing at all.
+        # Moodle answers nothing at all.
         return 200, {}, b""
 
     def _member(self, user: int) -> dict[str, Any]:
@@ -525,7 +525,7 @@ class LtiServer(Platform):
 
 @contextlib.contextmanager
 def on_loopback(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Serve with this handler, at the address that is yielded."""
+    """Serve with this handler and yield the address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

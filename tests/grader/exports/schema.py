@@ -1,7 +1,7 @@
-"""A validator for `junit-10.xsd`: it knows the parts of XML Schema that this file uses.
+"""A validator for `junit-10.xsd`, limited to the parts of XML Schema that this file uses.
 
 The file comes from Jenkins' xunit plugin, with its notice. It says which children and attributes an element may
-have; each of its groups is one choice that may be taken again and again, or elements that may all be left out.
+have. Each of its groups is a choice that may repeat, or a sequence whose elements are all optional.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Schema:
         }
 
     def complaints(self, element: Element) -> Iterator[str]:
-        """What is not allowed in an element and below it."""
+        """Yield what the schema does not allow in an element and below it."""
         declared = self._elements.get(element.tag)
         if declared is None:
             yield f"{element.tag}: no such element"
@@ -66,7 +66,7 @@ class Schema:
         return re.fullmatch(pattern.get("value", ""), value) is not None
 
     def _children(self, kind: Element) -> Iterator[str]:
-        """The elements that may stand in a type, in any order and number."""
+        """Yield the elements that a type may contain, in any order and number."""
         for group in kind.iter():
             assert group.tag in _KNOWN, group.tag
             if group.tag == f"{_XS}element":

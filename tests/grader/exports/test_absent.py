@@ -1,4 +1,4 @@
-"""Who handed in nothing: a row or a file in every format, 0 points, and a text that says so."""
+"""Students who handed in nothing have a row or a file in every format, with 0 points and the reason."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from grader.results import Entry, Outcome, Status
 from ..builders import checked, entry, exercise
 
 NOTHING = "Nothing was handed in."
-# They have a column for the points and none for a text.
+# These have a column for points but none for text.
 _POINTS_ALONE = ("canvas", "moodle", "nbgrader")
-# They are a page for each student, and not a row.
+# These have a page for each student, not a row.
 _PAGES = ("feedback_zip", "mailmerge")
 _CLASSROOM50 = ("CLASSROOM", "ASSIGNMENT", "COMMIT_URL", "RELEASE_URL")
 OPTIONS = Options(
@@ -35,7 +35,7 @@ def zed() -> Entry:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_has_who_handed_in_nothing(name: str, zed: Entry) -> None:
+def test_every_format_includes_absent_students(name: str, zed: Entry) -> None:
     chosen = FORMATS[name]
     if isinstance(chosen, ClassFormat):
         out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Workflow commands, parsed as the runner of Actions parses them."""
+"""Workflow commands, parsed as the Actions runner parses them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMAND = re.compile(r"::(\w+) (.*?)::(.*)", re.DOTALL)
 
 
 def commands(of: Entry, submission: Path = Path()) -> list[tuple[str, dict[str, str], str]]:
-    """Kind, properties and message of each line; a line that is no command would be an escape."""
+    """Return the kind, properties and message of each line. Every line must be a command."""
     found = []
     for line in (
         rendered(FORMATS["annotations"], of, submission=submission).decode().split("\n")[:-1]
@@ -43,7 +43,9 @@ def test_no_text_is_a_command(text: str) -> None:
     assert "\x1b" not in str(found)
 
 
-def test_at_the_line_with_message_and_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_annotation_has_the_line_the_message_and_the_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     failed = checked("b", Outcome.FAILED, message="50% wrong:\na, b")
     (found,) = commands(entry(exercise(checked(), failed)))
@@ -55,7 +57,7 @@ def test_at_the_line_with_message_and_hint(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("place", ["modules/glu.py", "exercises/modules/glu.py", "glu.py"])
-def test_the_file_as_it_lies_in_the_repository(
+def test_the_file_is_named_by_its_path_in_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     path = tmp_path / "work" / place
@@ -68,14 +70,14 @@ def test_the_file_as_it_lies_in_the_repository(
         assert properties["file"] == f"work/{place}"
 
 
-def test_ten_at_most_and_of_every_exercise() -> None:
+def test_ten_annotations_at_most_and_some_for_every_exercise() -> None:
     many = [checked(f"t{n}", Outcome.FAILED, message=f"Wrong {n}.") for n in range(30)]
     found = commands(entry(exercise(*many), exercise(*many, name="gelu")))
     assert len(found) == 10
     assert sum("gelu" in properties["title"] for _, properties, _ in found) == 5
 
 
-def test_the_same_cause_once_and_nothing_for_what_is_not_begun() -> None:
+def test_a_cause_is_annotated_once_and_an_untouched_exercise_never() -> None:
     same = [checked(f"t{n}", Outcome.FAILED) for n in range(3)]
     elsewhere = checked("u", Outcome.FAILED, place=Place("modules/glu.py", 9, ""))
     untouched = exercise(checked(outcome=Outcome.NOT_IMPLEMENTED), status=Status.NOT_ATTEMPTED)
@@ -83,7 +85,7 @@ def test_the_same_cause_once_and_nothing_for_what_is_not_begun() -> None:
     assert lines == ["7", "9"]
 
 
-def test_a_broken_file_is_one_error_and_a_fault_of_ours_a_warning() -> None:
+def test_a_broken_file_is_one_error_and_a_grader_fault_is_a_warning() -> None:
     invalid = checked(outcome=Outcome.ERROR, place=Place("modules/glu.py", 3, ""))
     broken = exercise(invalid, invalid, status=Status.ERROR, message="Line 3: no.")
     found = commands(entry(broken, unjudged()))

@@ -1,4 +1,4 @@
-"""Canvas's gradebook: rows are found as its own importer finds them, and nobody gets another one's score."""
+"""Canvas's gradebook: rows match as in Canvas's own importer, and nobody gets another student's score."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ def template(tmp_path: Path) -> Path:
 
 
 def canvas_reads(text: str) -> tuple[str, dict[str, str], str]:
-    """Title of the new column, the score by Canvas ID (or name), the points: as gradebook_importer.rb.
+    """Return the title of the new column, the scores by Canvas ID (or name), and the points.
 
-    By place: name, ID, then SIS User ID and SIS Login ID, up to Section; a first cell with "Points Possible"
-    is the row of points wherever it is; rows with only commas, or with posting policies, are skipped.
+    Reads like gradebook_importer.rb. Columns go by position: name, ID, SIS User ID and SIS Login ID, up to
+    Section. A row whose first cell has "Points Possible" holds the points, wherever it is. Rows with only
+    commas or with posting policies are skipped.
     """
     lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True))
     header = lines.pop(0)
@@ -89,20 +90,20 @@ def test_names_match_however_they_are_written(template: Path, name: str) -> None
     assert scores["101"] == "15"
 
 
-def test_of_two_people_with_one_name_neither_is_guessed(template: Path) -> None:
+def test_rows_of_namesakes_are_not_guessed(template: Path) -> None:
     scores, notes = filled(template, [entry(student="x", name="Jo Smith")])
     assert (scores["104"], scores["105"]) == ("", "N/A")
     assert any(note.startswith("x: more than one row") for note in notes)
 
 
-def test_two_entries_for_one_row_fill_in_neither(template: Path) -> None:
+def test_two_entries_for_one_row_leave_it_empty(template: Path) -> None:
     entries = [entry(student="a", name="Ada Lovelace"), entry(student="b", name="Lovelace, Ada")]
     scores, notes = filled(template, entries)
     assert scores["101"] == ""
     assert sum("more than one row or person" in note for note in notes) == 2
 
 
-def test_a_name_joins_nobody_whom_an_id_tells_apart(template: Path) -> None:
+def test_a_name_does_not_match_if_the_ids_differ(template: Path) -> None:
     scores, notes = filled(
         template, [entry(student="x", name="Ada Lovelace", ids={"canvas_id": "999"})]
     )
@@ -110,7 +111,7 @@ def test_a_name_joins_nobody_whom_an_id_tells_apart(template: Path) -> None:
     assert "x: is not in the template." in notes
 
 
-def test_what_nobody_judged_and_who_handed_in_nothing_stay_as_they_are(template: Path) -> None:
+def test_rows_without_a_verdict_stay_as_they_are(template: Path) -> None:
     entries = [entry(unjudged(), student="x", ids={"canvas_id": "102"})]
     scores, notes = filled(template, entries)
     assert scores["102"] == "3"
@@ -130,7 +131,7 @@ def test_other_assignments_are_not_written_back(template: Path) -> None:
     assert out.startswith("\ufeffStudent,ID,")
 
 
-def test_points_that_differ_are_told_and_scaled(template: Path) -> None:
+def test_different_maximum_points_are_noted_and_can_be_scaled(template: Path) -> None:
     half = exercise(checked(), checked("b", Outcome.FAILED), worth=100)
     ada = entry(half, student="x", ids={"canvas_id": "101"})
     scores, notes = filled(template, [ada])
@@ -145,7 +146,7 @@ def test_points_that_differ_are_told_and_scaled(template: Path) -> None:
     ("column", "why"),
     [("", "Which column"), ("Lab", "0 columns fit"), ("Lab 1 Final Score", "0 columns fit")],
 )
-def test_the_assignment_has_to_be_named(template: Path, column: str, why: str) -> None:
+def test_the_assignment_must_be_named(template: Path, column: str, why: str) -> None:
     with pytest.raises(ExportError, match=why) as error:
         written(FORMATS["canvas"], [entry()], template=template, column=column)
     assert "Essay (11); Lab 1 (12)" in str(error.value)
@@ -178,7 +179,7 @@ def test_first_and_last_names_in_columns_of_their_own(tmp_path: Path) -> None:
     ["", "a\n", "Name,Mark\nx,1\n", 'Student,ID,Section,Lab (1)\n"x', "\x00\x01,\x02\n", "\ufeff"],
     ids=ascii,
 )
-def test_what_is_no_template_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_template_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "canvas.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ExportError, match=r"canvas\.csv"):
@@ -213,7 +214,7 @@ def test_without_a_template_every_row_is_a_student(text: str) -> None:
         ("Lab (2)", '--column "Lab 2"'),
     ],
 )
-def test_a_title_that_canvas_passes_over_or_cuts_is_refused(title: str, told: str) -> None:
+def test_a_title_that_canvas_skips_or_cuts_is_refused(title: str, told: str) -> None:
     with pytest.raises(ExportError) as caught:
         written(FORMATS["canvas"], [entry()], column=title)
     assert told in str(caught.value)
@@ -222,19 +223,19 @@ def test_a_title_that_canvas_passes_over_or_cuts_is_refused(title: str, told: st
 @pytest.mark.parametrize(
     "title", ["Final (Lab)", "final score", "Lab(2)", "Week 2", "Finals Score"]
 )
-def test_other_titles_are_taken(title: str) -> None:
+def test_similar_titles_are_accepted(title: str) -> None:
     out, _ = written(FORMATS["canvas"], [entry()], column=title)
     assert canvas_reads(out)[0] == title
 
 
-def test_an_assignment_that_canvas_passes_over_is_not_filled_in(tmp_path: Path) -> None:
+def test_an_assignment_that_canvas_skips_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "canvas.csv"
     path.write_text("Student,ID,Section,Final Score Lab (7)\n    Points Possible,,,15\nA,1,S,\n")
     with pytest.raises(ExportError, match="rename the assignment in Canvas"):
         written(FORMATS["canvas"], [entry()], template=path)
 
 
-def test_a_student_in_two_rows_is_one_note(tmp_path: Path) -> None:
+def test_a_student_in_two_rows_gets_one_note(tmp_path: Path) -> None:
     path = tmp_path / "canvas.csv"
     path.write_text(
         'Student,ID,Section,Lab 1 (7)\n    Points Possible,,,15\n"A, Ada",101,S1,\n"A, Ada",101,S2,\n'
@@ -262,14 +263,14 @@ def test_a_grade_that_is_replaced_is_noted(template: Path) -> None:
     assert not any("in the template" in note for note in notes)
 
 
-def test_the_test_student_is_no_row_without_a_submission(template: Path) -> None:
+def test_the_test_student_is_not_noted_as_missing(template: Path) -> None:
     text = template.read_text(encoding="utf-8")
     template.write_text(f'{text}"Student, Test",199,,{"0a" * 20},S,,,\n', encoding="utf-8")
     _, notes = written(FORMATS["canvas"], [entry()], template=template, column="Lab 1")
     assert not any("Student, Test" in note for note in notes)
 
 
-def test_assignments_of_one_title_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+def test_assignments_with_one_title_are_chosen_by_number(tmp_path: Path) -> None:
     path = tmp_path / "canvas.csv"
     header = "Student,ID,Section,Lab (7),Lab (8),Final Score (2026)"
     path.write_bytes(f"{header}\r    Points Possible,,,15,15,(leer)\rA,1,S,,,\r".encode())
@@ -286,7 +287,7 @@ def test_assignments_of_one_title_are_told_apart_by_their_numbers(tmp_path: Path
 
 
 @pytest.mark.parametrize("worth", ["1,234.00", "1.234,00", "1234"])
-def test_points_are_read_with_signs_for_thousands(tmp_path: Path, worth: str) -> None:
+def test_points_may_have_thousands_separators(tmp_path: Path, worth: str) -> None:
     path = tmp_path / "canvas.csv"
     path.write_text(f'Student,ID,Section,Lab (7)\n    Points Possible,,,"{worth}"\nA,1,S,\n')
     ada = entry(student="x", ids={"canvas_id": "1"})

@@ -1,4 +1,4 @@
-"""The grading reporter, reproduced from its source, shows the right totals of our results."""
+"""The grading reporter, reproduced from its source, shows the right totals for our results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Runners = list[tuple[str, dict[str, Any]]]
 
 
 def environment_of(of: Entry) -> dict[str, str]:
-    """What the runner of Actions makes of lines in GITHUB_ENV."""
+    """Return the variables that the Actions runner reads from GITHUB_ENV."""
     lines = rendered(FORMATS["classroom"], of).decode("ascii").splitlines()
     assert all("=" in line and "<<" not in line.partition("=")[0] for line in lines)
     return {line.partition("=")[0]: line.partition("=")[2] for line in lines}
@@ -38,7 +38,7 @@ def parse_runner_results(runners: str, environment: dict[str, str]) -> Runners:
 
 
 def table(runners: Runners) -> tuple[float, float]:
-    """`getTestScore` of src/helpers/test-helpers.js, its rows added up: score and maximum."""
+    """Return score and maximum: the sum of the rows of `getTestScore` in src/helpers/test-helpers.js."""
     score = 0.0
     for _, results in runners:
         passes = sum(test["status"] == "pass" for test in results["tests"])
@@ -47,7 +47,7 @@ def table(runners: Runners) -> tuple[float, float]:
 
 
 def annotation(runners: Runners) -> tuple[float, float]:
-    """`NotifyClassroom` of src/notify-classroom.js: `Points <total>/<max>`; without max_score left out."""
+    """Return total and maximum as `NotifyClassroom` in src/notify-classroom.js shows them."""
     total, most = 0.0, 0.0
     for _, results in runners:
         if results["max_score"]:
@@ -80,7 +80,7 @@ def test_table_and_annotation_are_the_score(exercises: list[list[tuple[float, bo
     ]
     of = entry(*judged)
     runners = reporter_reads(of)
-    # In hundredths, to the last digit: the reporter prints its sums unrounded.
+    # Exact in hundredths: the reporter prints its sums unrounded.
     wanted = (round(of.result.score * 100), round(of.result.max_score * 100))
     assert table(runners) == annotation(runners) == wanted
     assert all(
@@ -89,7 +89,7 @@ def test_table_and_annotation_are_the_score(exercises: list[list[tuple[float, bo
 
 
 @given(WEIGHTED, WEIGHTED, st.booleans())
-def test_extra_credit_is_added_and_is_in_no_maximum(
+def test_extra_credit_counts_but_is_not_in_the_maximum(
     needed: list[tuple[float, bool]], extra: list[tuple[float, bool]], also_unjudged: bool
 ) -> None:
     def tests(weights: list[tuple[float, bool]]) -> list[TestResult]:
@@ -108,7 +108,7 @@ def test_extra_credit_is_added_and_is_in_no_maximum(
     assert table(runners) == annotation(runners) == (score, max(worth, score))
     names = [test["name"] for name, each in runners if "gelu" in name for test in each["tests"]]
     assert all(name.endswith("(extra credit)") for name in names)
-    # If nothing else was graded, full marks need it.
+    # If nothing else was graded, it counts as the maximum.
     alone = reporter_reads(entry(more))
     assert table(alone) == annotation(alone) == (round(more.score * 100), 1500)
 
@@ -123,7 +123,7 @@ def test_practice_is_worth_nothing_and_is_named_as_practice() -> None:
     assert len(names) == 2 and all(name.endswith("(practice)") for name in names)
 
 
-def test_the_fields_that_the_reporter_needs() -> None:
+def test_results_have_the_fields_that_the_reporter_needs() -> None:
     failed = checked("b", Outcome.FAILED, 3)
     runners = dict(reporter_reads(entry(exercise(checked(), failed, checked("c", Outcome.ERROR)))))
     assert {name: each["status"] for name, each in runners.items()} == {
@@ -150,14 +150,14 @@ def test_all_or_nothing_is_one_runner(outcome: Outcome) -> None:
     assert [name for name, _ in runners] == ["glu"]
 
 
-def test_what_nobody_judged_counts_for_nothing_and_is_an_error() -> None:
+def test_an_unjudged_exercise_is_an_error_without_points() -> None:
     runners = reporter_reads(entry(exercise(checked()), unjudged()))
     assert [each["status"] for _, each in runners] == ["pass", "error"]
     assert annotation(runners) == (1500, 1500)
     assert all(test["status"] == "error" for test in runners[1][1]["tests"])
 
 
-def test_what_the_reporter_prints_is_no_command() -> None:
+def test_text_that_the_reporter_prints_is_not_a_command() -> None:
     text = "Error.\n::add-mask::a\n  ::error::b\nc ##[add-mask]d :: e::f"
     failed = checked("b", Outcome.ERROR, title=text, message=text, hint="")
     ((_, results),) = reporter_reads(entry(exercise(failed)))
@@ -173,7 +173,7 @@ def test_no_text_adds_a_line_to_the_environment(text: str) -> None:
     assert set(environment) == {"GRADE_RUNNERS", "GLU_RESULTS", "GLU-OPEN_RESULTS", "GELU_RESULTS"}
 
 
-def test_more_tests_than_fit_are_one() -> None:
+def test_too_many_tests_become_one() -> None:
     passed = [checked(f"t{n}", title="x" * 300) for n in range(400)]
     failed = [checked(f"u{n}", Outcome.FAILED, title="x" * 300) for n in range(400)]
     runners = reporter_reads(entry(exercise(*passed, *failed)))

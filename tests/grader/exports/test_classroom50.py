@@ -1,4 +1,4 @@
-"""Classroom 50's result.json against its schema, and the rules that no schema says."""
+"""Classroom 50's result.json fits its schema and the rules that no schema expresses."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def classroom50_reads(of: Entry, **environment: str) -> dict[str, Any]:
     return result
 
 
-def test_points_are_hundredths_for_everybody() -> None:
+def test_points_are_in_hundredths() -> None:
     tests = (checked(), checked("b", Outcome.FAILED), checked("c", Outcome.TIMEOUT))
     read = classroom50_reads(entry(exercise(*tests, worth=20), exercise(checked(), name="gelu")))
     assert (read["score"], read["max-score"]) == (2167, 3500)
@@ -93,11 +93,11 @@ def test_points_are_hundredths_for_everybody() -> None:
         (Outcome.FAILED, Outcome.FAILED, (0, 2000)),
         (Outcome.PASSED, Outcome.FAILED, (2000, 2000)),
         (Outcome.FAILED, Outcome.PASSED, (1500, 2000)),
-        # No score may be above its maximum there.
+        # Classroom 50 does not allow a score above its maximum.
         (Outcome.PASSED, Outcome.PASSED, (3500, 3500)),
     ],
 )
-def test_extra_credit_is_added_and_is_in_no_maximum(
+def test_extra_credit_counts_but_is_not_in_the_maximum(
     outcome: Outcome, more: Outcome, total: tuple[int, int]
 ) -> None:
     extra = exercise(checked(outcome=more), name="gelu", extra_credit=True)
@@ -114,12 +114,12 @@ def test_practice_is_listed_and_worth_nothing() -> None:
     read = classroom50_reads(entry(exercise(checked(), worth=20), practice))
     assert (read["score"], read["max-score"]) == (2000, 2000)
     assert read["tests"][1]["test-name"].startswith("gelu (practice): ")
-    # It leaves the score final, even if there is no verdict.
+    # The score is final even without a verdict on practice.
     waiting = exercise(name="gelu", practice=True, status=Status.UNJUDGED, score=0.0)
     assert classroom50_reads(entry(exercise(checked(), worth=20), waiting))["score"] == 2000
 
 
-def test_identities_are_those_of_the_environment() -> None:
+def test_identities_come_from_the_environment() -> None:
     read = classroom50_reads(entry(student="somebody", submitted_at="2026-08-31T09:00:00Z"))
     assert (read["classroom"], read["assignment"], read["owner"]) == ("cs-101", "lab1", "ada")
     assert read["review"] == "https://git.example/v"
@@ -150,12 +150,12 @@ def test_identities_are_those_of_the_environment() -> None:
         ({"ASSIGNMENT_TYPE": "pairs"}, "individual or group"),
     ],
 )
-def test_what_cannot_be_made_up_is_asked_for(changed: dict[str, str], why: str) -> None:
+def test_missing_and_invalid_variables_are_named(changed: dict[str, str], why: str) -> None:
     with pytest.raises(ExportError, match=why):
         rendered(FORMATS["classroom50"], entry(), environment={**ENVIRONMENT, **changed})
 
 
-def test_ten_megabytes_are_not_exceeded() -> None:
+def test_results_stay_below_ten_megabytes() -> None:
     tests = [checked(f"t{n}", Outcome.FAILED, message="x" * 9000) for n in range(2000)]
     read = classroom50_reads(entry(exercise(*tests)))
     assert len(read["tests"]) == 2000

@@ -41,7 +41,7 @@ def grade(*arguments: str | Path, **environment: str) -> subprocess.CompletedPro
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class of three, as a grading keeps it; ada has no points for one of two exercises."""
+    """The gradebook of a class of three. Ada has no points for one of two exercises."""
     results, course = tmp_path_factory.mktemp("class") / "results", load_course(PLAIN)
     with Gradebook.open_to_write(results) as book:
         book.begin(course)
@@ -70,7 +70,7 @@ def one(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_help_lists_every_format_and_who_reads_an_option() -> None:
+def test_the_help_lists_every_format_and_the_formats_of_an_option() -> None:
     shown = " ".join(grade("export", "--help").stdout.decode().split())
     for name, chosen in FORMATS.items():
         assert f" {name} {chosen.summary}" in shown
@@ -78,7 +78,7 @@ def test_the_help_lists_every_format_and_who_reads_an_option() -> None:
     assert "--template FILE canvas, moodle: the file that the platform exported" in shown
 
 
-def test_the_help_of_all_commands_imports_no_format() -> None:
+def test_importing_the_command_line_imports_no_format() -> None:
     code = "import sys, grader.cli; print([m for m in sys.modules if 'exports.formats.' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout.strip() == b"[]"
@@ -112,7 +112,7 @@ def test_every_format_of_one_result(one: Path, name: str, tmp_path: Path) -> Non
         assert grade("export", one, "--format", name).stdout == output.read_bytes()
 
 
-def test_the_csv_of_a_class_is_what_was_graded(results: Path) -> None:
+def test_the_csv_of_a_class_has_the_graded_scores(results: Path) -> None:
     done = grade("export", results, "--format", "csv")
     rows = {
         row["student"].lstrip("'"): row for row in csv.DictReader(done.stdout.decode().splitlines())
@@ -132,7 +132,7 @@ def test_json_lines_of_a_class(results: Path) -> None:
         assert [msgspec.json.decode(line, type=Entry) for line in lines] == list(book.entries())
 
 
-def test_what_grade_run_writes_is_read(tmp_path: Path) -> None:
+def test_a_result_of_grade_run_can_be_exported(tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     grade("run", "greeting", "--submission", PLAIN / "solutions", "--json", result)
     done = grade("export", result, "--format", "gradescope")
@@ -149,7 +149,7 @@ def test_classroom50_reads_the_environment(one: Path) -> None:
     assert json.loads(done.stdout)["max-score"] == 1500
 
 
-def test_a_file_in_a_folder_that_is_there(one: Path, tmp_path: Path) -> None:
+def test_an_existing_folder_gets_a_file(one: Path, tmp_path: Path) -> None:
     assert grade("export", one, "--format", "junit", "-o", tmp_path).returncode == 0
     assert (tmp_path / "result.xml").is_file()
 
@@ -163,7 +163,7 @@ def test_without_a_verdict_there_is_no_file_and_exit_3(tmp_path: Path) -> None:
     assert not output.exists()
 
 
-def test_notes_are_told_and_harmless(results: Path, tmp_path: Path) -> None:
+def test_notes_are_printed_without_control_characters(results: Path, tmp_path: Path) -> None:
     template = tmp_path / "canvas.csv"
     template.write_text(
         "Student,ID,SIS Login ID,Section,Lab (1)\n    Points Possible,,,,20\n"
@@ -189,7 +189,7 @@ def test_notes_are_told_and_harmless(results: Path, tmp_path: Path) -> None:
         ('{"schema_version": 2}', "is not a result"),
     ],
 )
-def test_what_is_no_result_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_a_file_that_is_not_a_result_is_refused(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "result.json"
     path.write_text(text, encoding="latin-1")
     done = grade("export", path, "--format", "csv")
@@ -241,7 +241,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
-def test_a_place_that_cannot_be_written(one: Path, tmp_path: Path) -> None:
+def test_an_unwritable_output_is_an_error(one: Path, tmp_path: Path) -> None:
     done = grade("export", one, "--format", "csv", "-o", tmp_path / "no" / "grades.csv")
     assert done.returncode == 2
     assert b"There is no folder" in done.stderr
@@ -272,7 +272,7 @@ def test_an_option_that_a_format_does_not_read_is_refused(
 
 
 @pytest.mark.parametrize("points", ["nan", "inf", "-inf", "0", "-5", "15,5"])
-def test_out_of_is_a_number(points: str) -> None:
+def test_out_of_must_be_a_positive_number(points: str) -> None:
     command = main.load("export")
     with pytest.raises(click.BadParameter, match=r"finite|range"):
         command.make_context("export", [str(PLAIN), "--format", "csv", "--out-of", points])

@@ -1,4 +1,4 @@
-"""What a student may read of a hidden test is the same on every way out, and no more than is allowed."""
+"""Every format shows students the same about a hidden test, and no more than the level allows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ENVIRONMENT = {
 }
 STUDENTS = [name for name, chosen in FORMATS.items() if chosen.audience is Audience.STUDENTS]
 STAFF = [name for name, chosen in FORMATS.items() if chosen.audience is Audience.STAFF]
-# Every value that a hidden test knows, and the levels at which it may be read.
+# Values that only hidden tests know, and texts that some levels show.
 VALUES = ("-3.995353", "2.10608", "31.4159", "27.1828", "16.1803", "inner_zzz")
 TITLE, MISTAKE, HINT = "Hidden titles are titles", "The halves are swapped.", "Split it again."
 
@@ -70,7 +70,7 @@ def hidden(name: str, outcome: Outcome, message: str, **changes: object) -> Test
 
 
 def secretive() -> Entry:
-    """A student with public and hidden tests that ended in every way, whose values are all told."""
+    """Return an entry whose public and hidden tests ended in every way and mention all values."""
     tests = (
         checked("test_open", Outcome.FAILED, message="The output is 5, expected 6."),
         checked("test_fine", printed="public print"),
@@ -94,7 +94,7 @@ def secretive() -> Entry:
 
 
 def texts(name: str, of: Entry, disclose: Disclosure | None = None) -> Iterator[str]:
-    """All that a format writes, unpacked."""
+    """Yield all texts that a format writes, unpacked and decoded."""
     chosen = FORMATS[name]
     options = Options(environment=ENVIRONMENT, disclose=disclose, feedback="Feedback")
     if isinstance(chosen, ClassFormat):
@@ -114,7 +114,7 @@ def texts(name: str, of: Entry, disclose: Disclosure | None = None) -> Iterator[
 
 
 def judged(of: Entry) -> Entry:
-    """The entry without unjudged exercises, which some formats leave out."""
+    """Return the entry without unjudged exercises, which some formats leave out."""
     exercises = tuple(e for e in of.result.exercises if e.status is not Status.UNJUDGED)
     return msgspec.structs.replace(
         of, result=msgspec.structs.replace(of.result, exercises=exercises)
@@ -143,7 +143,7 @@ def running_mean(values, width):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class of wrong answers that print the inputs of a hidden test."""
+    """A graded class of wrong answers that reveal the inputs of a hidden test."""
     folder = tmp_path_factory.mktemp("wrong")
     for student, line in WRONG.items():
         home = folder / "submissions" / student / "arrays"
@@ -162,19 +162,19 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def numbers(of: Entry) -> set[str]:
-    """Every number with a point that a hidden test of an entry told or printed."""
+    """Return the decimal numbers in messages and output of the failed hidden tests."""
     hidden = [t for e in of.result.exercises for t in e.tests if t.visibility is Visibility.HIDDEN]
     texts = [f"{t.message} {t.printed}" for t in hidden if t.outcome is not Outcome.PASSED]
     return set(re.findall(r"\d+\.\d{3,}", " ".join(texts)))
 
 
 @pytest.mark.parametrize("student", WRONG)
-def test_no_number_of_a_hidden_test_of_a_class_gets_out(
+def test_no_number_of_a_hidden_test_leaks_from_a_graded_class(
     results: Path, tmp_path: Path, student: str
 ) -> None:
     (of,) = [each for each in ClassSource(results) if each.student.id == student]
     secrets = numbers(of)
-    assert secrets, "the class tells nothing that could get out"
+    assert secrets, "no number could leak"
     for name in STUDENTS:
         text = "\n".join(texts(name, of))
         assert not [secret for secret in secrets if secret in text], name
@@ -184,7 +184,7 @@ def test_no_number_of_a_hidden_test_of_a_class_gets_out(
     assert all(secret in "".join(texts("jsonl", of)) for secret in secrets)
 
 
-def test_a_named_mistake_of_a_class_is_told(results: Path) -> None:
+def test_students_read_a_known_mistake(results: Path) -> None:
     told = {of.student.id: "\n".join(texts("feedback", of)) for of in ClassSource(results)}
     assert "Every width from 1 to the number of values is fine" in told["scaled"]
     assert "Your code raised a KeyError." in told["raises"]
@@ -201,16 +201,16 @@ def test_every_format_says_who_reads_it() -> None:
 
 @pytest.mark.parametrize("name", STUDENTS)
 @pytest.mark.parametrize("level", [None, *Disclosure])
-def test_no_value_of_a_hidden_test_gets_out(name: str, level: Disclosure | None) -> None:
+def test_no_value_of_a_hidden_test_leaks(name: str, level: Disclosure | None) -> None:
     text = "\n".join(texts(name, judged(secretive()), level))
     for value in VALUES:
         assert value not in text or level is Disclosure.EVERYTHING, (name, value)
 
 
 @pytest.mark.parametrize("name", [n for n in STUDENTS if n not in ("moodle",)])
-def test_what_may_be_read_is_there(name: str) -> None:
+def test_everything_that_a_level_allows_is_shown(name: str) -> None:
     def reads(level: Disclosure) -> str:
-        # Each format escapes its own way; words stay words.
+        # Each format escapes in its own way, but words stay words.
         text = "\n".join(texts(name, judged(secretive()), level))
         return re.sub(r"&#(\d+);", lambda sign: chr(int(sign[1])), text)
 
@@ -230,7 +230,7 @@ def test_staff_read_everything(name: str) -> None:
 
 
 @pytest.mark.parametrize("level", Disclosure)
-def test_the_points_stay(level: Disclosure) -> None:
+def test_no_level_changes_the_points(level: Disclosure) -> None:
     of = secretive()
     before, after = of.result.exercises[0], disclosed(of, level).result.exercises[0]
     assert (after.score, after.max_score, after.status) == (before.score, 15, before.status)
@@ -239,7 +239,7 @@ def test_the_points_stay(level: Disclosure) -> None:
     assert sum(passed) == sum(test.score for test in after.tests)
 
 
-def test_each_hidden_test_keeps_its_title_where_nothing_else_may_be_read() -> None:
+def test_at_level_title_each_hidden_test_keeps_its_title() -> None:
     tests = [hidden(f"t{n}", Outcome.FAILED, f"It is {n}.", title=f"Title {n}") for n in range(3)]
     of = entry(exercise(checked(), *tests))
     for name in ("markdown", "feedback", "annotations", "mailmerge"):
@@ -255,7 +255,7 @@ def words_of(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def ended() -> Entry:
-    """Exercises of the shipped course of which no value is right, and every hidden test is dropped."""
+    """Exercises of the shipped course whose values are all wrong and whose hidden tests are all dropped."""
     course, exercises = load_course(SHIPPED), []
     for each in course.exercises[::3]:
         tests = weighed(each, suite.tests_of(course, each, tuple(Visibility)))
@@ -282,8 +282,8 @@ def ended() -> Entry:
 
 
 @pytest.mark.parametrize("name", STUDENTS)
-def test_with_nothing_no_text_tells_of_a_single_hidden_test(name: str, ended: Entry) -> None:
-    """Public and dropped tests name no mistake: for suites of the course, in every format."""
+def test_at_level_nothing_no_text_reveals_a_hidden_test(name: str, ended: Entry) -> None:
+    """Not even public and dropped tests of the shipped course reveal one, in any format."""
     found = words_of("\n".join(texts(name, ended, Disclosure.NOTHING)))
     told = words_of("\n".join(texts(name, ended, Disclosure.EVERYTHING)))
     public, secret = [], set()
@@ -293,15 +293,17 @@ def test_with_nothing_no_text_tells_of_a_single_hidden_test(name: str, ended: En
         else:
             secret |= {test.name, test.title, test.hint, test.message}
     known = " ".join(map(words_of, [*public, *(e.title for e in ended.result.exercises)]))
-    # Of a hidden test that passed, or its public twin, nothing is said that is not known.
+    # Texts that public tests also show are known anyway.
     secret = {words_of(text) for text in secret if words_of(text) not in known}
     assert not [text for text in secret if text.strip() and text in found]
     if name not in ("classroom", "classroom50", "moodle"):
-        assert [text for text in secret if text in told], "nothing of this format could be seen"
+        assert [text for text in secret if text in told], (
+            "this format would show nothing in any case"
+        )
 
 
 @pytest.mark.parametrize("name", [n for n in STUDENTS if n not in ("annotations", "junit")])
-def test_a_student_reads_what_is_for_extra_credit(name: str) -> None:
+def test_extra_credit_is_marked_for_students(name: str) -> None:
     extra = exercise(checked(title="More"), name="gelu", extra_credit=True)
     of = entry(exercise(checked()), extra)
     assert "extra credit" in "\n".join(texts(name, of))
@@ -310,13 +312,13 @@ def test_a_student_reads_what_is_for_extra_credit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["feedback", "markdown", "prairielearn"])
-def test_a_total_says_how_much_of_it_is_extra_credit(name: str) -> None:
+def test_a_total_names_its_extra_credit(name: str) -> None:
     extra = exercise(checked(), name="gelu", extra_credit=True)
     of = entry(exercise(checked()), extra)
     assert f"with {extra.score:g} of extra credit" in "\n".join(texts(name, of))
 
 
-def test_a_title_that_is_also_public_is_not_taken_away() -> None:
+def test_a_title_that_is_also_public_stays() -> None:
     twin = hidden("test_open", Outcome.FAILED, "x", title="The title of test_open")
     other = hidden("test_other", Outcome.FAILED, "x", title="Shapes")
     says = 'First correct "The title of test_open". Shapes are (2, 3). See "Shapes" in test_other.'
@@ -327,7 +329,7 @@ def test_a_title_that_is_also_public_is_not_taken_away() -> None:
     )
 
 
-def test_a_file_that_is_at_fault_as_a_whole_is_told() -> None:
+def test_the_message_about_a_broken_file_stays_at_every_level() -> None:
     message = "modules/glu.py cannot be imported. Your code raised NameError: y."
     tests = (checked("a", Outcome.ERROR, message=message), hidden("b", Outcome.ERROR, message))
     broken = exercise(*tests, message=message, status=Status.ERROR)
@@ -337,17 +339,17 @@ def test_a_file_that_is_at_fault_as_a_whole_is_told() -> None:
         assert {test.outcome for test in after.tests} == {Outcome.ERROR}
 
 
-def test_the_course_decides_and_the_option_before_it() -> None:
+def test_the_option_overrides_the_level_of_the_course() -> None:
     of = secretive()
     course = msgspec.structs.replace(of.result.course, disclose=Disclosure.NOTHING)
     strict = msgspec.structs.replace(of, result=msgspec.structs.replace(of.result, course=course))
     assert TITLE not in str(disclosed(strict))
     assert MISTAKE in str(disclosed(strict, Disclosure.MISTAKE))
-    assert MISTAKE in str(disclosed(of)), "a result that says nothing is read as of the default"
+    assert MISTAKE in str(disclosed(of)), "a result without a level has the default"
 
 
 @pytest.mark.parametrize("level", [None, *Disclosure])
-def test_the_page_of_a_student(tmp_path: Path, level: Disclosure | None) -> None:
+def test_the_page_of_a_student_follows_the_level(tmp_path: Path, level: Disclosure | None) -> None:
     written = write_report([secretive()], tmp_path, sources=lambda _: {}, disclose=level)
     page = (tmp_path / "students" / "ada.html").read_text(encoding="utf-8")
     for value in VALUES:

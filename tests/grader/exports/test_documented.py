@@ -1,4 +1,4 @@
-"""What docs/exports.md and docs/ci.md say: every command parses, every format and input is explained."""
+"""docs/exports.md and docs/ci.md: every command parses, and every format and input is explained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMANDS = re.findall(r"^    (grade .+)$", EXPORTS + CI, re.MULTILINE)
 
 
 def parses(line: str) -> bool:
-    """Whether it is a command line of ours, files that are not here aside."""
+    """Return whether this is a valid command line of ours, ignoring missing files."""
     _, name, *arguments = shlex.split(line)
     try:
         main.load(name).make_context(name, arguments)

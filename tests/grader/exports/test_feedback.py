@@ -47,7 +47,7 @@ Hint: Look again.
     )
 
 
-def test_what_nobody_judged_is_no_zero() -> None:
+def test_an_unjudged_exercise_is_not_a_zero() -> None:
     text = page(entry(HALF, unjudged()))
     assert "not judged as a whole (gelu)" in text
     assert "## The title of gelu: not judged" in text
@@ -55,8 +55,8 @@ def test_what_nobody_judged_is_no_zero() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_hostile_text_opens_nothing(text: str) -> None:
-    """Outside of fences no sign of a student's begins a tag, a link, a code span or a heading."""
+def test_hostile_text_starts_no_markup(text: str) -> None:
+    """Outside of fences, no character of a student's starts a tag, a link, a code span or a heading."""
     shown = page(hostile_entry(text))
     outside = re.sub(r"(?ms)^```text\n.*?^```$", "", shown)
     assert shown.count("\n```text\n") == shown.count("\n```\n")
@@ -83,7 +83,7 @@ def zipped(entries: Iterable[Entry], **options: Any) -> tuple[dict[str, str], li
 
 
 def moodle_reads(path: str) -> tuple[str, str]:
-    """`is_valid_filename_for_import` of Moodle's importziplib.php: the participant, and the file's name."""
+    """Return participant and file name as `is_valid_filename_for_import` in Moodle's importziplib.php does."""
     parts = path.split("/")
     while parts:
         info = parts.pop(0).split("_", 4)
@@ -104,7 +104,7 @@ def test_a_zip_for_moodle() -> None:
 
 
 def canvas_reads(name: str) -> list[str]:
-    """`infer_comment_context_from_filename` of Canvas: the ids of the user and of the file."""
+    """Return the ids of user and file as Canvas's `infer_comment_context_from_filename` does."""
     assert "/" not in name
     return [part for part in name.split("_") if part.isdigit()][:2]
 
@@ -164,7 +164,7 @@ def test_no_cell_of_a_mail_merge_is_a_formula(text: str) -> None:
         assert not any(re.match(r"[=+\-@\t\r]", cell) for cell in row)
 
 
-def test_moodle_gets_comments(tmp_path: Path) -> None:
+def test_comments_fill_a_column_of_the_moodle_worksheet(tmp_path: Path) -> None:
     worksheet = sheet(tmp_path, ENGLISH)
     entries = [
         entry(HALF, student="x", ids={"moodle_identifier": "501"}),
@@ -176,7 +176,7 @@ def test_moodle_gets_comments(tmp_path: Path) -> None:
     ada, alan = csv.DictReader(io.StringIO(out, newline=""))
     assert ada["Feedback comments"].startswith("plain: 7.5 of 15 points.<br>For x.<br>")
     assert "<br>      Hint: Look again." in ada["Feedback comments"]
-    # A person's text stays; ours is written anew.
+    # A person's text stays. Ours is replaced.
     assert alan["Feedback comments"] == "<p>Good,\nbut late</p>"
     comments = [note for note in notes if "comment" in note]
     assert comments == ["Participant 502 (Alan Turing): has another person's comment, which stays."]
@@ -188,7 +188,7 @@ def test_moodle_gets_comments(tmp_path: Path) -> None:
     assert ada["Feedback comments"].startswith("plain: 15 of 15 points.")
 
 
-def test_comments_are_text_in_html(tmp_path: Path) -> None:
+def test_comments_are_escaped_for_html(tmp_path: Path) -> None:
     bad = checked("b", Outcome.FAILED, message="<script>alert(1)</script> & more")
     who = entry(exercise(bad), student="x", ids={"moodle_identifier": "501"})
     worksheet = sheet(tmp_path, ENGLISH)
@@ -197,7 +197,7 @@ def test_comments_are_text_in_html(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in out
 
 
-def test_a_column_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_feedback_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"There are: Maximum Grade; .* Feedback comments"):
         written(FORMATS["moodle"], [ADA], template=sheet(tmp_path, ENGLISH), feedback="Comments")
     with pytest.raises(ExportError, match="after the grade"):

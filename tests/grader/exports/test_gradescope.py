@@ -1,4 +1,4 @@
-"""Gradescope's results.json: its fields and their words, and no score without a verdict."""
+"""Gradescope's results.json: its fields and their values, and no score without a verdict."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def gradescope_reads(of: Entry) -> dict[str, Any]:
     return result
 
 
-def test_points_status_and_what_the_student_reads() -> None:
+def test_results_have_points_statuses_and_output() -> None:
     tests = (
         checked(),
         checked("b", Outcome.FAILED, 2),
@@ -88,7 +88,7 @@ def test_hidden_tests_are_shown_when_grades_are_published() -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_hostile_text_stays_text(text: str) -> None:
     read = gradescope_reads(hostile_entry(text))
-    # Nothing is HTML or Markdown to Gradescope, whatever it looks like.
+    # Gradescope must treat nothing as HTML or Markdown.
     assert {read["output_format"], read["test_output_format"], read["test_name_format"]} == {"text"}
     assert "\x1b" not in json.dumps(read, ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""JUnit XML in a real reader: complete, valid for any message, and without dropped cases."""
+"""JUnit XML in a real reader: complete, valid with any message, and with every case."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_equal_titles_get_names_of_their_own() -> None:
     ]
 
 
-def test_what_nobody_judged_is_an_error_of_its_own() -> None:
+def test_an_unjudged_exercise_is_an_error_of_its_own() -> None:
     root = ElementTree.fromstring(
         rendered(FORMATS["junit"], entry(exercise(checked()), unjudged()))
     )
@@ -97,7 +97,7 @@ def complaints(text: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_jenkins_xunit_plugin_takes_it(text: str) -> None:
+def test_jenkins_xunit_plugin_accepts_it(text: str) -> None:
     assert complaints(rendered(FORMATS["junit"], hostile_entry(text))) == []
 
 
@@ -117,7 +117,7 @@ def test_every_kind_of_test_is_valid() -> None:
         (b'time="0.500"', b'time="half"', "testsuite: time='half'"),
     ],
 )
-def test_the_schema_is_read(valid: bytes, broken: bytes, told: str) -> None:
+def test_the_validator_finds_violations(valid: bytes, broken: bytes, told: str) -> None:
     text = rendered(FORMATS["junit"], entry(exercise(*TESTS)))
     assert valid in text
     assert told in complaints(text.replace(valid, broken))

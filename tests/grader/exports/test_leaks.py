@@ -1,4 +1,4 @@
-"""A submission cannot carry out hidden constants by exceptions, output, names or warnings."""
+"""A submission cannot leak hidden constants through exceptions, output, names or warnings."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from grader.judge.assignment import Judgment
 
-# What the hidden probe holds, and no file of the student's.
+# Only the hidden probe has it, no file of the student's.
 SECRET = "CANARY_7f3a"
-# Another one of its length, of which every character differs.
+# Another secret of the same length, different in every character.
 OTHER = "xqzpwvbkgmd"
 
 
@@ -37,7 +37,7 @@ def test_answer(student):
     '''The answer is 1.'''
     assert_equal(student.run("ask"), 1, what="the answer")
 """
-# The same of a tensor, whose message names shapes and dtypes.
+# The same for a tensor, whose message names shapes and dtypes.
 TENSOR_SUITE = """
 import torch
 
@@ -73,7 +73,7 @@ WAYS = {
     "keeping of names": "raise AttributeError(f'{secret} defines no x; keep the names of the stub')",
     "abort": "import sys, os; sys.stderr.write(secret); sys.stderr.flush(); os._exit(3)",
 }
-# Ways that carry numbers or a choice, and no text: of two secrets a student must read the same.
+# Ways that carry numbers or a choice but no text. A student must read the same for two secrets.
 QUIET_WAYS = {
     "shape": "import torch; return torch.zeros([1 + ord(c) % 2 for c in secret])",
     "size": "import torch; return torch.zeros(ord(secret[0]))",
@@ -112,7 +112,7 @@ TENSOR_WAYS = {
     "difference": "return torch.ones(2, 3) + 2.0 ** -(n % 12)",
     "items": "return [torch.ones(2, 3)] * n",
 }
-# Not even staff see these.
+# Not even staff see the secret in these.
 UNSEEN = ("result", "item", "key", "field", "note", "cause", "lines", "words of the suite")
 
 
@@ -124,7 +124,7 @@ def test_nothing_of_a_hidden_probe_reaches_a_student(
     source = f"def answer(secret):\n    {WAYS[way]}\n"
     exercise = judged(source, SUITE, PROBE).result
     assert SECRET.encode() in to_json(result(exercise)) or way in UNSEEN, (
-        "This way carries nothing out, not even to staff."
+        "This way does not bring the secret even to staff."
     )
     for level in (Disclosure.MISTAKE, Disclosure.TITLE, Disclosure.NOTHING):
         read = to_json(disclosed_result(result(exercise), level))
@@ -132,12 +132,12 @@ def test_nothing_of_a_hidden_probe_reaches_a_student(
 
 
 def read_of(judged: Callable[..., Judgment], source: str, suite: str, secret: str) -> bytes:
-    """What a student may read of a verdict on a source that was given this secret."""
+    """Return what a student may read of a verdict if the probe holds this secret."""
     exercise = judged(source, suite, probe_of(secret)).result
     return to_json(disclosed_result(result(exercise), Disclosure.MISTAKE))
 
 
-# Every fourth stands for all of them in `make test`.
+# `make test` runs every fourth of them.
 EVERY_WAY = [
     pytest.param(way, marks=[pytest.mark.thorough] if number % 4 else [])
     for number, way in enumerate((*WAYS, *QUIET_WAYS))
@@ -146,15 +146,17 @@ EVERY_WAY = [
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", EVERY_WAY)
-def test_of_two_secrets_a_student_reads_the_same(judged: Callable[..., Judgment], way: str) -> None:
+def test_a_student_reads_the_same_for_two_secrets(
+    judged: Callable[..., Judgment], way: str
+) -> None:
     source = f"def answer(secret):\n    {(WAYS | QUIET_WAYS)[way]}\n"
-    # A judge that imports torch beforehand needs no time for it in the test.
+    # With this import the judge loads torch beforehand, so it costs the test no time.
     suite = f"import torch\n{SUITE}"
     assert read_of(judged, source, suite, SECRET) == read_of(judged, source, suite, OTHER)
 
 
 @pytest.mark.parametrize("way", TENSOR_WAYS)
-def test_of_a_tensor_a_student_reads_no_number(judged: Callable[..., Judgment], way: str) -> None:
+def test_a_student_reads_no_number_of_a_tensor(judged: Callable[..., Judgment], way: str) -> None:
     source = (
         f"import torch\n\ndef answer(secret):\n    n = ord(secret[0])\n    {TENSOR_WAYS[way]}\n"
     )
@@ -163,22 +165,22 @@ def test_of_a_tensor_a_student_reads_no_number(judged: Callable[..., Judgment], 
     )
 
 
-def test_a_function_that_the_code_made_up_has_no_name(judged: Callable[..., Judgment]) -> None:
+def test_a_function_made_up_by_the_code_is_not_named(judged: Callable[..., Judgment]) -> None:
     made_up = (
         "space = {}; exec(compile(f'def {secret}(): raise ValueError', 'one/task.py', 'exec'), space); "
         "space[secret]()"
     )
     exercise = judged(f"def answer(secret):\n    {made_up}\n", SUITE, PROBE).result
     assert exercise.tests[0].place is not None
-    # The function on that line of the file, or none: staff read no other name either.
+    # The name is that of the function on that line of the file. Not even staff read another.
     assert exercise.tests[0].place.function in ("answer", "<module>")
     assert SECRET.encode() not in to_json(result(exercise))
 
 
-def test_of_many_attempts_each_brings_the_type_and_the_line(
+def test_an_attempt_reveals_only_the_type_and_the_line(
     judged: Callable[..., Judgment],
 ) -> None:
-    # Which line raised is the student's to know, and all that is left to say something with.
+    # Students may know the line that raised. It is the only channel left.
     lines = "\n".join(f"    if len(secret) == {n}: raise ValueError(secret)" for n in range(1, 20))
     exercise = judged(f"def answer(secret):\n{lines}\n", SUITE, PROBE).result
     (test,) = disclosed_result(result(exercise), Disclosure.MISTAKE).exercises[0].tests

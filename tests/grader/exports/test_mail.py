@@ -1,4 +1,4 @@
-"""`grade mail`: each student gets their own feedback once, and again only if it changed."""
+"""`grade mail` sends each student their own feedback once, and again only if it changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Mails:
         return invoke(*words, cwd=self.school.results)
 
     def got(self) -> list[str]:
-        """To whom mails came since the last call."""
+        """Return the recipients of the mails since the last call."""
         came = self.mailbox.addresses()
         self.mailbox.messages.clear()
         return came
@@ -62,7 +62,7 @@ def mails(school: School) -> Iterator[Mails]:
         yield Mails(school, mailbox)
 
 
-def test_each_student_gets_the_own_feedback_once_without_a_hidden_value(mails: Mails) -> None:
+def test_each_student_gets_their_own_feedback_once(mails: Mails) -> None:
     done = mails("--yes")
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith("3 mails sent.\n")
@@ -77,7 +77,7 @@ def test_each_student_gets_the_own_feedback_once_without_a_hidden_value(mails: M
     assert mails.got() == []
 
 
-def test_an_assignment_that_has_not_opened_is_in_no_mail(mails: Mails) -> None:
+def test_an_assignment_that_is_not_open_is_in_no_mail(mails: Mails) -> None:
     parts = {"week1": AssignmentPart("Week 1", ("task",), "2999-01-01T00:00:00Z")}
     with Gradebook.open_to_write(mails.school.results) as book:
         book.change(assignments=parts)
@@ -91,7 +91,7 @@ def test_an_assignment_that_has_not_opened_is_in_no_mail(mails: Mails) -> None:
     assert len(mails.got()) == FEW
 
 
-def test_a_second_run_sends_what_changed(mails: Mails) -> None:
+def test_a_second_run_sends_only_changed_feedback(mails: Mails) -> None:
     mails("--yes")
     mails.got()
     mails.school.correct(SECOND, points=9.5)
@@ -102,7 +102,7 @@ def test_a_second_run_sends_what_changed(mails: Mails) -> None:
     assert mails.got() == [f"s{SECOND}@example.org", f"s{THIRD}@other.example.org"]
 
 
-def test_a_dry_run_shows_who_and_the_first_mail_and_sends_nothing(mails: Mails) -> None:
+def test_a_dry_run_shows_recipients_and_the_first_mail(mails: Mails) -> None:
     with Gradebook.open_to_write(mails.school.results) as book, book.transaction():
         book.begin(mails.school.course, result(exercise(checked(), name="task")))
         book.finish(())
@@ -136,7 +136,7 @@ def test_named_students_get_mail_and_no_others(mails: Mails) -> None:
     assert wrong.exit_code == 2 and "No student here has 'nobody'" in wrong.stderr
 
 
-def test_how_much_of_hidden_tests_is_read_is_chosen(mails: Mails) -> None:
+def test_disclose_chooses_what_mails_say_about_hidden_tests(mails: Mails) -> None:
     mails("--yes", "--disclose", Disclosure.NOTHING.value)
     little = [text_of(each) for each in mails.mailbox.messages]
     assert not any("test_hidden" in text for text in little)
@@ -146,7 +146,7 @@ def test_how_much_of_hidden_tests_is_read_is_chosen(mails: Mails) -> None:
     assert len(mails.got()) == FEW
 
 
-def test_what_is_refused_is_told_and_sent_with_the_next_run(mails: Mails) -> None:
+def test_refused_mails_are_reported_and_sent_with_the_next_run(mails: Mails) -> None:
     answers = {f"s{FIRST}@example.org": "550 unknown", f"s{SECOND}@example.org": "451 later"}
     mails.mailbox.to_recipient = lambda to: answers.get(to, OK)
     done = mails("--yes")
@@ -162,7 +162,7 @@ def test_what_is_refused_is_told_and_sent_with_the_next_run(mails: Mails) -> Non
     ]
 
 
-def test_a_mail_server_that_takes_only_a_few_over_one_connection_is_asked_again(
+def test_a_mail_server_may_limit_the_mails_of_one_connection(
     mails: Mails,
 ) -> None:
     counted: list[str] = []
@@ -188,7 +188,7 @@ def test_a_mail_without_a_confirmation_is_sent_again_under_the_same_id(mails: Ma
     assert len(mails.got()) == FEW + 1
 
 
-def test_who_is_not_judged_yet_gets_no_mail(mails: Mails) -> None:
+def test_a_student_who_is_not_judged_yet_gets_no_mail(mails: Mails) -> None:
     mails.school.grade({LAST: 0.0}, status=Status.UNJUDGED)
     mails.addresses(LAST)
     done = mails("--yes")
@@ -196,7 +196,7 @@ def test_who_is_not_judged_yet_gets_no_mail(mails: Mails) -> None:
     assert f"s{LAST}@example.org" not in mails.got()
 
 
-def test_a_mail_without_any_result_tries_the_mail_server(mails: Mails) -> None:
+def test_a_test_mail_has_no_result(mails: Mails) -> None:
     assert mails("--test", "me@example.org").exit_code == 0
     (message,) = mails.mailbox.messages
     assert message["To"] == "me@example.org" and "points" not in text_of(message)

@@ -1,4 +1,4 @@
-"""The file of `--mail`: each mistake is told with its line, its key, and the remedy."""
+"""The file of `--mail`: each mistake is reported with its line, its key and the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def file_in(folder: Path, text: str, password: str = "hush\n") -> Path:
     return file
 
 
-def test_what_is_not_said_is_safe(tmp_path: Path) -> None:
+def test_the_defaults_are_safe(tmp_path: Path) -> None:
     server = read_mail_file(file_in(tmp_path, RIGHT), is_for_server=True)
     assert (server.port, server.file.security, server.ca_file) == (587, "starttls", None)
     assert server.file.send == (Kind.VERDICTS, Kind.ANSWERS)
@@ -42,14 +42,14 @@ def test_what_is_not_said_is_safe(tmp_path: Path) -> None:
     assert read_mail_file(file_in(tmp_path, RIGHT + "port = 2525\n")).port == 2525
 
 
-def test_the_password_is_beside_the_file_or_in_the_environment(
+def test_the_password_is_in_a_file_or_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert read_mail_file(file_in(tmp_path, RIGHT + LOGIN)).password == "hush"
     monkeypatch.setenv(PASSWORD, "of the environment")
     short = file_in(tmp_path, RIGHT + 'user = "ml-course"\n')
     assert read_mail_file(short).password == "of the environment"
-    assert PASSWORD not in os.environ, "no process that the server starts needs it"
+    assert PASSWORD not in os.environ, "processes that the server starts must not inherit it"
     assert read_mail_file(file_in(tmp_path, RIGHT)).password == ""
 
 
@@ -87,7 +87,7 @@ def test_the_password_is_beside_the_file_or_in_the_environment(
         ("host = smtp\n", "line 1: this is not TOML"),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_the_remedy(
+def test_a_mistake_is_reported_with_its_place_and_remedy(
     tmp_path: Path, text: str, words: str
 ) -> None:
     with pytest.raises(MailFileError, match=words) as error:
@@ -104,7 +104,7 @@ def test_a_password_is_one_line_of_ascii(tmp_path: Path, password: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
-def test_on_this_machine_nothing_needs_encryption(tmp_path: Path, host: str) -> None:
+def test_a_server_on_this_machine_needs_no_encryption(tmp_path: Path, host: str) -> None:
     text = RIGHT.replace("smtp.example.org", host) + 'security = "none"\n'
     assert read_mail_file(file_in(tmp_path, text)).port == 25
 
@@ -115,7 +115,7 @@ def test_every_key_is_explained(name: str) -> None:
     assert f"`{name}`" in page.read_text(encoding="utf-8").partition("\n## Mail\n")[2]
 
 
-def test_one_address_is_an_address() -> None:
+def test_only_a_single_plain_address_is_accepted() -> None:
     for right in ("ada@example.org", "a.b+c_d@mail.example-1.co.uk", "ada@localhost"):
         assert is_address(right), right
     for wrong in (

@@ -1,4 +1,4 @@
-"""The job summary: parsed by a Markdown parser, nothing that a student wrote is markup."""
+"""The job summary in a real Markdown parser: no text of a student's becomes markup."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_no_text_is_markup(text: str) -> None:
         assert words[0].replace("\x00", "") in shown.text
 
 
-def test_what_is_there_and_what_is_not() -> None:
+def test_the_summary_shows_failures_and_omits_the_rest() -> None:
     tests = (checked(), checked("b", Outcome.FAILED, 2), checked("c", Outcome.SKIPPED))
     untouched = exercise(
         checked(outcome=Outcome.NOT_IMPLEMENTED), name="gelu", status=Status.NOT_ATTEMPTED
@@ -62,17 +62,17 @@ def test_what_is_there_and_what_is_not() -> None:
     assert "ada: 3.75 of 30 points" in shown
     assert "It does not hold." in shown
     assert "1 more test waits for this one." in shown
-    assert "The title of test_value" not in shown, "what is passed or not begun needs no words"
+    assert "The title of test_value" not in shown, "passed and untouched tests are not listed"
 
 
-def test_what_nobody_judged_has_no_points() -> None:
+def test_an_unjudged_exercise_has_no_points() -> None:
     shown = page(rendered(FORMATS["markdown"], entry(exercise(checked()), unjudged()))).text
     assert "ada: not judged as a whole" in shown
     assert "0 / 15" not in shown
     assert "costs no points" in shown
 
 
-def test_a_summary_never_exceeds_what_github_shows() -> None:
+def test_a_summary_stays_below_the_limit_of_github() -> None:
     tests = [checked(f"t{n}", Outcome.FAILED, message="<&" * 5000) for n in range(300)]
     written = rendered(FORMATS["markdown"], entry(exercise(*tests)))
     assert len(written) < 1024 * 1024

@@ -1,4 +1,4 @@
-"""Points that a policy or a person changed: every format shows totals that count, and says why."""
+"""Points that a policy or a person changed: every format shows the totals that count and the reasons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAILED = checked("b", Outcome.FAILED, 2)
 def marked(
     score: float, *tests: Any, judged: float | None = None, **changes: Any
 ) -> ExerciseResult:
-    """An exercise of 10 points, with the points that its tests earned."""
+    """Return a marked exercise worth 10 points. `score` counts instead of the points from its tests."""
     plain = exercise(*(tests or (PASSED, FAILED)), worth=10)
     gave = plain.score if judged is None else judged
     mark = Mark(gave, (LATE,), COMMENT, attempt=2)
@@ -134,7 +134,7 @@ def test_shares_that_count_add_up(weighted: list[tuple[float, bool]], score: int
     assert all(0 <= share.score <= share.max_score for share in everything)
 
 
-# --- who handed in nothing ------------------------------------------------------------------------
+# --- students who handed in nothing ---------------------------------------------------------------
 
 MISSING = "modules/glu.py is missing: hand it in under this name."
 NOTHING = exercise(
@@ -146,7 +146,7 @@ NOTHING = exercise(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_somebody_who_handed_in_nothing(name: str) -> None:
+def test_every_format_accepts_a_student_who_handed_in_nothing(name: str) -> None:
     of = entry(
         NOTHING, attempt=0, email="ada@uni.example", ids={"moodle_identifier": "Participant 5"}
     )
@@ -167,7 +167,7 @@ def test_feedback_says_that_nothing_was_handed_in() -> None:
 
 
 @pytest.mark.parametrize("name", [k for k, v in FORMATS.items() if isinstance(v, StudentFormat)])
-def test_with_nothing_disclosed_no_correction_names_a_hidden_test(name: str) -> None:
+def test_at_level_nothing_no_correction_names_a_hidden_test(name: str) -> None:
     test = checked("secret", Outcome.FAILED, visibility=Visibility.HIDDEN)
     reason = f"“{test.title}” is given to all: unclear"
     given = exercise(checked("a"), test, score=10, worth=10, mark=Mark(5, (reason,)))

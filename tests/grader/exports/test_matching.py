@@ -1,4 +1,4 @@
-"""People and rows of a template are matched only by unique common values, never by guess."""
+"""People and rows of a template are matched only by unique common values, never by guessing."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def matched(people: list[Entry], rows: list[TemplateRow]) -> tuple[dict[int, int
     return found.match(rows, KEYS), found.notes()
 
 
-def test_each_is_matched_by_the_surest_key_that_it_has() -> None:
+def test_each_row_is_matched_by_its_strongest_key() -> None:
     people = [person("ada", "Ada L.", "7"), person("bob", "Bob M."), person("x9", "Cem N.")]
     rows = [row("row 2", "Cem N."), row("row 3", "B.", login="bob"), row("row 4", "A.", "7")]
     assert matched(people, rows) == ({2: 0, 1: 1, 0: 2}, [])
 
 
-def test_of_two_rows_that_fit_none_is_filled_in() -> None:
+def test_if_two_rows_fit_neither_is_filled_in() -> None:
     found, notes = matched(
         [person("x1", "Ada L.")], [row("row 2", "Ada L."), row("row 3", "Ada L.")]
     )
@@ -47,7 +47,7 @@ def test_of_two_rows_that_fit_none_is_filled_in() -> None:
     ]
 
 
-def test_a_row_that_two_people_claim_is_filled_in_for_none() -> None:
+def test_a_row_that_fits_two_people_stays_empty() -> None:
     found, notes = matched(
         [person("x1", "Ada L."), person("x2", "Ada L.")], [row("row 2", "Ada L.")]
     )
@@ -56,7 +56,7 @@ def test_a_row_that_two_people_claim_is_filled_in_for_none() -> None:
     assert all("more than one row or person fits" in note for note in notes)
 
 
-def test_a_weaker_key_joins_nobody_whom_a_stronger_one_tells_apart() -> None:
+def test_a_weaker_key_does_not_match_if_a_stronger_one_differs() -> None:
     found, notes = matched([person("x1", "Ada L.", "7")], [row("row 2", "Ada L.", "8")])
     assert found == {}
     assert notes[0] == "x1: is not in the template."
@@ -68,14 +68,14 @@ def test_an_alias_may_differ() -> None:
     assert found == {0: 0}
 
 
-def test_a_row_that_is_taken_is_no_one_elses() -> None:
+def test_a_matched_row_fits_nobody_else() -> None:
     people = [person("x1", "Ada L.", "7"), person("x2", "Ada L.")]
     found, notes = matched(people, [row("row 2", "Ada L.", "7")])
     assert found == {0: 0}
     assert notes == ["x2: is not in the template."]
 
 
-def test_what_is_empty_matches_nothing() -> None:
+def test_empty_values_match_nothing() -> None:
     found, notes = matched([person("x1")], [row("row 2")])
     assert found == {}
     assert len(notes) == 2
@@ -85,11 +85,11 @@ def test_what_is_empty_matches_nothing() -> None:
     ("name", "key"),
     [("Smith, Ada", "ada smith"), (" Ada  Smith ", "ada smith"), ("ÉMILE", "émile"), ("", "")],
 )
-def test_names_are_compared_without_their_dress(name: str, key: str) -> None:
+def test_names_are_compared_without_case_order_and_blanks(name: str, key: str) -> None:
     assert name_key(name) == key
 
 
-def test_logins_and_addresses_are_compared_without_capitals() -> None:
+def test_logins_and_addresses_are_compared_without_case() -> None:
     student = StudentInfo(id="Ada", name="L., Ada", email="Ada@X.org", ids={"username": "ADA "})
     told = person_of(student)
     assert (told["id"], told["login"], told["email"]) == ("Ada", "ada", "ada@x.org")
@@ -109,7 +109,7 @@ def test_a_grade_that_is_replaced_by_another_is_noted(
     assert found.notes()[:1] == told
 
 
-def test_what_is_open_has_no_total_and_its_reason() -> None:
+def test_an_open_total_is_none_with_a_reason() -> None:
     found = grades(entry(exercise(checked(), worth=10.0)), entry(unjudged()), out_of=100)
     assert found.totals == [100, None]
     assert set(found.whys) == {1} and found.whys[1]
@@ -118,7 +118,7 @@ def test_what_is_open_has_no_total_and_its_reason() -> None:
 @pytest.mark.parametrize(
     ("cell", "is_told"), [("10", False), ("20", True), ("", False), ("x", False)]
 )
-def test_a_column_of_other_points_is_told(cell: str, is_told: bool) -> None:
+def test_a_different_maximum_is_noted(cell: str, is_told: bool) -> None:
     found = grades(entry(exercise(checked(), worth=10.0)))
     notes: list[Any] = found.scale_note("The column is out of {}", cell)
     told = ["The column is out of 20, the scores are out of 10: --out-of 20 scales them."]

@@ -36,7 +36,7 @@ def sheet(tmp_path: Path, text: str) -> Path:
 
 
 def moodle_reads(text: str, identifier: str, grade: str) -> dict[str, str]:
-    """As importgradeslib.php: the columns by their localized names, the id by the digits at its end."""
+    """Return grades by id as importgradeslib.php does: localized columns, and the digits that end the id."""
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     return {re.sub(r"^\D+", "", row[identifier]): row[grade] for row in rows}
 
@@ -59,10 +59,10 @@ def test_the_worksheet_is_filled_in(tmp_path: Path, who: Entry) -> None:
     before = list(csv.reader(io.StringIO(ENGLISH, newline="")))
     after = list(csv.reader(io.StringIO(out, newline="")))
     before[1][4] = "7.5"
-    assert after == before, "nothing but the grade changes, feedback and dates included"
+    assert after == before, "only the grade changes, not even feedback or dates"
 
 
-def test_a_german_worksheet_gets_a_comma(tmp_path: Path) -> None:
+def test_a_german_worksheet_gets_decimal_commas(tmp_path: Path) -> None:
     entries = [entry(HALF, student="ada"), entry(unjudged(), student="alan")]
     out, notes = written(FORMATS["moodle"], entries, template=sheet(tmp_path, GERMAN))
     assert moodle_reads(out, "ID", "Bewertung") == {"501": "7,5", "502": "15,00"}
@@ -73,7 +73,7 @@ def test_a_german_worksheet_gets_a_comma(tmp_path: Path) -> None:
         ),
         "Teilnehmer/in501 (Ada Lovelace): has 15,00 in the template, and gets 7,5.",
     ]
-    assert len(notes) == 3, "and how to keep it"
+    assert len(notes) == 3, "the third says how to keep it"
 
 
 def test_a_blind_worksheet_and_one_student(tmp_path: Path) -> None:
@@ -84,13 +84,13 @@ def test_a_blind_worksheet_and_one_student(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_a_maximum_that_differs_is_told(tmp_path: Path) -> None:
+def test_a_different_maximum_is_noted(tmp_path: Path) -> None:
     who = entry(exercise(checked(), worth=45), student="x", name="Ada Lovelace")
     _, notes = written(FORMATS["moodle"], [who], template=sheet(tmp_path, ENGLISH))
     assert "--out-of 15 scales them" in notes[0]
 
 
-def test_which_column_is_the_grade_can_be_named(tmp_path: Path) -> None:
+def test_the_column_of_the_grade_can_be_named(tmp_path: Path) -> None:
     text = "Identifier,Full name,Nota\nParticipant 7,Ada,\n"
     path = sheet(tmp_path, text)
     with pytest.raises(ExportError, match="name it with --column"):
@@ -104,18 +104,18 @@ def test_which_column_is_the_grade_can_be_named(tmp_path: Path) -> None:
     ["Identifier,Full name,Grade\n", "username,grade\nada,5\nbob,6\n", "a,b\nx,y\n"],
     ids=ascii,
 )
-def test_what_is_no_worksheet_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_worksheet_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ExportError, match=r"worksheet\.csv"):
         written(FORMATS["moodle"], [entry()], template=sheet(tmp_path, text))
 
 
-def test_the_plain_import_has_users_and_a_column_an_exercise() -> None:
+def test_the_plain_import_has_users_and_a_column_for_each_exercise() -> None:
     entries = [
         entry(HALF, unjudged(), student="S1", email="ada@x.example", ids={"username": "ada"}),
         entry(HALF, student="bob"),
     ]
     out, _ = written(FORMATS["moodle"], entries, column="Lab 1")
-    # A dash is "no grade" to grade/import/csv, an empty cell of a new item is a broken number.
+    # grade/import/csv reads a dash as "no grade", and an empty cell of a new item as a broken number.
     assert out.splitlines() == [
         "username,email,modules/glu,modules/gelu,Lab 1",
         "ada,ada@x.example,7.5,-,-",
@@ -123,7 +123,7 @@ def test_the_plain_import_has_users_and_a_column_an_exercise() -> None:
     ]
 
 
-def test_the_separator_that_excel_is_told_is_no_header(tmp_path: Path) -> None:
+def test_a_separator_line_for_excel_is_skipped(tmp_path: Path) -> None:
     text = "sep=;\n" + GERMAN.replace('"15,00"', "15.00").replace(",", ";")
     who = entry(HALF, student="x", ids={"moodle_identifier": "501"})
     out, _ = written(FORMATS["moodle"], [who], template=sheet(tmp_path, text))
@@ -143,7 +143,7 @@ def test_a_grade_that_is_replaced_is_noted(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_an_identifier_in_two_rows_is_one_note(tmp_path: Path) -> None:
+def test_an_identifier_in_two_rows_gets_one_note(tmp_path: Path) -> None:
     text = f"{ENGLISH}{ENGLISH.splitlines()[1]}\n"
     who = entry(student="x", ids={"moodle_identifier": "501"})
     out, notes = written(FORMATS["moodle"], [who], template=sheet(tmp_path, text))
@@ -157,7 +157,7 @@ def test_an_identifier_in_two_rows_is_one_note(tmp_path: Path) -> None:
     ]
 
 
-def test_the_line_ends_of_old_macs_are_line_ends(tmp_path: Path) -> None:
+def test_line_ends_of_old_macs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "worksheet.csv"
     path.write_bytes(GERMAN.replace("\n", "\r").encode())
     out, _ = written(FORMATS["moodle"], [entry(HALF, student="ada")], template=path)

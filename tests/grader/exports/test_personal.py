@@ -1,4 +1,4 @@
-"""A student's own data: every file and row that is kept, and of a verdict no more than the student may read."""
+"""A student's own data: every file and row that is kept, and only the readable part of verdicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADA = info_of(FIRST)
 
 @pytest.fixture
 def kept(school: School) -> School:
-    """Two students; the first has two attempts, a correction and a draft with an earlier version."""
+    """Two students. The first has two attempts, a correction and a draft with an earlier version."""
     school.grade({FIRST: 4.0, SECOND: 8.0})
     school.grade({FIRST: 6.0})
     school.correct(FIRST, add=1.0)
@@ -44,9 +44,7 @@ def zipped(school: School, path: Path, student: StudentInfo = ADA) -> dict[str, 
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_every_attempt_draft_and_row_is_there_and_nothing_of_another(
-    kept: School, tmp_path: Path
-) -> None:
+def test_the_archive_has_all_data_of_one_student_and_no_other(kept: School, tmp_path: Path) -> None:
     files = zipped(kept, tmp_path / "ada.zip")
     version = "drafts/task-version-1.py"
     assert {*files} == {
@@ -84,7 +82,7 @@ def test_a_verdict_has_the_points_and_no_value_of_a_hidden_test(
     assert SECRET.encode() not in b"".join(files.values())
 
 
-def test_a_student_without_work_gets_the_records(kept: School, tmp_path: Path) -> None:
+def test_a_student_without_work_gets_only_records(kept: School, tmp_path: Path) -> None:
     nobody = StudentInfo(id="zed", name="Zed")
     with Gradebook.open_to_write(kept.results) as book:
         book.keep_student(nobody)
@@ -93,6 +91,6 @@ def test_a_student_without_work_gets_the_records(kept: School, tmp_path: Path) -
     assert json.loads(files["records.json"])["corrections"] == []
 
 
-def test_a_place_that_cannot_be_written_is_told(kept: School, tmp_path: Path) -> None:
+def test_an_unwritable_path_is_an_error(kept: School, tmp_path: Path) -> None:
     with pytest.raises(GraderError):
         zipped(kept, tmp_path / "no" / "ada.zip")

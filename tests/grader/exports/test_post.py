@@ -1,4 +1,4 @@
-"""Sending by SMTP: encrypted or not at all, and what a mail server says is told apart."""
+"""Sending by SMTP: mails are encrypted or not sent, and answers of a mail server are told apart."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_mail_arrives_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-def test_it_is_encrypted_and_signs_in(tmp_path: Path, security: str) -> None:
+def test_a_mail_is_sent_encrypted_after_signing_in(tmp_path: Path, security: str) -> None:
     certificate = certificate_in(tmp_path)
     keys = {"security": f'"{security}"', "ca_file": f'"{certificate.name}"', **LOGIN}
     with serving(Mailbox(), certificate, at_once=security == "tls") as mailbox:
@@ -71,9 +71,7 @@ def test_it_is_encrypted_and_signs_in(tmp_path: Path, security: str) -> None:
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-def test_a_certificate_that_is_not_trusted_is_an_error_and_nothing_is_sent(
-    tmp_path: Path, security: str
-) -> None:
+def test_nothing_is_sent_if_the_certificate_is_not_trusted(tmp_path: Path, security: str) -> None:
     certificate = certificate_in(tmp_path)
     with serving(Mailbox(), certificate, at_once=security == "tls") as mailbox:
         server = server_of(tmp_path, mailbox.port, security=f'"{security}"', **LOGIN)
@@ -90,14 +88,14 @@ def test_without_starttls_nothing_is_sent_in_the_clear(tmp_path: Path) -> None:
     assert mailbox.tries == [] and mailbox.messages == []
 
 
-def test_tls_at_a_port_that_does_not_speak_it_is_told(tmp_path: Path) -> None:
+def test_a_port_without_tls_is_reported(tmp_path: Path) -> None:
     with serving(Mailbox()) as mailbox:
         server = server_of(tmp_path, mailbox.port, security='"tls"')
         with pytest.raises(PostError, match='needs security = "starttls"'):
             send(server)
 
 
-def test_a_mail_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_an_unreachable_mail_server_is_reported(tmp_path: Path) -> None:
     with serving(Mailbox()) as mailbox:
         pass
     with pytest.raises(PostError, match=rf"127\.0\.0\.1:{mailbox.port} cannot be reached: "):
@@ -106,7 +104,7 @@ def test_a_mail_server_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["recipient", "data"])
 @pytest.mark.parametrize(("answer", "for_good"), [("550 no such user", True), ("451 later", False)])
-def test_what_is_not_taken_for_good_and_what_not_now(
+def test_permanent_and_temporary_refusals_are_told_apart(
     tmp_path: Path, where: str, answer: str, for_good: bool
 ) -> None:
     mailbox = Mailbox()
@@ -117,18 +115,18 @@ def test_what_is_not_taken_for_good_and_what_not_now(
             with pytest.raises(NotTaken, match=answer) as error:
                 connection.send(email_of(LETTER, server.file))
             assert error.value.for_good is for_good
-            # The connection goes on.
+            # The connection can still be used.
             setattr(mailbox, f"to_{where}", lambda _: "250 OK")
             connection.send(email_of(LETTER, server.file))
     assert len(mailbox.messages) == 1
 
 
-def test_a_connection_that_the_mail_server_ends_is_told(tmp_path: Path) -> None:
+def test_a_connection_ended_by_the_mail_server_is_reported(tmp_path: Path) -> None:
     mailbox = Mailbox()
     mailbox.to_recipient = lambda address: f"421 too busy for {address}"
     with serving(mailbox), pytest.raises(PostError, match="with 421") as error:
         send(server_of(tmp_path, mailbox.port))
-    assert "ada" not in str(error.value), "it goes to the log"
+    assert "ada" not in str(error.value), "the message goes to the log"
     assert not error.value.is_unclear
 
 

@@ -1,4 +1,4 @@
-"""PrairieLearn's results.json: a share of 1, points that add up, at most 1 MB."""
+"""PrairieLearn's results.json: a score from 0 to 1, points that add up, and at most 1 MB."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def test_score_points_and_output() -> None:
     assert read["message"] == "5 of 15 points."
 
 
-def test_one_is_for_everything_alone() -> None:
+def test_a_score_of_1_needs_full_marks() -> None:
     tests = (checked(weight=100_000), checked("b", Outcome.FAILED, 1))
     assert 0.999 < prairielearn_reads(entry(exercise(*tests)))["score"] < 1
     assert prairielearn_reads(entry(exercise(checked())))["score"] == 1
 
 
-def test_what_nobody_judged_is_not_gradable() -> None:
+def test_an_unjudged_exercise_is_not_gradable() -> None:
     read = prairielearn_reads(entry(exercise(checked()), unjudged()))
     assert read["gradable"] is False
     assert "score" not in read
     assert "gelu" in read["format_errors"][0]
 
 
-def test_texts_are_cut_until_it_fits() -> None:
+def test_texts_are_cut_until_the_result_fits() -> None:
     tests = [checked(f"t{n}", Outcome.FAILED, message="é" * 9000) for n in range(300)]
     read = prairielearn_reads(entry(exercise(*tests, output="y" * 100_000)))
     assert len(read["tests"]) == 300
@@ -63,7 +63,7 @@ def test_texts_are_cut_until_it_fits() -> None:
     assert read["tests"][0]["message"].endswith("[…]")
 
 
-def test_what_cannot_fit_is_said() -> None:
+def test_results_that_cannot_fit_are_an_error() -> None:
     tests = [checked(f"t{n}", title="t" * 2000) for n in range(1000)]
     with pytest.raises(GraderError, match="1,000,000 bytes"):
         rendered(FORMATS["prairielearn"], entry(exercise(*tests)))

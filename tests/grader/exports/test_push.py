@@ -1,4 +1,4 @@
-"""`grade push`: each student's points and comment arrive once, and no others."""
+"""`grade push` sends each student's points and comment once, and leaves what a person changed."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ from tests.grader.exports.platforms import (
 
 
 @pytest.mark.parametrize("kind", [CanvasServer, MoodleServer])
-def test_a_class_arrives_once_each_at_a_platform_that_refuses_every_fifth_request(
+def test_every_student_arrives_once_although_requests_are_refused(
     kind: type[CanvasServer] | type[MoodleServer], school: School, waits: list[float]
 ) -> None:
-    """Refused before and after it was done, limited, and cut off: everybody has one grade and one comment."""
+    """The platform refuses every fifth request, before or after it is carried out."""
     school.grade(scores(CLASS))
     platform = kind(CLASS)
     with serving(platform):
@@ -69,7 +69,7 @@ def test_a_class_arrives_once_each_at_a_platform_that_refuses_every_fifth_reques
     assert all(same(platform.grades[user], points) for user, points in scores(CLASS).items())
     assert platform.writes == dict.fromkeys(platform.users, 1)
     assert [len(platform.comments[user]) for user in platform.users] == [1] * CLASS
-    # Of the ways to refuse, only a limit says how long to wait.
+    # Of all refusals, only a rate limit says how long to wait.
     assert waits.count(3.0) > 10
     assert len(waits) > waits.count(3.0)
 
@@ -83,7 +83,7 @@ def test_a_second_push_sends_nothing(push: Pushing) -> None:
     assert push.platform.written == before == FEW
 
 
-def test_only_a_student_whose_points_changed_gets_new_ones_and_a_new_comment(push: Pushing) -> None:
+def test_only_changed_points_and_their_comment_are_sent_again(push: Pushing) -> None:
     push()
     push.school.correct(SECOND, points=9.5, comment="Well explained.")
     done = push()
@@ -92,11 +92,11 @@ def test_only_a_student_whose_points_changed_gets_new_ones_and_a_new_comment(pus
     assert push.platform.grades[SECOND] == 9.5
     assert "Well explained." in push.comments(SECOND)[-1]
     assert "shown in the lab" in push.comments(SECOND)[-1]
-    # Comments add up, but Moodle has one.
+    # Comments accumulate, but Moodle has only one.
     assert len(push.comments(SECOND)) == (1 if push.option == "--moodle" else 2)
 
 
-def test_a_comment_of_before_is_sent_again_once_it_holds_again(canvas: Pushing) -> None:
+def test_an_earlier_comment_is_sent_again_if_it_is_right_again(canvas: Pushing) -> None:
     canvas()
     canvas.school.correct(FIRST, points=9.5)
     canvas()
@@ -109,8 +109,8 @@ def test_a_comment_of_before_is_sent_again_once_it_holds_again(canvas: Pushing) 
     assert len(canvas.comments(FIRST)) == 3
 
 
-def test_points_that_are_there_already_are_not_sent_and_ours_from_then_on(canvas: Pushing) -> None:
-    """An earlier upload of a file brought them."""
+def test_equal_points_on_the_platform_count_as_ours(canvas: Pushing) -> None:
+    """The points came from an earlier upload of a file."""
     canvas.platform.grades = dict(scores(FEW))
     canvas("--yes", "--no-comments")
     assert canvas.platform.written == 0
@@ -122,7 +122,7 @@ def test_points_that_are_there_already_are_not_sent_and_ours_from_then_on(canvas
 
 
 @pytest.mark.parametrize("write", [1, pytest.param(3, marks=pytest.mark.thorough)])
-def test_a_killed_push_goes_on_without_a_second_comment(push: Pushing, write: int) -> None:
+def test_a_killed_push_resumes_without_a_second_comment(push: Pushing, write: int) -> None:
     kill_at(push, write)
     done = push()
     assert done.exit_code == 0, done.stderr
@@ -132,8 +132,8 @@ def test_a_killed_push_goes_on_without_a_second_comment(push: Pushing, write: in
     assert all(same(platform.grades[user], points) for user, points in scores(FEW).items())
 
 
-def test_points_that_a_killed_push_sent_are_no_persons(push: Pushing) -> None:
-    """They are replaced if others count by the time of the next push."""
+def test_points_from_a_killed_push_count_as_ours(push: Pushing) -> None:
+    """The next push replaces them if other points count by then."""
     kill_at(push, 1)
     push.school.correct(FIRST, points=9)
     done = push()
@@ -142,8 +142,8 @@ def test_points_that_a_killed_push_sent_are_no_persons(push: Pushing) -> None:
     assert "shown in the lab" in push.comments(FIRST)[-1]
 
 
-def test_without_its_memory_a_push_still_sends_no_comment_twice(push: Pushing) -> None:
-    """As after a restored copy of the gradebook."""
+def test_a_push_without_its_memory_sends_no_comment_twice(push: Pushing) -> None:
+    """The memory is lost, for example, when a copy of the gradebook is restored."""
     push()
     with Gradebook.open_to_write(push.school.results) as book, book.transaction():
         book.tables.connection.execute("DELETE FROM pushed")
@@ -179,7 +179,7 @@ def test_a_push_works_beside_a_server(push: Pushing) -> None:
 # --- a person's changes ---------------------------------------------------------------------------------
 
 
-def test_points_that_a_person_changed_stay_until_they_are_to_be_overwritten(push: Pushing) -> None:
+def test_points_that_a_person_changed_stay_without_overwrite(push: Pushing) -> None:
     push()
     push.platform.grades[FIRST] = 5.55
     push.school.correct(FIRST, points=9)
@@ -219,7 +219,7 @@ def test_excused_students_stay_excused(canvas: Pushing) -> None:
     assert canvas.platform.writes[FIRST] == 0
 
 
-def test_canvas_own_penalty_is_no_change_by_a_person(canvas: Pushing) -> None:
+def test_a_late_penalty_of_canvas_is_not_a_person_s_change(canvas: Pushing) -> None:
     assert isinstance(canvas.platform, CanvasServer)
     canvas()
     canvas.platform.deducted[FIRST] = 1.0
@@ -238,7 +238,7 @@ def test_a_persons_comment_in_moodle_stays_with_the_points_beside_it(moodle: Pus
     assert "points" in moodle.comments(FIRST)[0]
 
 
-def test_points_without_comments_leave_moodles_comments(moodle: Pushing) -> None:
+def test_pushing_only_points_leaves_comments_in_moodle(moodle: Pushing) -> None:
     moodle.platform.comments[FIRST] = ["<p>See me on Monday.</p>"]
     moodle("--yes", "--no-comments")
     assert moodle.comments(FIRST) == ["<p>See me on Monday.</p>"]
@@ -256,14 +256,14 @@ def test_the_marking_workflow_keeps_its_states(moodle: Pushing) -> None:
     assert states == {FIRST: "inmarking", SECOND: "released", THIRD: ""}
 
 
-def test_a_comment_that_moodle_hides_before_its_release_is_not_replaced(moodle: Pushing) -> None:
+def test_a_comment_that_moodle_hides_is_not_replaced(moodle: Pushing) -> None:
     assert isinstance(moodle.platform, MoodleServer)
     moodle.platform.assignment = {"markingworkflow": 1}
     moodle.platform.comments[FIRST] = ["<p>See me on Monday.</p>"]
     done = moodle()
     assert f"s{FIRST}: may have a comment" in done.stderr
     assert moodle.comments(FIRST) == ["<p>See me on Monday.</p>"]
-    # What was hidden and is ours is replaced, but not erased.
+    # Our own hidden comment is replaced but never erased.
     moodle.school.grade({SECOND: 9.0})
     assert f"s{SECOND}: may have a comment" in moodle("--yes", "--no-comments").stderr
     moodle()
@@ -273,24 +273,24 @@ def test_a_comment_that_moodle_hides_before_its_release_is_not_replaced(moodle: 
     assert "points" in moodle.comments(FIRST)[0]
 
 
-def test_points_without_comments_keep_our_comment_in_moodle(moodle: Pushing) -> None:
+def test_pushing_only_points_keeps_our_comment_in_moodle(moodle: Pushing) -> None:
     moodle()
     (before,) = moodle.comments(FIRST)
     moodle.school.grade({FIRST: 9.0})
     moodle("--yes", "--no-comments")
     assert moodle.platform.grades[FIRST] == 9.0
-    # As Moodle writes it.
+    # Moodle writes the comment in its own way.
     assert moodle.comments(FIRST) == [before.replace("<br>", "<br />")]
 
 
-def test_overwriting_points_without_comments_keeps_a_persons_comment(moodle: Pushing) -> None:
+def test_overwriting_only_points_keeps_a_person_s_comment(moodle: Pushing) -> None:
     moodle.platform.comments[FIRST] = ["<p>See me on Monday.</p>"]
     moodle("--yes", "--no-comments", "--overwrite")
     assert FIRST in moodle.platform.grades
     assert moodle.comments(FIRST) == ["<p>See me on Monday.</p>"]
 
 
-def test_points_that_change_before_the_answer_are_left(
+def test_points_that_change_during_the_question_stay(
     push: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def send(*arguments: Any, own: Any = comparison.send) -> Any:
@@ -330,7 +330,7 @@ def test_held_points_are_sent_only_after_release(push: Pushing) -> None:
     assert len(push.comments(FIRST)) == 1
 
 
-def test_held_points_of_practice_hold_no_total_back() -> None:
+def test_held_points_of_practice_do_not_hold_the_total() -> None:
     held = exercise(checked(), name="more", held=("it imports ctypes",), practice=True)
     nowhere: Any = None
     options = comparison.Options(comments=False)
@@ -338,20 +338,20 @@ def test_held_points_of_practice_hold_no_total_back() -> None:
     assert (mine.points, mine.why) == (15, "")
 
 
-def test_an_open_total_is_no_zero(push: Pushing) -> None:
+def test_an_open_total_is_not_sent_as_zero(push: Pushing) -> None:
     push.school.grade({FIRST: 0.0}, status=Status.UNJUDGED)
     done = push()
     assert f"s{FIRST}: has no total." in done.stderr
     assert FIRST not in push.platform.grades
 
 
-def test_who_handed_in_nothing_gets_0_points_and_is_counted_before(push: Pushing) -> None:
+def test_absent_students_get_0_points_and_are_counted(push: Pushing) -> None:
     push.platform.users.append(LAST + 1)
     nothing = verdict(0.0, status=Status.NOT_ATTEMPTED, settled=True)
     with Gradebook.open_to_write(push.school.results) as book:
         book.begin(push.school.course, result(nothing))
         info = info_of(LAST + 1)
-        # Moodle numbers nobody who did not open the assignment.
+        # In Moodle, only students who opened the assignment have a number.
         book.keep_student(msgspec.structs.replace(info, email=f"s{LAST + 1}@uni.example"))
         book.finish(())
     done = push()
@@ -360,8 +360,8 @@ def test_who_handed_in_nothing_gets_0_points_and_is_counted_before(push: Pushing
     assert "Nothing was handed in." in push.comments(LAST + 1)[0]
 
 
-def test_who_handed_in_nothing_gets_no_0_while_there_is_time(canvas: Pushing) -> None:
-    """The extension of one student has not ended; the class's due time has passed."""
+def test_absent_students_get_no_0_before_the_due_time(canvas: Pushing) -> None:
+    """The due time of the class has passed. The extension of one student has not ended."""
     nothing = verdict(0.0, status=Status.NOT_ATTEMPTED, settled=True)
     early, late = LAST + 1, LAST + 2
     canvas.platform.users += [early, late]
@@ -407,18 +407,18 @@ def test_hidden_values_are_in_no_request(push: Pushing) -> None:
 
 
 def test_a_course_may_disclose_everything(push: Pushing) -> None:
-    """So the test above can fail."""
+    """This shows that the test above can fail."""
     push("--yes", "--disclose", "everything")
     assert SECRET in bodies(push.platform)
 
 
-def test_names_of_hidden_tests_are_in_no_request_if_nothing_is_disclosed(push: Pushing) -> None:
+def test_at_level_nothing_no_request_names_a_hidden_test(push: Pushing) -> None:
     push("--yes", "--disclose", "nothing")
     assert "The title of test_hidden" not in bodies(push.platform)
     assert push.platform.written == FEW
 
 
-def test_hints_of_an_exam_without_hints_are_in_no_comment_and_no_export(canvas: Pushing) -> None:
+def test_an_exam_without_hints_has_none_in_comments_and_exports(canvas: Pushing) -> None:
     hint = checked(outcome=Outcome.FAILED).hint
     canvas()
     assert hint in canvas.comments(FIRST)[-1]
@@ -445,10 +445,10 @@ def test_hints_of_an_exam_without_hints_are_in_no_comment_and_no_export(canvas: 
     assert not any(hint in str(each.result) for each in ClassSource(canvas.school.results))
 
 
-def test_an_unmatched_student_is_told_and_not_guessed(rest: Pushing) -> None:
+def test_an_unmatched_student_is_reported_and_not_guessed(rest: Pushing) -> None:
     with Gradebook.open_to_write(rest.school.results) as book, book.transaction():
         book.tables.put_student(StudentInfo(id=f"s{FIRST}", name="Somebody Else"))
-        # The id of one and the name of another.
+        # This student has the id of one user and the name of another.
         ids = {"canvas_id": "999", "moodle_identifier": "Participant 999"}
         name = f"First{SECOND} Last{SECOND}"
         book.tables.put_student(StudentInfo(id=f"s{SECOND}", name=name, ids=ids))
@@ -474,7 +474,7 @@ def test_a_dry_run_shows_the_changes_and_sends_nothing(push: Pushing) -> None:
 
 
 @pytest.mark.parametrize(("answer", "sent"), [("y\n", FEW), ("\n", 0)])
-def test_on_a_terminal_it_asks(canvas: Pushing, answer: str, sent: int) -> None:
+def test_a_push_asks_on_a_terminal(canvas: Pushing, answer: str, sent: int) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     os.write(ours, answer.encode())
@@ -494,7 +494,7 @@ def test_on_a_terminal_it_asks(canvas: Pushing, answer: str, sent: int) -> None:
     assert canvas.platform.written == sent
 
 
-def test_an_assignment_of_other_points_is_refused_until_the_scale_is_named(push: Pushing) -> None:
+def test_a_different_maximum_is_refused_without_out_of(push: Pushing) -> None:
     push.platform.worth = 20.0
     done = push()
     assert done.exit_code == 2
@@ -508,7 +508,7 @@ def test_an_assignment_of_other_points_is_refused_until_the_scale_is_named(push:
     "assignment",
     [{"grading_type": "pass_fail"}, {"group_category_id": 5}],
 )
-def test_canvas_assignments_without_points_of_single_students_are_refused(
+def test_canvas_assignments_without_individual_points_are_refused(
     canvas: Pushing, assignment: dict[str, Any]
 ) -> None:
     assert isinstance(canvas.platform, CanvasServer)
@@ -517,7 +517,7 @@ def test_canvas_assignments_without_points_of_single_students_are_refused(
     assert canvas.platform.written == 0
 
 
-def test_canvas_says_whether_students_see_it_at_once(canvas: Pushing) -> None:
+def test_a_note_says_whether_students_see_grades_in_canvas_at_once(canvas: Pushing) -> None:
     assert isinstance(canvas.platform, CanvasServer)
     assert "at once" in canvas("--dry-run").stderr
     canvas.platform.assignment["post_manually"] = True
@@ -527,7 +527,7 @@ def test_canvas_says_whether_students_see_it_at_once(canvas: Pushing) -> None:
 # --- refusals and failures ------------------------------------------------------------------------------
 
 
-def test_a_refusal_is_told_in_the_platforms_words_which_drive_no_terminal(push: Pushing) -> None:
+def test_a_refusal_is_shown_in_harmless_words_of_the_platform(push: Pushing) -> None:
     push.platform.refused[SECOND] = f"The grade is \x1b[31mlocked\x07 {TOKEN}"
     done = push()
     assert done.exit_code == 3
@@ -541,7 +541,7 @@ def test_a_refusal_is_told_in_the_platforms_words_which_drive_no_terminal(push: 
     assert push.platform.writes == dict.fromkeys(push.platform.users, 1)
 
 
-def test_a_grade_that_moodle_ignores_is_told(moodle: Pushing) -> None:
+def test_a_grade_that_moodle_ignores_is_reported(moodle: Pushing) -> None:
     assert isinstance(moodle.platform, MoodleServer)
     moodle.platform.locked.add(FIRST)
     done = moodle()
@@ -552,7 +552,7 @@ def test_a_grade_that_moodle_ignores_is_told(moodle: Pushing) -> None:
     assert same(moodle.platform.grades[FIRST], scores(FEW)[FIRST])
 
 
-def test_a_platform_that_stays_busy_ends_the_push_which_goes_on_later(
+def test_a_busy_platform_ends_the_push_and_the_next_one_resumes(
     push: Pushing, waits: list[float]
 ) -> None:
     def broken(written: int) -> None:
@@ -569,9 +569,7 @@ def test_a_platform_that_stays_busy_ends_the_push_which_goes_on_later(
     assert push.platform.writes == dict.fromkeys(push.platform.users, 1)
 
 
-def test_a_limit_is_waited_for_as_long_as_it_says_and_no_longer_than_is_bearable(
-    push: Pushing, waits: list[float]
-) -> None:
+def test_a_rate_limit_is_waited_for_if_the_wait_is_short(push: Pushing, waits: list[float]) -> None:
     asked = iter([(429, {"Retry-After": "17"}, b"")])
     push.platform.override = lambda path: next(asked, None)
     assert push("--dry-run").exit_code == 0
@@ -583,7 +581,7 @@ def test_a_limit_is_waited_for_as_long_as_it_says_and_no_longer_than_is_bearable
     assert waits == [17.0]
 
 
-def test_a_wrong_token_is_refused_at_once_and_shown_nowhere(
+def test_a_wrong_token_is_refused_at_once_and_never_shown(
     rest: Pushing, waits: list[float]
 ) -> None:
     done = rest(token="wr0ng~token")
@@ -593,25 +591,25 @@ def test_a_wrong_token_is_refused_at_once_and_shown_nowhere(
     assert waits == []
 
 
-def test_a_token_is_in_the_environment(rest: Pushing) -> None:
+def test_the_token_comes_from_the_environment(rest: Pushing) -> None:
     done = rest(token="")
     assert done.exit_code == 2
     assert "_TOKEN" in done.stderr
     assert rest.platform.requests == []
-    # In no address, which servers log.
+    # No address contains it, since servers log addresses.
     rest()
     assert all(TOKEN not in path for _, path, _ in rest.platform.requests)
 
 
 @pytest.mark.parametrize("host", ["example.edu", "user@example.edu"])
-def test_an_address_on_which_others_could_read_is_refused(rest: Pushing, host: str) -> None:
+def test_an_address_without_https_or_with_a_user_is_refused(rest: Pushing, host: str) -> None:
     place = rest.platform.url.removeprefix(rest.platform.address)
     done = rest(url=f"http://{host}{place}")
     assert done.exit_code == 2
     assert "https" in done.stderr or "not the address" in done.stderr
 
 
-def test_another_page_of_the_platform_is_no_assignment(rest: Pushing) -> None:
+def test_the_address_of_another_page_is_refused(rest: Pushing) -> None:
     done = rest(url=f"{rest.platform.address}/courses/12")
     assert done.exit_code == 2
     assert "copy it from your browser" in done.stderr
@@ -641,7 +639,7 @@ def test_a_next_page_on_another_host_gets_no_token(canvas: Pushing) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>Sign in</html>", {"id": "x"}, [], {"cm": 3}, 7])
-def test_an_answer_of_something_else_is_no_crash(
+def test_an_unexpected_answer_is_not_a_crash(
     push: Pushing, answer: object, waits: list[float]
 ) -> None:
     push.platform.override = lambda path: (200, {}, answer)
@@ -673,7 +671,7 @@ def test_anonymous_submissions_are_refused(canvas: Pushing) -> None:
         ([], Pushed(comment=comparison.digest_of("now")), False),
         (["old"], Pushed(comment=comparison.digest_of("old")), True),
         (["now", "old"], Pushed(comment=comparison.digest_of("old")), True),
-        # A killed push had sent another one, which arrived or did not.
+        # A killed push sent another comment, which may have arrived.
         (
             ["now"],
             Pushed(
@@ -688,11 +686,11 @@ def test_anonymous_submissions_are_refused(canvas: Pushing) -> None:
             ),
             True,
         ),
-        # A platform writes the same words in other ways.
+        # A platform may write the same words differently.
         (["<p>now </p>\r\n"], Pushed(), False),
     ],
 )
-def test_a_comment_is_new_unless_it_is_the_last_of_ours(
+def test_a_comment_is_new_unless_it_is_our_last_one(
     there: list[str], before: Pushed, is_new: bool
 ) -> None:
     mine = comparison.Mine(student="ann", points=1.0, comment="now", begins=("Lab 1: ",))
@@ -705,7 +703,7 @@ def test_a_comment_is_new_unless_it_is_the_last_of_ours(
 # --- answers of a hostile platform ----------------------------------------------------------------------
 
 
-def test_a_token_that_comes_back_is_not_shown(canvas: Pushing) -> None:
+def test_a_token_in_an_answer_is_not_shown(canvas: Pushing) -> None:
     assert isinstance(canvas.platform, CanvasServer)
     canvas.platform.assignment["name"] = f"Week 1 {TOKEN}"
     assert TOKEN not in (done := canvas("--dry-run")).stderr + done.stdout
@@ -731,14 +729,14 @@ def test_a_token_that_comes_back_is_not_shown(canvas: Pushing) -> None:
     ],
     ids=["deep refusal", "deep", "no address", "huge"],
 )
-def test_an_odd_answer_is_told_and_no_fault_of_ours(canvas: Pushing, answer: Any) -> None:
+def test_an_odd_answer_is_not_reported_as_a_grader_fault(canvas: Pushing, answer: Any) -> None:
     canvas.platform.override = lambda path: answer if "/users" in path or answer[2] else None
     done = canvas("--dry-run")
     assert done.exit_code == 3
     assert "fault of the grader" not in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_list_that_names_itself_as_the_next_page_ends(canvas: Pushing) -> None:
+def test_a_page_that_names_itself_as_the_next_is_read_once(canvas: Pushing) -> None:
     pages = []
 
     def itself(path: str) -> Any:

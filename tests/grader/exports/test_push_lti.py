@@ -1,4 +1,4 @@
-"""`grade push --lti`: the column of a link, the students of its course, and tokens that end."""
+"""`grade push --lti`: the column of a link, the students of its course, and expiring tokens."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def everybody_has_points_and_one_comment(platform: LtiServer) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_class_arrives_once_each_whether_or_not_the_platform_shows_its_comments(
+def test_every_student_arrives_once_with_or_without_visible_comments(
     shown: bool, school: School, waits: list[float]
 ) -> None:
     school.grade(scores(CLASS))
@@ -60,7 +60,7 @@ def test_a_class_arrives_once_each_whether_or_not_the_platform_shows_its_comment
     assert platform.writes == dict.fromkeys(platform.users, 1)
 
 
-def test_a_killed_push_sends_no_comment_twice_that_the_platform_does_not_show(
+def test_a_killed_push_sends_no_invisible_comment_twice(
     lti: LtiPushing,
 ) -> None:
     lti.platform.shows_comments = False
@@ -73,7 +73,7 @@ def test_a_killed_push_sends_no_comment_twice_that_the_platform_does_not_show(
     assert [len(lti.comments(user)) for user in lti.platform.users] == [2, 1, 1, 1]
 
 
-def test_a_score_is_final_and_no_submission(lti: LtiPushing) -> None:
+def test_a_score_is_final_and_not_a_new_submission(lti: LtiPushing) -> None:
     nothing = verdict(0.0, status=Status.NOT_ATTEMPTED, settled=True)
     with Gradebook.open_to_write(lti.school.results) as book:
         book.begin(lti.school.course, result(nothing))
@@ -95,7 +95,7 @@ def test_a_score_is_final_and_no_submission(lti: LtiPushing) -> None:
 
 @pytest.fixture
 def unlinked(school: School, waits: list[float]) -> Any:
-    """A push to a course whose link has no column."""
+    """A push to a course in which the link has no column."""
     platform = LtiServer(FEW)
     platform.is_linked = False
     school.grade(scores(FEW))
@@ -103,7 +103,7 @@ def unlinked(school: School, waits: list[float]) -> Any:
         yield LtiPushing(school, platform)
 
 
-def test_a_link_without_a_column_gets_one_which_is_found_again(unlinked: LtiPushing) -> None:
+def test_a_link_without_a_column_gets_one_column(unlinked: LtiPushing) -> None:
     assert "the first score creates one" in unlinked("--dry-run").stderr
     assert not unlinked.platform.items
     assert unlinked().exit_code == 0
@@ -116,7 +116,7 @@ def test_a_link_without_a_column_gets_one_which_is_found_again(unlinked: LtiPush
     assert unlinked.platform.writes == {FIRST: 2, SECOND: 1, THIRD: 1, LAST: 1}
 
 
-def test_a_column_whose_making_had_no_answer_is_made_once(unlinked: LtiPushing) -> None:
+def test_a_column_is_made_once_even_if_the_answer_is_lost(unlinked: LtiPushing) -> None:
     made: list[str] = []
 
     def lost(path: str) -> Any:
@@ -133,7 +133,7 @@ def test_a_column_whose_making_had_no_answer_is_made_once(unlinked: LtiPushing) 
     assert unlinked.platform.written == FEW
 
 
-def test_a_column_is_made_for_the_points_of_the_scale_that_is_named(unlinked: LtiPushing) -> None:
+def test_a_new_column_has_the_maximum_from_out_of(unlinked: LtiPushing) -> None:
     unlinked.platform.worth = 5.0
     assert unlinked("--yes", "--out-of", "5").exit_code == 0
     (item,) = unlinked.platform.items.values()
@@ -141,7 +141,7 @@ def test_a_column_is_made_for_the_points_of_the_scale_that_is_named(unlinked: Lt
     assert same(unlinked.platform.grades[SECOND], scores(FEW)[SECOND] / 2)
 
 
-def test_a_column_that_may_not_be_read_takes_the_points_on_its_own_scale(
+def test_points_are_scaled_to_a_column_that_may_not_be_read(
     school: School, waits: list[float]
 ) -> None:
     school.grade(scores(FEW))
@@ -154,7 +154,7 @@ def test_a_column_that_may_not_be_read_takes_the_points_on_its_own_scale(
         assert "Nothing to send." in push().stdout
 
 
-def test_what_the_platform_must_allow_is_told(unlinked: LtiPushing) -> None:
+def test_missing_permissions_are_named(unlinked: LtiPushing) -> None:
     told: tuple[tuple[dict[str, Any], str], ...] = (
         ({"scopes": (LINE_ITEM, SCORE)}, "does not allow this tool result.readonly"),
         ({"scopes": (RESULT, SCORE)}, "does not allow this tool to list columns"),
@@ -173,7 +173,7 @@ def test_what_the_platform_must_allow_is_told(unlinked: LtiPushing) -> None:
 # --- the students -------------------------------------------------------------------------------------
 
 
-def test_only_active_learners_who_are_no_test_users_are_students(lti: LtiPushing) -> None:
+def test_only_active_learners_are_students(lti: LtiPushing) -> None:
     lti.platform.members = {
         FIRST: {"roles": [TEACHER]},
         SECOND: {"roles": [LEARNER, TEST_USER]},
@@ -185,7 +185,7 @@ def test_only_active_learners_who_are_no_test_users_are_students(lti: LtiPushing
     assert f"s{FIRST}: is not among the students" in done.stderr
 
 
-def test_who_launched_is_known_whatever_the_platform_calls_them(lti: LtiPushing) -> None:
+def test_a_user_who_launched_is_known_under_any_name(lti: LtiPushing) -> None:
     lti.platform.members = {FIRST: {"name": "Nick", "email": None}, SECOND: {"name": "Nobody"}}
     lti.launch(FIRST, f"s{FIRST}")
     done = lti()
@@ -194,8 +194,8 @@ def test_who_launched_is_known_whatever_the_platform_calls_them(lti: LtiPushing)
     assert f"s{SECOND}: is not among the students" in done.stderr
 
 
-def test_an_address_of_other_letters_is_another_address(lti: LtiPushing) -> None:
-    """As at the sign-in: in lower case, the Kelvin sign is a k."""
+def test_an_address_with_lookalike_letters_is_another_address(lti: LtiPushing) -> None:
+    """As at sign-in, the Kelvin sign is not a k, although its lower case is."""
     with Gradebook.open_to_write(lti.school.results) as book:
         for user in (FIRST, SECOND):
             info = info_of(user)
@@ -210,21 +210,21 @@ def test_an_address_of_other_letters_is_another_address(lti: LtiPushing) -> None
     assert f"s{FIRST}: is not among the students" in done.stderr
 
 
-def test_a_user_who_launched_is_nobody_else_with_the_same_name(lti: LtiPushing) -> None:
-    """The launch says that the platform's first user is the second student."""
+def test_a_launch_decides_before_a_name(lti: LtiPushing) -> None:
+    """The launch says that the first user of the platform is the second student."""
     lti.launch(FIRST, f"s{SECOND}")
     lti()
     assert same(lti.platform.grades[FIRST], scores(FEW)[SECOND])
 
 
-def test_without_names_and_roles_the_students_are_those_who_launched(lti: LtiPushing) -> None:
+def test_without_names_and_roles_only_users_who_launched_are_students(lti: LtiPushing) -> None:
     lti.launch(THIRD, f"s{THIRD}", memberships="")
     assert lti().exit_code == 0
     assert lti.platform.writes == {THIRD: 1}
     assert all("members" not in path for _, path, _ in lti.platform.requests)
 
 
-def test_one_of_several_links_is_to_be_named(lti: LtiPushing) -> None:
+def test_one_of_several_links_must_be_named(lti: LtiPushing) -> None:
     lti.launch(context="c2", context_title="Deep Learning 2", resource="r9")
     done = lti()
     assert done.exit_code == 2
@@ -235,18 +235,18 @@ def test_one_of_several_links_is_to_be_named(lti: LtiPushing) -> None:
     assert lti.platform.written == FEW
 
 
-def test_without_a_platform_or_a_launch_the_way_there_is_told(school: School) -> None:
+def test_without_a_platform_the_error_says_how_to_add_one(school: School) -> None:
     school.grade(scores(FEW))
     done = invoke("push", str(school.results), "--lti", "--yes", cwd=school.results)
     assert done.exit_code == 2
     assert "grade platform add" in done.stderr
 
 
-# --- tokens, and platforms that mean harm -------------------------------------------------------------
+# --- tokens, and hostile platforms --------------------------------------------------------------------
 
 
-def test_a_token_that_ends_is_replaced(lti: LtiPushing) -> None:
-    """Announced, and early."""
+def test_an_expired_token_is_replaced(lti: LtiPushing) -> None:
+    """A token may end when it was announced, or earlier."""
     lti.platform.token_seconds = "30"
     assert lti("--dry-run").exit_code == 0
     assert len(lti.platform.tokens) > 1
@@ -263,7 +263,9 @@ def test_each_try_for_a_token_has_an_assertion_of_its_own(lti: LtiPushing) -> No
     assert lti("--dry-run").exit_code == 0
 
 
-def test_a_platform_that_does_not_know_the_key_is_told(lti: LtiPushing, waits: list[float]) -> None:
+def test_a_platform_that_does_not_know_the_key_is_reported(
+    lti: LtiPushing, waits: list[float]
+) -> None:
     (lti.school.results / FILE).unlink()
     done = lti()
     assert done.exit_code == 3
@@ -273,7 +275,7 @@ def test_a_platform_that_does_not_know_the_key_is_told(lti: LtiPushing, waits: l
     assert waits == []
 
 
-def test_the_token_goes_to_no_other_host(lti: LtiPushing) -> None:
+def test_the_token_goes_only_to_its_own_host(lti: LtiPushing) -> None:
     elsewhere = LtiServer(1)
     with serving(elsewhere):
         link = {"Link": f'<{elsewhere.address}/members?page=2>; rel="next"'}
@@ -299,7 +301,7 @@ def test_the_token_goes_to_no_other_host(lti: LtiPushing) -> None:
     assert elsewhere.requests == []
 
 
-def test_a_list_without_an_end_is_given_up(lti: LtiPushing) -> None:
+def test_an_endless_list_is_given_up(lti: LtiPushing) -> None:
     pages = [0]
 
     def endless(path: str) -> Any:
@@ -315,7 +317,7 @@ def test_a_list_without_an_end_is_given_up(lti: LtiPushing) -> None:
     assert "a list with too many or" in done.stderr
 
 
-def test_long_pages_are_given_up_before_they_fill_the_memory(lti: LtiPushing) -> None:
+def test_long_pages_are_given_up_before_memory_is_full(lti: LtiPushing) -> None:
     pages = [0]
 
     def long(path: str) -> Any:
@@ -341,7 +343,7 @@ def test_long_pages_are_given_up_before_they_fill_the_memory(lti: LtiPushing) ->
     [[], {"members": [7]}, {"members": "all"}, b"<html>Sign in</html>", {"members": [[[]]]}],
     ids=["list", "numbers", "text", "page", "nested"],
 )
-def test_an_answer_of_another_kind_is_told(lti: LtiPushing, answer: Any) -> None:
+def test_an_unexpected_answer_is_an_error(lti: LtiPushing, answer: Any) -> None:
     lti.platform.override = lambda path: (200, {}, answer) if path == "/members" else None
     done = lti()
     assert done.exit_code == 3
@@ -349,7 +351,7 @@ def test_an_answer_of_another_kind_is_told(lti: LtiPushing, answer: Any) -> None
     assert lti.platform.written == 0
 
 
-def test_members_of_odd_values_are_no_students(lti: LtiPushing) -> None:
+def test_members_with_odd_values_are_not_students(lti: LtiPushing) -> None:
     lti.platform.members = {
         FIRST: {"roles": "Learner"},
         SECOND: {"roles": [{"a": 1}], "name": ["x"]},

@@ -1,4 +1,4 @@
-"""The tables of our own: csv, nbgrader, jsonl. Whatever stands in a name, a row stays a row and no formula."""
+"""Tables of the formats csv, canvas, moodle, nbgrader and jsonl. No name breaks a row or is a formula."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_name_breaks_a_row_or_is_a_formula(name: str, text: str) -> None:
     before = 2 if name == "canvas" else 1
     assert len(lines) == before + 2
     assert len({len(line) for line in lines}) == 1
-    assert len(out.splitlines()) == len(lines), "a reader that goes by lines sees the same rows"
+    assert len(out.splitlines()) == len(lines), "a reader that splits at lines sees the same rows"
     for cell in (cell for line in lines for cell in line):
         assert not cell.startswith(STARTS_OF_FORMULAS) or cell == "-"
         assert "\x00" not in cell
@@ -83,9 +83,7 @@ def opened(out: str, separator: str, *, quotes: bool) -> list[str]:
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("separator", [";", ",", "\t", "|"])
 @pytest.mark.parametrize("text", [*HOSTILE, *SPLIT_OPEN], ids=ascii)
-def test_no_cell_is_a_formula_whatever_separates_the_list(
-    name: str, separator: str, text: str
-) -> None:
+def test_no_cell_is_a_formula_with_any_separator(name: str, separator: str, text: str) -> None:
     out, _ = written(FORMATS[name], [hostile_entry(text), entry(student="after")])
     for quotes in (True, False):
         for cell in opened(out, separator, quotes=quotes):
@@ -96,9 +94,7 @@ def test_no_cell_is_a_formula_whatever_separates_the_list(
 @pytest.mark.parametrize("separator", [";", ",", "\t", "|"])
 @pytest.mark.parametrize("written_with", [";", ",", "\t"])
 @pytest.mark.parametrize("text", SPLIT_OPEN, ids=ascii)
-def test_what_a_template_holds_is_no_formula_either(
-    written_with: str, separator: str, text: str
-) -> None:
+def test_no_cell_of_a_template_is_a_formula(written_with: str, separator: str, text: str) -> None:
     out = io.BytesIO()
     Table(out, written_with).kept([text, "Ada", text])
     for quotes in (True, False):
@@ -110,11 +106,11 @@ def test_what_a_template_holds_is_no_formula_either(
 @pytest.mark.parametrize(
     "text", ["Smith, Ada", "Jean-Luc", "a+b@example.org", "2026-09-01T10:00:00Z", "x; y", "1 - 2"]
 )
-def test_what_is_harmless_stays_as_it_is(text: str) -> None:
+def test_harmless_cells_stay_as_they_are(text: str) -> None:
     assert guarded(text) == text
 
 
-def test_a_row_a_student_and_a_column_an_exercise() -> None:
+def test_there_is_a_row_for_each_student_and_a_column_for_each_exercise() -> None:
     partial = exercise(checked(), checked("b", Outcome.FAILED))
     other = exercise(checked(), name="gelu", worth=2.5)
     entries = [
@@ -137,7 +133,7 @@ def test_a_row_a_student_and_a_column_an_exercise() -> None:
     ("name", "column", "empty"),
     [("csv", "total", ""), ("nbgrader", "score", ""), ("moodle", "total", "-")],
 )
-def test_what_nobody_judged_is_no_zero(name: str, column: str, empty: str) -> None:
+def test_an_unjudged_exercise_is_not_a_zero(name: str, column: str, empty: str) -> None:
     out, notes = written(FORMATS[name], [entry(exercise(checked()), unjudged())])
     (row,) = rows_of(out)
     assert "1 student has no total" in notes[0]
@@ -155,7 +151,7 @@ def test_the_total_can_be_scaled() -> None:
     assert (row["total"], row["max_score"]) == ("5", "10")
 
 
-def test_in_nbgrader_lateness_costs_nothing_in_practice() -> None:
+def test_nbgrader_gets_no_late_penalty_for_practice() -> None:
     late: dict[str, Any] = {
         "mark": Mark(judged=15, due="2026-10-01T10:00:00Z", lost=5.0),
         "score": 10.0,
@@ -183,7 +179,7 @@ def test_nbgrader_has_the_columns_of_its_export() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_json_lines_come_back_as_they_were(text: str) -> None:
+def test_json_lines_can_be_read_back(text: str) -> None:
     entries = [hostile_entry(text), entry(student="after")]
     out, _ = written(FORMATS["jsonl"], entries)
     lines = out.split("\n")
@@ -192,14 +188,14 @@ def test_json_lines_come_back_as_they_were(text: str) -> None:
     assert len(out.splitlines()) == 2
 
 
-def test_no_entry_at_all() -> None:
+def test_tables_without_entries() -> None:
     assert written(FORMATS["jsonl"], []) == ("", [])
     assert len(written(FORMATS["csv"], [])[0].splitlines()) == 1
     assert written(FORMATS["canvas"], []) == ("", ["There is no result to export."])
 
 
 class Many:
-    """A class that is never in memory at once."""
+    """A class that is never in memory as a whole."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -210,7 +206,7 @@ class Many:
 
 
 class Counting(io.RawIOBase):
-    """A stream that keeps nothing but the number of its lines."""
+    """A stream that keeps only the number of its lines."""
 
     lines = 0
 
@@ -235,13 +231,13 @@ def test_a_class_is_written_in_the_memory_of_one_entry(name: str, before: int) -
     assert peak < 500_000
 
 
-def test_a_dash_alone_is_no_formula_and_one_line_keeps_words() -> None:
+def test_a_single_dash_stays_and_one_line_keeps_words() -> None:
     assert guarded("-") == "-"
     assert guarded("-1") == "'-1"
     assert one_line("  می‌خواهم \u200b=x\n") == "می‌خواهم =x"
 
 
-def test_excel_is_told_that_it_is_utf_8_and_nobody_else_is() -> None:
+def test_only_excel_gets_a_byte_order_mark() -> None:
     out, _ = written(FORMATS["csv"], [entry(name="Zoë")], excel=True)
     assert out.startswith("\ufeffstudent,")
     assert out[1:] == written(FORMATS["csv"], [entry(name="Zoë")])[0]

@@ -1,4 +1,4 @@
-"""Strangers' text in files: bounded, on its line, and nothing that a reader would run."""
+"""Text of strangers in files is bounded, stays on its line, and is nothing that a reader would run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from grader.exports.texts import (
         ("", ""),
     ],
 )
-def test_a_name_is_on_one_line_without_invisible_signs(text: str, line: str) -> None:
+def test_a_name_is_one_line_without_invisible_characters(text: str, line: str) -> None:
     assert one_line(text) == line
 
 
@@ -46,12 +46,12 @@ def test_a_long_text_is_cut_and_says_so() -> None:
     assert len(shortened("x" * 100, 11)) == 11
 
 
-def test_what_drives_a_terminal_is_escaped_within_the_limit() -> None:
+def test_control_characters_are_escaped_within_the_limit() -> None:
     assert shortened("a\x1b[2Jb\u202e", 20) == "a\\x1b[2Jb\\u202e"
     assert shortened("\x00" * 10, 12) == "\\x00\\x00\n[…]"
 
 
-def test_no_sign_opens_anything_in_html_or_markdown() -> None:
+def test_no_character_starts_markup_in_html_or_markdown() -> None:
     signs = "".join(map(chr, range(33, 127)))
     escaped = in_html(signs + " é\n")
     assert html.unescape(escaped) == signs + " é\n"
@@ -79,7 +79,7 @@ def test_no_line_of_a_log_is_a_workflow_command(text: str, harmless: str) -> Non
     assert no_commands(text) == harmless
 
 
-def test_a_file_has_the_longest_texts_that_fit() -> None:
+def test_texts_are_as_long_as_fits() -> None:
     tried: list[int] = []
 
     def write(limit: int) -> bytes:

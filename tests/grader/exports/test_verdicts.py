@@ -1,4 +1,4 @@
-"""Points in hundredths: shares that add up, totals that no fault of the grader makes smaller."""
+"""Points in hundredths: shares add up, and a fault of the grader never lowers a total."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_shares_add_up_to_the_points_of_the_exercise(
             assert share.score in (0, earned)
 
 
-def test_a_total_over_something_unjudged_is_no_number() -> None:
+def test_a_total_with_an_unjudged_exercise_is_none() -> None:
     judged = exercise(checked())
     assert total(entry(judged, unjudged())) is None
     assert total(entry(judged)) == 15
@@ -49,15 +49,15 @@ def test_a_total_is_final_without_a_verdict_on_practice() -> None:
     found = entry(exercise(checked()), practice)
     assert total(found) == 15
     assert overall(found.result) is Status.PASSED
-    # Nor does it hide that nothing was handed in.
+    # Practice does not hide that nothing was handed in.
     nothing = exercise(status=Status.NOT_ATTEMPTED, score=0.0)
     assert overall(entry(nothing, practice).result) is Status.NOT_ATTEMPTED
-    # The reason why a total is open is one of the exercises that count.
+    # The reason for an open total comes from an exercise that counts.
     waiting = exercise(status=Status.UNJUDGED, waiting=True, message="Not judged yet.", score=0.0)
     assert why_open(entry(waiting, practice)) == "Not judged yet."
 
 
-def test_scaling_makes_nothing_perfect_or_empty() -> None:
+def test_scaling_rounds_nothing_to_full_marks_or_zero() -> None:
     nearly = exercise(checked(weight=999), checked("b", Outcome.FAILED, 1), worth=100)
     assert total(entry(nearly), 1) == 0.99
     hardly = exercise(checked(weight=1), checked("b", Outcome.FAILED, 9999), worth=100)

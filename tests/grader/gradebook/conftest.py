@@ -30,13 +30,19 @@ class School:
         self.course, self.results = course, results
 
     def hand_in(
-        self, book: Gradebook, student: str, source: bytes, at: str = "", exercise: str = "task"
+        self,
+        book: Gradebook,
+        student: str,
+        source: bytes,
+        at: str = "",
+        exercise: str = "task",
+        origin: str = "",
     ) -> Attempt:
-        """Register the one file of a student."""
+        """Register a student's only file."""
         found = submissions.Attempt(
             student=StudentInfo(id=student),
             submitted_at=at,
-            origin=f"{student}.zip",
+            origin=origin or f"{student}.zip",
             path=Path(student),
         )
         submission = Submission(student, {exercise: ExerciseFile(source)})
@@ -52,20 +58,20 @@ class School:
         environment: Environment = HERE,
         exercise: str = "task",
     ) -> None:
-        """Keep a verdict of these points, of ten."""
+        """Keep a verdict of `score` points out of ten."""
         status = Status.PASSED if score == 10 else Status.PARTIAL
         judged = result(status, score, exercise)
         with book.transaction():
             book.keep(attempt, key_of(source), 0, judged, environment)
 
     def wait_for(self, book: Gradebook, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
-        """Keep that a verdict is waited for."""
+        """Record that the grader waits for a verdict."""
         with book.transaction():
             open_one = result(Status.UNJUDGED, 0)
             book.keep(attempt, key_of(source), 0, open_one, HERE, waited_for=True)
 
     def fault(self, book: Gradebook, attempt: Attempt, source: bytes = b"x = 1\n") -> None:
-        """Keep that a fault of the grader left it unjudged."""
+        """Record that a fault of the grader left the file unjudged."""
         with book.transaction():
             book.keep(attempt, key_of(source), 0, result(Status.UNJUDGED, 0), HERE)
 
@@ -80,7 +86,7 @@ def result(status: Status, score: float, exercise: str = "task") -> ExerciseResu
 
 @contextlib.contextmanager
 def no_room() -> Iterator[None]:
-    """Let no file grow beyond a byte, as on a full disk."""
+    """Limit files to one byte, as if the disk were full."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))

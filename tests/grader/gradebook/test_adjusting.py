@@ -1,4 +1,4 @@
-"""A person's change of points: what a correction keeps, and when the page that it was decided on is old."""
+"""Corrections by staff: their fields, and when the page on which they were decided is out of date."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ def test_an_exercise_is_found_with_its_tests(task: ExerciseResult, book: Gradebo
         exercise_named(book, "tsk")
 
 
-def test_a_correction_keeps_who_when_why_and_the_judge_s_points(book: Gradebook) -> None:
+def test_a_correction_keeps_author_time_reason_and_judged_points(book: Gradebook) -> None:
     made = adjusted(book, "ada", points=8.0, reason=" shown\nin the\tlab ", comment="See\x1b me.")
     assert (made.student, made.exercise, made.points, made.author) == ("ada", "task", 8, "kim")
     assert (made.reason, made.comment) == ("shown in the lab", "See\\x1b me.")
     assert made.judged == 4
     assert made.time.microsecond == 0 and made.time.tzinfo is not None
-    assert book.corrections() == (), "it is kept by its caller"
+    assert book.corrections() == (), "the caller keeps it"
 
 
-def test_points_without_a_verdict_are_not_the_judge_s(book: Gradebook) -> None:
+def test_without_a_verdict_no_judged_points_are_kept(book: Gradebook) -> None:
     assert adjusted(book, "ben", points=8.0).judged is None
     assert adjusted(book, "", give="test_b").judged is None
 
 
-def test_earlier_corrections_do_not_change_the_judge_s_points(book: Gradebook) -> None:
+def test_earlier_corrections_do_not_change_the_judged_points(book: Gradebook) -> None:
     book.correct(adjusted(book, "ada", add=2.0))
     assert adjusted(book, "ada", add=1.0).judged == 4
 
 
 @pytest.mark.parametrize(
-    ("student", "fields", "told"),
+    ("student", "fields", "message"),
     [
         ("ada", {}, "Nothing would change: give points, or write a comment."),
         ("ada", {"comment": " \n"}, "Nothing would change"),
@@ -81,10 +81,10 @@ def test_earlier_corrections_do_not_change_the_judge_s_points(book: Gradebook) -
         ("", {"give": "test_c"}, "test_c"),
     ],
 )
-def test_what_changes_nothing_is_refused(
-    book: Gradebook, student: str, fields: dict[str, object], told: str
+def test_a_correction_without_effect_is_refused(
+    book: Gradebook, student: str, fields: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(SubmissionError, match=told):
+    with pytest.raises(SubmissionError, match=message):
         adjusted(book, student, **fields)
 
 
@@ -92,7 +92,7 @@ def test_a_comment_needs_no_reason(book: Gradebook) -> None:
     assert adjusted(book, "ada", comment="See me.", reason="").kind is Kind.COMMENT
 
 
-def test_the_corrections_of_a_student_are_those_of_the_class_too(book: Gradebook) -> None:
+def test_corrections_for_the_class_are_listed_for_each_student(book: Gradebook) -> None:
     for student, fields in (
         ("ben", {"points": 1.0}),
         ("", {"give": "test_b"}),
@@ -106,7 +106,7 @@ def test_the_corrections_of_a_student_are_those_of_the_class_too(book: Gradebook
     assert corrections_about(book, "ada", "other") == []
 
 
-def test_a_state_is_another_after_whatever_a_person_decides_by(
+def test_the_state_changes_with_everything_a_decision_depends_on(
     book: Gradebook, school: School
 ) -> None:
     states = [state_of(book, "ada", "task")]
@@ -121,7 +121,9 @@ def test_a_state_is_another_after_whatever_a_person_decides_by(
     assert all(len(state) == 32 for state in states)
 
 
-def test_a_state_stays_if_another_student_changes(book: Gradebook, school: School) -> None:
+def test_the_state_stays_the_same_when_another_student_changes(
+    book: Gradebook, school: School
+) -> None:
     book.correct(adjusted(book, "ada", add=1.0))
     before = state_of(book, "ada", "task")
     book.correct(adjusted(book, "ben", points=1.0), replacing=())

@@ -1,4 +1,4 @@
-"""A gradebook without names: a student has the same pseudonym everywhere, and staff can resolve it."""
+"""A gradebook without names: each student has one pseudonym everywhere, and staff can resolve it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grader.gradebook.similarity.findings import (
     SimilarPair,
     source_digest,
 )
-from grader.gradebook.work import Request
+from grader.gradebook.work import SERVER, Request
 from grader.results import Entry, StudentInfo
 from tests.grader.gradebook.conftest import School
 
@@ -57,7 +57,7 @@ def pseudonyms_in(folder: Path) -> Callable[[str], str]:
         return pseudonyms_of(book)
 
 
-def test_a_pseudonym_is_the_same_each_time_and_another_in_another_gradebook(
+def test_a_pseudonym_is_stable_and_differs_between_gradebooks(
     results: Path, tmp_path: Path
 ) -> None:
     first = pseudonyms_in(results)
@@ -68,7 +68,7 @@ def test_a_pseudonym_is_the_same_each_time_and_another_in_another_gradebook(
     assert pseudonyms_in(tmp_path / "other")("max") != first("max")
 
 
-def test_nothing_of_a_student_is_left(results: Path) -> None:
+def test_nothing_that_identifies_a_student_is_left(results: Path) -> None:
     pair = SimilarPair(
         exercise="task", left=ANN.id, right=MAX.id, similarity=1.0, left_lines=((2, 2),),
         right_lines=((2, 2),), left_digest=source_digest(SOURCE), right_digest=source_digest(OTHER),
@@ -78,7 +78,7 @@ def test_nothing_of_a_student_is_left(results: Path) -> None:
         entries = list(book.entries())
         sources = {entry.student.id: book.sources(entry) for entry in entries}
         similarity = book.similarity(Similarity(threshold=0.6, exercises=(survey,), pairs=(pair,)))
-        told = (
+        shown = (
             entries, book.students(), book.names(), book.absent(), book.attempt_counts(),
             book.attention(), similarity,
             book.shown(BatchSummary(1, 1, 0, 0, (), ("a.lee17",), ("max",))),
@@ -87,20 +87,35 @@ def test_nothing_of_a_student_is_left(results: Path) -> None:
         ann = pseudonyms_in(results)(ANN.id)
         names = [entry.student.id for entry in entries]
         assert book.entry_of(ANN.id) is None
-    text = msgspec.json.encode(told).decode().replace("max(leeway, 1)", "").casefold()
+    text = msgspec.json.encode(shown).decode().replace("max(leeway, 1)", "").casefold()
     for word in TELLING:
-        # Not as a part of another word, such as "failing" and "passing".
+        # Short words may be part of other words, such as "failing" and "passing".
         assert not any(word == part for part in text.replace('"', " ").split()), word
         assert len(word) < 4 or word not in text, word
     assert names == sorted(names) and len(names) == 2
-    # Python's keywords are not names, and a word that contains a name is another word.
+    # Python's builtins are not names, and neither is a word that contains one.
     assert sources[ann]["task"] == f"# {ann} {ann}, {ann}\nsmallest = max(leeway, 1)\n".encode()
     # The lines of an alike pair are still found.
     assert similarity.pairs[0].left_digest == source_digest(sources[ann]["task"])
 
 
-# The structs that commands show with pseudonyms, and in them the texts that name no student: of the course, of
-# the grader, of staff, times and digests.
+def test_the_name_of_a_server_is_no_student_s_name(school: School) -> None:
+    source = b"# Ann handed this in to grade serve\n"
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        with book.transaction():
+            book.keep_student(ANN)
+        attempt = school.hand_in(book, ANN.id, source, origin=SERVER)
+        school.keep(book, attempt, 10, source)
+        book.finish(())
+    ann = pseudonyms_in(school.results)(ANN.id)
+    with AnonymousBook.open(school.results) as hidden:
+        (entry,) = hidden.entries()
+        assert hidden.sources(entry)["task"] == f"# {ann} handed this in to grade serve\n".encode()
+
+
+# The structs that commands show with pseudonyms, and their text fields that never name a student: texts of the
+# course, the grader and staff, times and digests.
 SHOWN = (Entry, Attention, Request, Similarity, BatchSummary, ScoreChange)
 HARMLESS = {
     *("Entry.submitted_at", "Entry.timezone", "Result.started_at", "SubmissionInfo.digest"),
@@ -122,7 +137,7 @@ HARMLESS = {
 
 
 def filled(kind: msgspec.inspect.Type) -> Any:
-    """Plain data of a type, in which every text is a student's id."""
+    """Return plain data of this type, with the student's id in place of every text."""
     match kind:
         case msgspec.inspect.StrType():
             return ANN.id
@@ -146,7 +161,7 @@ def filled(kind: msgspec.inspect.Type) -> Any:
 
 
 def left_in(value: Any, where: str = "") -> Iterator[str]:
-    """The fields in which the id of `filled` is left."""
+    """Yield each field that still has the student's id of `filled`."""
     match value:
         case str() if ANN.id in value:
             yield where
@@ -162,7 +177,7 @@ def left_in(value: Any, where: str = "") -> Iterator[str]:
                 yield from left_in(each, where)
 
 
-def test_each_field_with_text_is_hidden_or_known_to_name_no_student(results: Path) -> None:
+def test_every_text_field_is_anonymized_or_known_to_be_harmless(results: Path) -> None:
     with AnonymousBook.open(results) as book:
         left = {
             field
@@ -182,21 +197,21 @@ def test_each_field_with_text_is_hidden_or_known_to_name_no_student(results: Pat
         ["export", "{results}", "--format", "junit", "-o", "{out}", "--anonymous"],
     ],
 )
-def test_no_file_of_a_command_names_anybody(
+def test_no_command_writes_a_name_to_a_file(
     results: Path, tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
     main([word.format(results=results, out=out) for word in command], standalone_mode=False)
     files = [path for path in out.rglob("*") if path.is_file()]
-    said = [capsys.readouterr().out.replace(str(tmp_path), "")]
-    for text in (*said, *(path.name + path.read_text(encoding="utf-8") for path in files)):
+    printed = [capsys.readouterr().out.replace(str(tmp_path), "")]
+    for text in (*printed, *(path.name + path.read_text(encoding="utf-8") for path in files)):
         for word in ("a.lee17", "Lee", "uni.example", "4711", "Max", "zed.1"):
             assert word not in text
     assert files
 
 
-def test_the_way_back_is_with_the_gradebook(
+def test_the_gradebook_resolves_a_pseudonym(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pseudonym = pseudonyms_in(results)(ANN.id)

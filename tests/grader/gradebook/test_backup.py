@@ -1,4 +1,4 @@
-"""Backups are whole and checked, the newest are kept, and one of them takes the gradebook's place again."""
+"""Backups are complete and checked, the newest are kept, and any of them can be restored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOUR = datetime.timedelta(hours=1)
 
 @pytest.fixture
 def graded(school: School) -> School:
-    """A graded class of two, and a correction."""
+    """Return a graded class of two students with one correction."""
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         for student in ("ann", "bob"):
@@ -69,13 +69,13 @@ def ids(folder: Path) -> list[str]:
 
 
 def add_student(results: Path, student: str) -> None:
-    """Add one beside a writer, as `grade tokens` would."""
+    """Add a student while another process writes, as `grade tokens` does."""
     with database.opened_to_add(results / FILE) as opened, opened.transaction():
         opened.put_student(StudentInfo(id=student))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Each file of a gradebook, but for the lock and for what reading changes."""
+    """Read each file of a gradebook, except the lock and files that reading changes."""
     names = (FILE, "corrections.toml", "results/ann.json", "results/bob.json")
     return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
 
@@ -97,7 +97,7 @@ def test_a_backup_is_a_folder_that_every_command_reads(graded: School, tmp_path:
     assert done.exit_code == 0 and "9 / 10" in done.output
 
 
-def test_it_is_of_one_moment_while_others_write(
+def test_a_backup_is_a_snapshot_while_others_write(
     graded: School, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "_BACKUP_PAGES", 1)
@@ -110,7 +110,7 @@ def test_it_is_of_one_moment_while_others_write(
     with Gradebook.open_to_write(graded.results) as book:
         pages = book.tables.connection.execute("PRAGMA page_count").fetchone()[0]
         made = make_backup(graded.results, tmp_path, NOW, write)
-        assert len(written) == pages, "no write makes it begin anew"
+        assert len(written) == pages, "a write does not make it start over"
         assert len(book.students()) == 2 + pages
     assert ids(made.path) == ["ann", "bob"]
 
@@ -126,7 +126,7 @@ def test_a_backup_and_a_restored_gradebook_are_synced(
     monkeypatch.setattr(backup, "sync_folder", sync)
     made = make_backup(graded.results, tmp_path / "backups", NOW)
     (draft, files), (folder, backups) = synced
-    # Its files before it has its name, and the name after that.
+    # Its files are synced before it gets its name, and then the name.
     assert draft.endswith(".part") and {FILE, CORRECTIONS_FILE} <= {*files}
     assert (folder, backups) == ("backups", [made.path.name])
     synced.clear()
@@ -136,13 +136,13 @@ def test_a_backup_and_a_restored_gradebook_are_synced(
     assert FILE in first and CORRECTIONS_FILE not in first and CORRECTIONS_FILE in last
 
 
-def test_a_correction_that_is_not_in_order_is_backed_up(graded: School, tmp_path: Path) -> None:
+def test_a_broken_corrections_file_is_backed_up(graded: School, tmp_path: Path) -> None:
     (graded.results / "corrections.toml").write_bytes(b"\xff = [")
     made = make_backup(graded.results, tmp_path, NOW)
     assert (made.path / "corrections.toml").read_bytes() == b"\xff = ["
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_a_kill_leaves_a_draft_and_every_earlier_backup(graded: School, tmp_path: Path) -> None:
     first = make_backup(graded.results, tmp_path, NOW)
     before = contents(first.path)
@@ -162,7 +162,7 @@ backup.make_backup(
     others = tmp_path / ".01234567-2026-12-01T000000Z.part"
     others.mkdir()
     remove_unfinished(graded.results, tmp_path)
-    assert [*tmp_path.glob(".*.part")] == [others], "that of another gradebook stays"
+    assert [*tmp_path.glob(".*.part")] == [others], "a draft of another gradebook stays"
 
 
 def test_a_backup_without_room_leaves_nothing(
@@ -173,7 +173,7 @@ def test_a_backup_without_room_leaves_nothing(
     with no_room(), pytest.raises(GraderError, match="Nothing can be written"):
         make_backup(graded.results, folder, NOW + HOUR)
     assert [*folder.iterdir()] == [first.path]
-    # It does not take the room that hand-ins need.
+    # It leaves the space that submissions need.
     usage = shutil.disk_usage(folder)._replace(free=10_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(GraderError, match="No space left"):
@@ -194,7 +194,7 @@ def damage(file: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [lose_a_student, damage])
-def test_a_copy_that_does_not_have_everything_is_no_backup(
+def test_an_incomplete_copy_is_not_kept_as_a_backup(
     graded: School, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None]
 ) -> None:
     back_up = Tables.back_up
@@ -209,7 +209,7 @@ def test_a_copy_that_does_not_have_everything_is_no_backup(
     assert [*(tmp_path / "backups").iterdir()] == []
 
 
-# --- those that are kept --------------------------------------------------------------------------
+# --- keeping the newest ---------------------------------------------------------------------------
 
 
 def test_only_the_newest_are_kept_and_everything_else_in_the_folder_stays(
@@ -218,7 +218,7 @@ def test_only_the_newest_are_kept_and_everything_else_in_the_folder_stays(
     folder, other = tmp_path / "backups", tmp_path / "other"
     with Gradebook.open_to_write(other):
         pass
-    # They share the folder, and the second.
+    # Both gradebooks share the folder, and their backups are of the same second.
     of_other = [make_backup(other, folder, NOW) for _ in range(3)]
     own = [make_backup(graded.results, folder, NOW + n * HOUR) for n in range(5)]
     (own[0].path / "note.txt").write_text("before the exam", encoding="utf-8")
@@ -226,7 +226,7 @@ def test_only_the_newest_are_kept_and_everything_else_in_the_folder_stays(
     (folder / "2020-01-02T000000Z").write_text("a file", encoding="utf-8")
     damage((damaged := make_backup(graded.results, folder, NOW - HOUR)).path / FILE)
     (damaged.path / FILE).write_bytes(b"not a database, at its very beginning")
-    # As `grade erase` leaves it.
+    # `grade erase` opens a backup for writing, as here.
     with Gradebook.open_to_write(own[1].path):
         pass
     deleted = delete_older(folder, own[0].secret, 2)
@@ -237,7 +237,7 @@ def test_only_the_newest_are_kept_and_everything_else_in_the_folder_stays(
     assert delete_older(folder, own[0].secret, 2) == []
 
 
-def test_a_kill_while_one_is_deleted_leaves_a_draft(
+def test_a_kill_during_a_deletion_leaves_a_draft(
     graded: School, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = make_backup(graded.results, tmp_path, NOW)
@@ -258,7 +258,7 @@ def test_a_kill_while_one_is_deleted_leaves_a_draft(
 # --- restoring ------------------------------------------------------------------------------------
 
 
-def test_a_restored_gradebook_is_the_one_of_then_and_the_other_stays_beside_it(
+def test_restoring_brings_back_the_backup_and_sets_the_current_gradebook_aside(
     graded: School, tmp_path: Path
 ) -> None:
     made = make_backup(graded.results, tmp_path / "backups", NOW)
@@ -282,7 +282,7 @@ def test_a_restored_gradebook_is_the_one_of_then_and_the_other_stays_beside_it(
     assert (graded.results / "lti_key.pem").exists()
     with Gradebook.open(graded.results) as book:
         assert not book.facts.is_stale and len(book.corrections()) == 1
-    # Back again: what was replaced is a backup, too.
+    # Back again: the replaced gradebook is a backup, too.
     (aside,) = backups_in(graded.results / BEFORE_RESTORE)
     assert scores(aside.path) == later
     erased = CliRunner().invoke(main, ["erase", str(graded.results), "bob", "--yes"]).output
@@ -291,7 +291,7 @@ def test_a_restored_gradebook_is_the_one_of_then_and_the_other_stays_beside_it(
     assert scores(graded.results) == later
 
 
-def test_an_address_that_a_platform_used_stays_used_after_a_restore(
+def test_a_used_registration_address_stays_used_after_a_restore(
     graded: School, tmp_path: Path
 ) -> None:
     with Gradebook.open_to_write(graded.results) as book:
@@ -307,7 +307,7 @@ def test_an_address_that_a_platform_used_stays_used_after_a_restore(
         assert not invitations.is_valid(book, secret, 1.0)
 
 
-def test_no_is_an_answer_and_a_new_folder_is_not_asked_about(
+def test_declining_changes_nothing_and_a_new_folder_needs_no_confirmation(
     graded: School, tmp_path: Path
 ) -> None:
     made = make_backup(graded.results, tmp_path / "backups", NOW)
@@ -318,7 +318,7 @@ def test_no_is_an_answer_and_a_new_folder_is_not_asked_about(
     assert done.exit_code == 0 and scores(tmp_path / "new") == {"ann": 9, "bob": 8}
 
 
-def test_where_no_backup_is_nothing_is_asked(graded: School) -> None:
+def test_a_missing_backup_is_reported_before_any_question(graded: School) -> None:
     folder = graded.results / BEFORE_RESTORE
     folder.mkdir()
     done = CliRunner().invoke(main, ["restore", str(folder), "-o", str(graded.results)], "y\n")
@@ -326,9 +326,7 @@ def test_where_no_backup_is_nothing_is_asked(graded: School) -> None:
     assert "Replace the gradebook" not in done.output
 
 
-def test_the_log_of_the_gradebook_before_is_not_taken_for_its_own(
-    graded: School, tmp_path: Path
-) -> None:
+def test_the_log_of_the_replaced_gradebook_is_not_applied(graded: School, tmp_path: Path) -> None:
     made = make_backup(graded.results, tmp_path / "backups", NOW)
     # A writer that is killed leaves a log.
     killed = f"""
@@ -355,23 +353,21 @@ def test_a_damaged_gradebook_is_kept_as_it_is(graded: School, tmp_path: Path) ->
     assert scores(graded.results) == {"ann": 9, "bob": 8}
 
 
-def test_corrections_of_a_damaged_gradebook_are_kept_and_those_of_the_backup_hold(
-    graded: School, tmp_path: Path
-) -> None:
+def test_corrections_of_a_damaged_gradebook_are_set_aside(graded: School, tmp_path: Path) -> None:
     corrections = graded.results / CORRECTIONS_FILE
-    told = corrections.read_bytes()
+    before = corrections.read_bytes()
     corrections.unlink()
     made = make_backup(graded.results, tmp_path / "backups", NOW)
-    corrections.write_bytes(told)
+    corrections.write_bytes(before)
     (graded.results / FILE).write_bytes(b"of a broken disk" * 1000)
     done = restore(made.path, graded.results, NOW)
     assert done.before is not None
-    assert (done.before / CORRECTIONS_FILE).read_bytes() == told
-    # There were none in the backup.
+    assert (done.before / CORRECTIONS_FILE).read_bytes() == before
+    # The backup had none.
     assert not corrections.exists()
 
 
-def test_a_single_file_is_restored_and_corrections_stay(graded: School, tmp_path: Path) -> None:
+def test_restoring_a_single_file_keeps_the_corrections(graded: School, tmp_path: Path) -> None:
     copy = tmp_path / "today.sqlite"
     with Gradebook.open(graded.results) as book:
         book.back_up(copy)
@@ -385,7 +381,7 @@ def test_a_single_file_is_restored_and_corrections_stay(graded: School, tmp_path
     assert done.exit_code == 0 and "corrections" not in done.output, done.output
 
 
-def test_a_backup_of_an_earlier_format_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_backup_of_an_older_format_is_updated(tmp_path: Path) -> None:
     folder = tmp_path / "2026-11-01T000000Z"
     folder.mkdir()
     packed = Path(__file__).with_name("gradebook_of_format_2.sqlite.xz")
@@ -410,7 +406,7 @@ def other(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "message"),
     [
         (newer, "a newer grader wrote it"),
         (damage, "Use another one"),
@@ -419,19 +415,21 @@ def other(file: Path) -> None:
     ],
 )
 def test_a_backup_that_cannot_be_used_changes_nothing(
-    graded: School, tmp_path: Path, harm: Callable[[Path], None], told: str
+    graded: School, tmp_path: Path, harm: Callable[[Path], None], message: str
 ) -> None:
     made = make_backup(graded.results, tmp_path / "backups", NOW)
     before = contents(graded.results)
     harm(made.path / FILE)
-    with pytest.raises(GraderError, match=f"nothing was changed: .*2026-11-30T021000Z.*{told}"):
+    with pytest.raises(GraderError, match=f"nothing was changed: .*2026-11-30T021000Z.*{message}"):
         restore(made.path, graded.results, NOW)
     assert contents(graded.results) == before
     assert not (graded.results / BEFORE_RESTORE).exists()
     assert [*graded.results.glob(".*")] == []
 
 
-def test_nothing_is_restored_below_a_writer_or_a_reader(graded: School, tmp_path: Path) -> None:
+def test_nothing_is_restored_while_another_process_uses_the_gradebook(
+    graded: School, tmp_path: Path
+) -> None:
     made = make_backup(graded.results, tmp_path / "backups", NOW)
     before = contents(graded.results)
     with (
@@ -455,7 +453,7 @@ def test_nothing_is_restored_below_a_writer_or_a_reader(graded: School, tmp_path
     "step", ["_copied", "_set_aside", "end_log", "_replace_corrections", "_write_results"]
 )
 @pytest.mark.parametrize("before_it", [True, False])
-def test_a_restore_that_is_stopped_is_done_again(
+def test_an_interrupted_restore_can_be_repeated(
     graded: School, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, before_it: bool
 ) -> None:
     made = make_backup(graded.results, tmp_path / "backups", NOW)

@@ -26,26 +26,26 @@ from grader.results import Status, StudentInfo
 from .conftest import HERE, School, no_room
 
 
-def test_reading_makes_nothing(tmp_path: Path) -> None:
+def test_reading_does_not_create_a_gradebook(tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match="no gradebook"), Gradebook.open(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_gradebook_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_gradebook_is_refused(tmp_path: Path) -> None:
     (tmp_path / "gradebook.sqlite").write_bytes(b"nothing of the kind" * 100)
     with pytest.raises(GraderError, match="cannot be opened"), Gradebook.open(tmp_path):
         pass
 
 
-def test_it_is_read_while_it_is_written(school: School) -> None:
+def test_a_gradebook_can_be_read_while_it_is_written(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
         with Gradebook.open(school.results) as reader:
             assert [entry.student.id for entry in reader.entries()] == ["ann"]
             assert "did not finish" in reader.unfinished
-        found = (Attention(Reason.FORGER, "ann", ("task",), "odd"),)
+        found = (Attention(Reason.ODD_CODE, "ann", ("task",), "odd"),)
         book.finish(found)
     with Gradebook.open(school.results) as reader:
         assert reader.unfinished == ""
@@ -54,7 +54,7 @@ def test_it_is_read_while_it_is_written(school: School) -> None:
         assert reader.facts.course == school.course.info()
 
 
-def test_an_entry_is_what_counts_with_its_files(school: School) -> None:
+def test_an_entry_has_the_attempt_that_counts_and_its_files(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         for source, score in ((b"x = 1\n", 4), (b"x = 2\n", 10)):
@@ -81,7 +81,7 @@ def test_the_history_has_each_file_once_oldest_first(school: School) -> None:
         assert book.history(bob, 4) == {}
 
 
-def test_totals_are_those_of_the_grading_before(school: School) -> None:
+def test_totals_before_come_from_the_previous_grading(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         for source, score in ((b"x = 1\n", 4), (b"x = 2\n", 10), (b"x = 3\n", 7)):
             book.begin(school.course)
@@ -92,7 +92,7 @@ def test_totals_are_those_of_the_grading_before(school: School) -> None:
         assert total_of(book.work(StudentInfo(id="bob")), book.rules()) == 7
 
 
-def test_who_handed_in_nothing_is_absent(school: School) -> None:
+def test_a_student_without_submissions_is_absent(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         cem = StudentInfo(id="cem", name="Cem", email="c@example.org", ids={"canvas_id": "7"})
         with book.transaction():
@@ -101,7 +101,7 @@ def test_who_handed_in_nothing_is_absent(school: School) -> None:
         assert book.absent() == [cem]
 
 
-def test_the_walls_of_a_result_are_those_that_held_every_time(school: School) -> None:
+def test_a_result_lists_only_walls_that_held_for_every_exercise(school: School) -> None:
     fewer = msgspec.structs.replace(HERE, isolation=("seccomp",))
     settled = msgspec.structs.replace(HERE, torch="", isolation=())
     (task,) = school.course.exercises
@@ -125,7 +125,7 @@ def test_the_walls_of_a_result_are_those_that_held_every_time(school: School) ->
 ANN = StudentInfo(id="ann")
 
 
-def test_a_gradebook_is_made_and_goes_on(school: School) -> None:
+def test_a_gradebook_is_created_and_reopened(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
@@ -133,8 +133,8 @@ def test_a_gradebook_is_made_and_goes_on(school: School) -> None:
         assert [entry.result.score for entry in book.entries()] == [10]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-def test_what_others_on_the_machine_may_read_of_a_gradebook_is_nothing(school: School) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_other_users_of_the_machine_cannot_read_a_gradebook(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         modes = {path.name: path.stat().st_mode & 0o777 for path in school.results.iterdir()}
@@ -144,7 +144,7 @@ def test_what_others_on_the_machine_may_read_of_a_gradebook_is_nothing(school: S
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
-def test_one_writes_at_a_time(school: School) -> None:
+def test_only_one_process_writes_at_a_time(school: School) -> None:
     with (
         Gradebook.open_to_write(school.results),
         pytest.raises(GraderError, match="Another grading writes to"),
@@ -153,7 +153,7 @@ def test_one_writes_at_a_time(school: School) -> None:
         pass
 
 
-def test_where_nothing_can_be_written_it_is_said(school: School) -> None:
+def test_a_results_path_that_cannot_be_written_is_reported(school: School) -> None:
     school.results.write_bytes(b"a file where the folder belongs")
     with (
         pytest.raises(GraderError, match="cannot be written"),
@@ -178,7 +178,7 @@ def test_the_same_files_of_another_time_are_another_attempt(school: School) -> N
         again = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
         undated = school.hand_in(book, "ann", b"x = 1\n")
     assert [each.number for each in (first, later, again)] == [1, 2, 1]
-    assert undated.number == 2, "it is one of those that are known"
+    assert undated.number == 2, "it matches an attempt with a known time"
 
 
 CODE = b'x = """a\nb"""\n'
@@ -203,14 +203,14 @@ def test_the_same_code_with_other_line_ends_is_the_same_attempt(
         other = school.hand_in(book, "ann", CODE.replace(b"a\n", b"a\n\n"))
         assert again == first
         assert other.number == 2
-        # What came stays as it came: of an attempt the first, of another student his own.
+        # Sources are kept byte for byte: the first version of an attempt, and another student's own.
         kept = [book.files_of(each.id)["task"].source for each in (first, bob)]
         assert kept == [CODE, source]
         assert bob.digest == first.digest
     assert ast.dump(ast.parse(CODE)) == ast.dump(ast.parse(source))
 
 
-def test_of_the_same_code_handed_in_later_the_earlier_time_and_verdict_count(
+def test_the_same_code_again_keeps_its_first_time_and_verdict(
     school: School,
 ) -> None:
     with Gradebook.open_to_write(school.results) as book:
@@ -225,7 +225,7 @@ def test_of_the_same_code_handed_in_later_the_earlier_time_and_verdict_count(
         assert book.entries().__next__().result.score == 10
 
 
-def test_a_gradebook_of_an_earlier_grader_learns_to_compare_the_code(school: School) -> None:
+def test_an_older_gradebook_is_updated_to_compare_code(school: School) -> None:
     source = SAVED_OTHERWISE["Windows"]
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
@@ -234,7 +234,7 @@ def test_a_gradebook_of_an_earlier_grader_learns_to_compare_the_code(school: Sch
         digest = book.tables.digests_of("ann")["task"][first.id]
     as_it_came = hashlib.sha256(source).hexdigest()
     with contextlib.closing(sqlite3.connect(school.results / "gradebook.sqlite")) as connection:
-        # As it was written before.
+        # As an earlier grader wrote it.
         connection.execute("DROP TABLE originals")
         connection.execute("UPDATE files SET source = ?", (as_it_came,))
         connection.execute("UPDATE attempts SET digest = 'of the bytes'")
@@ -260,22 +260,22 @@ def test_a_gradebook_of_an_earlier_grader_learns_to_compare_the_code(school: Sch
         assert book.corrections()[0].release == digest
 
 
-def test_what_to_look_at_is_replaced_for_one_exercise_of_one_student(school: School) -> None:
+def test_attention_is_replaced_for_one_exercise_of_one_student(school: School) -> None:
     def entry(student: str, exercise: str, what: str) -> Attention:
         return Attention(Reason.MISNAMED, student, (exercise,), what)
 
     with Gradebook.open_to_write(school.results) as book:
         for student, exercise in (("bob", "task"), ("ann", "task"), ("ann", "other")):
             with book.transaction():
-                book.look_at(student, exercise, [entry(student, exercise, "before")])
+                book.replace_attention(student, exercise, [entry(student, exercise, "before")])
         with book.transaction():
-            book.look_at("ann", "task", [entry("ann", "task", "now")])
-            book.look_at("bob", "task", [])
+            book.replace_attention("ann", "task", [entry("ann", "task", "now")])
+            book.replace_attention("bob", "task", [])
         found = [(e.student, e.exercises, e.what) for e in book.attention()]
     assert found == [("ann", ("other",), "before"), ("ann", ("task",), "now")]
 
 
-def test_a_time_that_was_not_known_is_kept(school: School) -> None:
+def test_a_time_that_becomes_known_later_is_kept(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         school.hand_in(book, "ann", b"x = 1\n")
         again = school.hand_in(book, "ann", b"x = 1\n", "2026-03-01T10:00:00Z")
@@ -296,13 +296,13 @@ def test_a_transaction_that_fails_keeps_nothing(school: School) -> None:
         assert book.absent() == []
 
 
-def test_a_verdict_is_found_again_for_anybody(school: School) -> None:
+def test_a_verdict_is_found_for_any_student(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         ann = school.hand_in(book, "ann", b"x = 1\n")
         bob = school.hand_in(book, "bob", b"x = 1\n")
         school.wait_for(book, ann)
         key = "key of b'x = 1\\n'"
-        assert book.tables.verdict(key) is None, "what is waited for is no verdict"
+        assert book.tables.verdict(key) is None, "a verdict that is waited for is not one yet"
         school.keep(book, ann, 7.5)
         found = book.tables.verdict(key)
         assert found is not None and found.score == 7.5
@@ -310,7 +310,7 @@ def test_a_verdict_is_found_again_for_anybody(school: School) -> None:
         assert not book.tables.has_verdict(bob.id, "task", key)
 
 
-def test_waiting_takes_no_verdict_away(school: School) -> None:
+def test_waiting_does_not_remove_a_verdict(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         attempt = school.hand_in(book, "ann", b"x = 1\n")
         school.wait_for(book, attempt)
@@ -320,7 +320,7 @@ def test_waiting_takes_no_verdict_away(school: School) -> None:
         assert book.work(ANN).verdicts["task"][attempt.id].status is Status.PASSED
 
 
-def test_what_is_replaced_is_what_stood_there_before_the_grading(school: School) -> None:
+def test_replaced_verdicts_are_those_from_before_the_grading(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         attempt = school.hand_in(book, "ann", b"x = 1\n")
@@ -336,7 +336,7 @@ def test_what_is_replaced_is_what_stood_there_before_the_grading(school: School)
         book.finish(())
 
 
-def test_behind_a_fault_of_ours_stands_the_last_verdict(school: School) -> None:
+def test_a_fault_of_the_grader_does_not_hide_the_last_verdict(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         attempt = school.hand_in(book, "ann", b"x = 1\n")
@@ -351,7 +351,7 @@ def test_behind_a_fault_of_ours_stands_the_last_verdict(school: School) -> None:
         assert (changed.before.score, changed.after.score) == (4, 10)
 
 
-def test_the_result_of_what_counts_is_written(school: School) -> None:
+def test_the_result_of_the_attempt_that_counts_is_written(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         later, earlier = "2026-03-02T10:00:00Z", "2026-03-01T10:00:00Z"
@@ -362,7 +362,7 @@ def test_the_result_of_what_counts_is_written(school: School) -> None:
     assert json.loads(written.read_bytes())["score"] == 7.5
 
 
-def test_what_a_roster_said_stays_where_nothing_is_said_now(school: School) -> None:
+def test_fields_that_a_newer_roster_omits_are_kept(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         for student in (
             StudentInfo(id="ann", name="Ann", email="a@example.org", ids={"canvas_id": "7"}),
@@ -399,14 +399,14 @@ ODD_IDS = (
 )
 
 
-def test_a_student_is_one_student_whatever_the_id(school: School) -> None:
+def test_odd_ids_keep_students_apart(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         for number, student in enumerate(reversed(ODD_IDS)):
             source = f"x = {number}\n".encode()
             school.keep(book, school.hand_in(book, student, source), number, source)
         entries = list(book.entries())
-        # By id as SQLite compares: by its bytes, the same on every machine.
+        # SQLite compares ids by their bytes, so the order is the same on every machine.
         assert [entry.student.id for entry in entries] == sorted(ODD_IDS, key=str.encode)
         for entry in entries:
             number = len(ODD_IDS) - 1 - ODD_IDS.index(entry.student.id)
@@ -422,7 +422,7 @@ def test_a_student_is_one_student_whatever_the_id(school: School) -> None:
 
 
 @pytest.mark.parametrize("is_dated", [True, False])
-def test_the_newest_attempt_counts_in_whatever_order_they_come(
+def test_the_newest_attempt_counts_in_any_order_of_arrival(
     school: School, *, is_dated: bool
 ) -> None:
     chance = random.Random(0)
@@ -467,9 +467,7 @@ def test_the_newest_attempt_counts_in_whatever_order_they_come(
         "UPDATE attempts SET student = NULL",
     ],
 )
-def test_the_tables_themselves_hold_nothing_twice_and_nothing_empty(
-    school: School, statement: str
-) -> None:
+def test_the_tables_refuse_duplicates_and_missing_values(school: School, statement: str) -> None:
     with Gradebook.open_to_write(school.results) as book:
         school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
     with (
@@ -479,7 +477,7 @@ def test_the_tables_themselves_hold_nothing_twice_and_nothing_empty(
         connection.execute(statement)
 
 
-def test_a_result_that_cannot_be_written_leaves_the_one_before(school: School) -> None:
+def test_a_failed_write_keeps_the_previous_result(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         attempt = school.hand_in(book, "ann", b"x = 1\n")

@@ -1,4 +1,4 @@
-"""A pool on a cluster, without one: what a lost scheduler, worker or connection costs, and what it does not."""
+"""The cluster pool, tested without a cluster: what losing a scheduler, worker or connection costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOST = "connection to the Dask scheduler"
 
 
 class Future:
-    """A task on a worker: it ended with an error or a result, or runs for some more moments."""
+    """A task on a worker: ended with an error or a result, or running for some more polls."""
 
     def __init__(self, key: str, result: Any, moments: int = 0) -> None:
         self.key, self._result, self._moments = key, result, moments
@@ -49,7 +49,7 @@ class Future:
 
 
 class Client:
-    """A connection to a scheduler, whose tasks end with these results."""
+    """A connection to a scheduler whose tasks end with the given results."""
 
     def __init__(self, *results: Any, workers: int = 1) -> None:
         self.results = list(results)
@@ -70,7 +70,7 @@ class Client:
 
 
 class Completed:
-    """The futures in the order in which they were added."""
+    """Futures in the order in which they were added."""
 
     def __init__(self, loop: object) -> None:
         self._futures: list[Future] = []
@@ -89,13 +89,13 @@ def course(school: School) -> Course:
 
 @pytest.fixture(scope="module")
 def cluster() -> Any:
-    """The module, which takes a second to import: not by each worker that collects the tests."""
+    """Import the module here: it takes a second, which workers that only collect tests should not spend."""
     return importlib.import_module("grader.gradebook.cluster")
 
 
 @pytest.fixture
 def pool_of(cluster: Any, course: Course, monkeypatch: pytest.MonkeyPatch) -> Pools:
-    """Make a pool that is connected by this client."""
+    """Return a function that makes a pool connected by a given client."""
     monkeypatch.setattr(cluster, "as_completed", Completed)
 
     def make(client: Client, **options: Any) -> Any:
@@ -120,7 +120,7 @@ def test_a_worker_that_fails_costs_only_its_own_task(
     assert not pool.is_lost
 
 
-def test_tasks_are_sent_ahead_for_every_thread_and_not_all_at_once(
+def test_tasks_are_sent_ahead_for_each_thread_but_not_all_at_once(
     pool_of: Pools,
 ) -> None:
     client = Client(*[VERDICT] * 20, workers=2)
@@ -144,7 +144,7 @@ def test_tasks_are_sent_ahead_for_every_thread_and_not_all_at_once(
     [OSError("closed"), RuntimeError("closed"), KeyboardInterrupt(), None],
     ids=["connection", "closed client", "while it waits", "another scheduler"],
 )
-def test_a_lost_scheduler_is_told_and_is_no_fault_of_a_task(
+def test_a_lost_scheduler_is_reported_and_not_blamed_on_the_task(
     cluster: Any, pool_of: Pools, end: BaseException | None
 ) -> None:
     end = end or cluster._UnpreparedError("no judges")
@@ -158,30 +158,30 @@ def test_a_lost_scheduler_is_told_and_is_no_fault_of_a_task(
     assert pool.is_lost
 
 
-def test_a_task_of_a_server_is_waited_for(pool_of: Pools) -> None:
+def test_a_server_waits_for_its_task(pool_of: Pools) -> None:
     future = Future("k", VERDICT, moments=3)
     assert pool_of(Client(future)).complete(TASK) is VERDICT
     assert future.is_released
 
 
-@pytest.mark.parametrize(("end", "told"), [("alone", "has no worker"), ("stop", "told to stop")])
-def test_a_task_that_no_worker_takes_goes_back(pool_of: Pools, end: str, told: str) -> None:
+@pytest.mark.parametrize(("end", "message"), [("alone", "has no worker"), ("stop", "told to stop")])
+def test_a_task_that_no_worker_takes_is_released(pool_of: Pools, end: str, message: str) -> None:
     future = Future("k", VERDICT, moments=1000)
     pool = pool_of(Client(future))
     pool._is_alone = end == "alone"
     if end == "stop":
         pool.stop()
-    with pytest.raises(GraderError, match=told):
+    with pytest.raises(GraderError, match=message):
         pool.complete(TASK)
-    assert future.is_released, "the cluster does not judge it for nobody"
+    assert future.is_released, "the cluster does not judge it in vain"
     assert not pool.is_lost
 
 
-def test_a_cluster_without_a_worker_is_told_each_time(
+def test_a_cluster_without_workers_is_reported_each_time(
     pool_of: Pools,
 ) -> None:
-    told: list[str] = []
-    pool = pool_of(client := Client(), tell=told.append)
+    notes: list[str] = []
+    pool = pool_of(client := Client(), tell=notes.append)
     workers = iter([0, 0, 2, 0])
 
     class Over(threading.Event):
@@ -192,7 +192,7 @@ def test_a_cluster_without_a_worker_is_told_each_time(
 
     pool._over = Over()
     pool._watch()
-    assert len(told) == 2 and all("has no worker: waiting for one" in each for each in told)
+    assert len(notes) == 2 and all("has no worker: waiting for one" in each for each in notes)
 
 
 def test_workers_with_another_grader_are_refused(pool_of: Pools) -> None:
@@ -233,7 +233,7 @@ def test_the_plugin_of_a_late_worker_refuses_another_grader(
         plugin.setup(worker)
 
 
-def test_on_a_worker_without_our_judges_nothing_is_judged(
+def test_a_worker_without_our_judges_judges_nothing(
     cluster: Any, course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins: dict[str, object] = {}
@@ -248,13 +248,13 @@ def test_on_a_worker_without_our_judges_nothing_is_judged(
     assert cluster._judged("name", TASK) == (TASK, VERDICT)
 
 
-def test_certificates_are_needed_before_anything_is_connected(cluster: Any, course: Course) -> None:
+def test_missing_certificates_are_reported_before_connecting(cluster: Any, course: Course) -> None:
     pool = cluster.ClusterPool(course, "tls://127.0.0.1:1", GradingOptions())
     with pytest.raises(GraderError, match=r"No certificate for tls://127\.0\.0\.1:1"):
         pool.__enter__()
 
 
-def test_no_scheduler_is_told(
+def test_a_missing_scheduler_is_reported(
     cluster: Any, course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -266,13 +266,13 @@ def test_no_scheduler_is_told(
 
 
 class Pool:
-    """A pool that connects, or cannot."""
+    """A pool that connects or is refused."""
 
     made: list[Pool]
     refuses = False
 
     def __init__(self, *_: object, patient: bool) -> None:
-        assert not patient, "a server begins without a worker"
+        assert not patient, "a server starts without a worker"
         self.is_lost, self.ended, self.stopped = False, False, False
         self.made.append(self)
 
@@ -300,7 +300,7 @@ def judges(cluster: Any, course: Course, monkeypatch: pytest.MonkeyPatch) -> Any
     return cluster.ClusterJudges(course, ADDRESS, GradingOptions())
 
 
-def test_a_server_connects_once_and_again_after_the_scheduler_was_lost(
+def test_a_server_connects_once_and_reconnects_after_losing_the_scheduler(
     judges: Any,
 ) -> None:
     judges.start()
@@ -311,7 +311,7 @@ def test_a_server_connects_once_and_again_after_the_scheduler_was_lost(
     assert first.ended and len(Pool.made) == 2
 
 
-def test_after_a_failure_not_every_thread_tries_again_at_once(
+def test_after_a_failure_threads_do_not_all_retry_at_once(
     cluster: Any, judges: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
@@ -326,7 +326,7 @@ def test_after_a_failure_not_every_thread_tries_again_at_once(
     assert judges.complete(TASK) is VERDICT and len(Pool.made) == 2
 
 
-def test_a_closed_server_s_tasks_are_no_fault_of_the_cluster(judges: Any) -> None:
+def test_tasks_of_a_closed_server_end_with_a_fault(judges: Any) -> None:
     judges.start()
     judges.close()
     (pool,) = Pool.made

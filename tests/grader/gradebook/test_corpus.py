@@ -1,4 +1,4 @@
-"""`grade similar --corpus`: files like former classes' and published answers, without their names."""
+"""`grade similar --corpus`: files similar to those of former classes or to published answers, without names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOWHERE = Path("/nonexistent")
 
 
 def found(own: dict[str, str], others: list[CorpusFile], **keywords: float) -> list[CorpusMatch]:
-    """What is found of a class of which each handed in this file."""
+    """Return the matches of a class in which each student handed in one file."""
     matches, _ = find_in_corpus(
         [entry(student=student) for student in own],
         lambda entry: {"glu": own[entry.student.id].encode()},
@@ -56,13 +56,13 @@ def test_earlier_work_of_the_same_student_is_not_compared() -> None:
     assert found({"ann": SOLUTION}, corpus_of([SOLUTION], "zoe"))
 
 
-def test_a_threshold_that_is_given_holds() -> None:
+def test_a_given_threshold_is_used() -> None:
     other = corpus_of([right_answers()["compact"]])
     assert found({"zoe": SOLUTION}, other, threshold=0.1)
     assert not found({"zoe": SOLUTION}, other, threshold=1.0)
 
 
-def test_files_are_found_by_their_names_and_by_their_folders(tmp_path: Path) -> None:
+def test_corpus_files_are_found_by_file_and_folder_names(tmp_path: Path) -> None:
     for name in (
         "2024/zoe/modules/glu.py",
         "2025/doejane_101_9001_glu-1.py",

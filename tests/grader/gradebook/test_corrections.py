@@ -1,4 +1,4 @@
-"""What corrections make of points: the order of their kinds, their bounds, and for whom they hold."""
+"""How corrections change points: the order of their kinds, their bounds, and to whom they apply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from grader.judge.scoring import rescored
 from grader.results import ExerciseResult, Mark, Outcome, Status
 from tests.grader import builders
 
-# Tests of 2, 3 and 5 of 10 points; the last two passed.
+# Three tests worth 2, 3 and 5 of 10 points. The last two passed.
 RESULT = builders.exercise(
     builders.checked("test_a", Outcome.FAILED, 2),
     builders.checked("test_b", weight=3),
@@ -62,12 +62,12 @@ def test_points_without_some_tests_and_with_others_given(
 ) -> None:
     after = rescored(RESULT, dropped, given)
     assert after.score == score
-    assert after.tests == RESULT.tests, "what the judge said stays true"
+    assert after.tests == RESULT.tests, "the outcomes of the judge stay"
     full = score == 10
     assert after.status is (Status.PASSED if full else Status.PARTIAL if score else Status.FAILED)
 
 
-def test_a_test_is_said_by_its_title_where_it_makes_a_difference() -> None:
+def test_a_changed_test_is_named_by_its_title_if_it_changes_points() -> None:
     made = [
         for_all(Kind.GIVE, "test_a"),
         for_all(Kind.GIVE, "test_b"),
@@ -92,13 +92,13 @@ def test_a_test_is_said_by_its_title_where_it_makes_a_difference() -> None:
         (5, [(Kind.POINTS, 12)], 10),
     ],
 )
-def test_points_are_added_and_set_within_those_of_the_exercise(
+def test_points_stay_between_0_and_the_worth_of_the_exercise(
     points: float, made: list[tuple[Kind, float]], after: float
 ) -> None:
     assert corrected(points, 10, [correction(*each) for each in made]).points == after
 
 
-def test_points_that_are_set_are_final_in_whatever_order() -> None:
+def test_set_points_are_final_in_any_order() -> None:
     made = [
         correction(Kind.ADD, 1),
         correction(Kind.POINTS, 4, comment="Well."),
@@ -110,7 +110,7 @@ def test_points_that_are_set_are_final_in_whatever_order() -> None:
         assert after.reasons == ("Set to 4 points: so.",)
 
 
-def test_a_comment_alone_has_no_reason() -> None:
+def test_a_comment_without_points_gives_no_reason() -> None:
     after = corrected(9, 10, [correction(Kind.COMMENT, "See me.", reason="")])
     assert (after.points, after.reasons, after.comment) == (9, (), "See me.")
 
@@ -145,7 +145,7 @@ def test_reasons_are_sentences(points: float, words: str) -> None:
         (None, {Kind.POINTS}),
     ],
 )
-def test_what_is_for_all_is_for_those_who_were_judged(
+def test_corrections_for_all_apply_only_to_judged_students(
     result: ExerciseResult | None, kinds: set[Kind]
 ) -> None:
     made = [
@@ -157,7 +157,7 @@ def test_what_is_for_all_is_for_those_who_were_judged(
     assert {each.kind for each in holding(made, "ann", "relu", result)} == kinds
 
 
-def test_what_is_judged_otherwise_by_now_is_found() -> None:
+def test_corrections_with_an_outdated_judged_score_are_found() -> None:
     marked = msgspec.structs.replace(RESULT, score=9.0, mark=Mark(judged=6.0))
     entry = builders.entry(marked, student="ann")
     made = [
@@ -181,7 +181,7 @@ def test_what_is_judged_otherwise_by_now_is_found() -> None:
         (for_all(Kind.DROP, "test_c"), "the last test of relu that counts"),
     ],
 )
-def test_what_would_change_nothing_is_refused(made: Correction, words: str) -> None:
+def test_a_pointless_correction_is_refused(made: Correction, words: str) -> None:
     before = [
         for_all(Kind.DROP, "test_a"),
         for_all(Kind.DROP, "test_b"),

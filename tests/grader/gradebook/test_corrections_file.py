@@ -1,4 +1,4 @@
-"""The file of corrections: people edit it, a command adds and removes, and mistakes are explained."""
+"""The corrections file: staff edit it, a command adds and removes tables, and mistakes are explained."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_is_named_with_the_line_and_what_to_write(text: str) -> None:
+def test_a_mistake_is_explained_with_its_line_and_a_fix(text: str) -> None:
     with pytest.raises(CorrectionsError) as caught:
         read_corrections(text, FILE)
     message = str(caught.value)
@@ -81,10 +81,10 @@ CORRECTIONS = st.builds(
 ) | st.builds(lambda test: made(student="", drop=test), TEXTS)
 
 
-# A busy disk needs its time.
+# Fewer examples, since each writes to the disk.
 @settings(max_examples=30)
 @given(st.lists(CORRECTIONS, max_size=4), st.data())
-def test_what_is_written_is_read_and_what_is_removed_is_gone(
+def test_written_corrections_are_read_back_and_removed_ones_are_gone(
     tmp_path_factory: pytest.TempPathFactory, expected: list[Correction], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("results")
@@ -92,7 +92,7 @@ def test_what_is_written_is_read_and_what_is_removed_is_gone(
         change_corrections(folder, [correction])
     while expected:
         read = read_corrections(corrections_text(folder), FILE)
-        # Texts for people are on one line and harmless from then on.
+        # Texts for people are escaped to one line.
         assert [plain(each) for each in read] == [plain(each) for each in expected]
         place = data.draw(st.integers(0, len(expected) - 1))
         change_corrections(folder, [], [place])
@@ -104,7 +104,7 @@ def plain(correction: Correction) -> Correction:
     return msgspec.structs.replace(correction, reason="", comment="", author="x")
 
 
-def test_comments_of_a_person_stay(tmp_path: Path) -> None:
+def test_comments_in_the_file_stay(tmp_path: Path) -> None:
     text = f"# ours\n\n{ZOE}add = 1\nreason = 'so'  # why\n\n# of Kim\n{ZOE}add = 2\nreason = 'so'"
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     change_corrections(tmp_path, [made(points=8.0)])
@@ -115,7 +115,7 @@ def test_comments_of_a_person_stay(tmp_path: Path) -> None:
     assert [each.add for each in read_corrections(left, FILE)] == [2, None]
 
 
-def test_a_file_that_cannot_be_changed_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_edited_is_left_unchanged(tmp_path: Path) -> None:
     table = '{exercise = "relu", student = "zoe", author = "b", time = 2026-10-12T10:00:00Z, comment = "x"}'
     text = f"correction = [{table}]\n"
     (tmp_path / FILE).write_text(text, encoding="utf-8")
@@ -130,34 +130,34 @@ def test_a_file_that_cannot_be_changed_is_left_as_it_is(tmp_path: Path) -> None:
         corrections_text(tmp_path)
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with no_room(), pytest.raises(GraderError, match=r"corrections\.toml cannot be written"):
         change_corrections(tmp_path, [made(points=8.0)])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_that_the_gradebook_lacks_are_told() -> None:
+def test_unknown_names_are_reported() -> None:
     notes = list(unknown_names([made(add=1.0, student="zeo", exercise="rleu")], ["zoe"], ["relu"]))
     assert "'zeo'" in notes[0] and "'zoe'?" in notes[0]
     assert "'rleu'" in notes[1] and "'relu'?" in notes[1]
 
 
-def test_what_a_person_edited_is_in_the_results_after_the_next_grading(school: School) -> None:
+def test_edits_by_hand_reach_the_results_with_the_next_grading(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         school.keep(book, school.hand_in(book, "ann", b"x = 1\n"), 10)
         book.finish(())
-        book.settled()
+        book.mark_current()
         assert not book.begin(school.course)
         book.finish(())
-        book.settled()
+        book.mark_current()
     text = ZOE.replace("relu", "task").replace("zoe", "ann") + 'points = 4\nreason = "copied"\n'
     (school.results / FILE).write_text(text, encoding="utf-8")
     with Gradebook.open(school.results) as book:
         entry = book.entry_of("ann")
         assert entry is not None and entry.result.score == 4
     with Gradebook.open_to_write(school.results) as book:
-        assert book.begin(school.course), "all results may be others now"
+        assert book.begin(school.course), "any result may have changed"
         book.correct(replacing=(0,))
         entry = book.entry_of("ann")
         assert entry is not None and entry.result.score == 10

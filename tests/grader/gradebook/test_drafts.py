@@ -1,4 +1,4 @@
-"""Drafts in the gradebook: the newest one, the last ten versions, and nobody else's."""
+"""Drafts in the gradebook: the newest one and the last ten versions, each visible to its student only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def save(
 
 
 def versions(book: Gradebook, who: str = "ada") -> list[str]:
-    """The texts of the versions, the newest first."""
+    """Return the texts of the versions, newest first."""
     found = [
         drafts.version_of(book, who, "glu", each.number)
         for each in drafts.versions_of(book, who, "glu")
@@ -41,7 +41,7 @@ def versions(book: Gradebook, who: str = "ada") -> list[str]:
     return [(source or b"?").decode() for source in found]
 
 
-def test_the_newest_draft_is_there_and_each_change_is_another_revision(book: Gradebook) -> None:
+def test_the_newest_draft_is_kept_and_each_change_is_a_revision(book: Gradebook) -> None:
     assert drafts.draft_of(book, "ada", "glu") is None
     assert save(book, "a", NOW).revision == 1
     assert save(book, "b", NOW + 1) == drafts.Draft(2, b"b", NOW + 1)
@@ -49,14 +49,14 @@ def test_the_newest_draft_is_there_and_each_change_is_another_revision(book: Gra
     assert drafts.draft_of(book, "ada", "gelu") is None
 
 
-def test_a_version_is_kept_now_and_then_while_somebody_writes(book: Gradebook) -> None:
+def test_a_version_is_kept_from_time_to_time_while_writing(book: Gradebook) -> None:
     for second in range(int(3 * VERSION_SECONDS)):
         save(book, f"text {second}", NOW + second)
     *later, first = versions(book)
     assert first == "text 0" and len(later) == 3
 
 
-def test_what_is_replaced_as_a_whole_is_a_version_at_once(book: Gradebook) -> None:
+def test_a_text_that_is_replaced_as_a_whole_is_kept_at_once(book: Gradebook) -> None:
     save(book, "work", NOW)
     save(book, "more work", NOW + 1)
     save(book, "the stub", NOW + 2, keep=True)
@@ -64,7 +64,7 @@ def test_what_is_replaced_as_a_whole_is_a_version_at_once(book: Gradebook) -> No
     assert drafts.draft_of(book, "ada", "glu") == drafts.Draft(3, b"the stub", NOW + 2)
 
 
-def test_the_last_ten_versions_are_kept_of_each_student(book: Gradebook) -> None:
+def test_the_last_ten_versions_of_each_student_are_kept(book: Gradebook) -> None:
     save(book, "his", NOW, who="bob")
     save(book, "his own", NOW + 1, who="bob", keep=True)
     for number in range(30):
@@ -73,14 +73,14 @@ def test_the_last_ten_versions_are_kept_of_each_student(book: Gradebook) -> None
     assert versions(book, "bob") == ["his"]
 
 
-def test_a_clock_that_was_set_back_ends_no_versions(book: Gradebook) -> None:
+def test_a_clock_that_is_set_back_loses_no_version(book: Gradebook) -> None:
     save(book, "a", NOW)
     save(book, "b", NOW + 1, keep=True)
     save(book, "c", NOW - 100_000)
     assert versions(book)[0] == "b"
 
 
-def test_a_version_of_another_student_is_not_there(book: Gradebook) -> None:
+def test_a_version_of_another_student_is_not_found(book: Gradebook) -> None:
     save(book, "a", NOW)
     save(book, "b", NOW + 1, keep=True)
     (version,) = drafts.versions_of(book, "ada", "glu")
@@ -90,7 +90,7 @@ def test_a_version_of_another_student_is_not_there(book: Gradebook) -> None:
     assert drafts.versions_of(book, "bob", "glu") == []
 
 
-def test_a_gradebook_of_an_earlier_grader_gets_the_tables_and_keeps_its_format(
+def test_an_older_gradebook_gets_the_tables_without_a_format_change(
     tmp_path: Path,
 ) -> None:
     with Gradebook.open_to_write(tmp_path) as book:
@@ -108,7 +108,7 @@ def test_a_gradebook_of_an_earlier_grader_gets_the_tables_and_keeps_its_format(
 def test_drafts_that_nobody_handed_in_are_listed_without_their_texts(
     book: Gradebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To unpack those of a whole class would let everybody wait for a second."""
+    """Decompressing the drafts of a whole class would block every request for a second."""
     monkeypatch.setattr(zlib, "decompress", None)
     assert drafts.never_handed_in(book) == []
     for who in ("bob", "ada"):

@@ -1,4 +1,4 @@
-"""A gradebook that is killed, that finds no room, or that is damaged: nothing that was kept is lost."""
+"""A gradebook loses nothing that it kept: after a kill, on a full disk, or with a damaged file."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from grader.results import StudentInfo
 
 from .conftest import School
 
-pytestmark = [pytest.mark.skipif(os.name != "posix", reason="forks"), pytest.mark.thorough]
+pytestmark = [pytest.mark.skipif(os.name != "posix", reason="needs fork"), pytest.mark.thorough]
 
 FILE = "gradebook.sqlite"
-# All that a gradebook knows but for times and its secret, in an order that does not hang on how it is stored.
+# Everything in a gradebook except times and its secret, in an order independent of how it is stored.
 TABLES = (
     "SELECT json_remove(facts, '$.secret') FROM facts",
     "SELECT * FROM students ORDER BY id",
@@ -41,7 +41,7 @@ Known = list[list[tuple[object, ...]]]
 
 
 def known(file: Path) -> Known:
-    """All that a sound gradebook file holds; of one that was never made, nothing."""
+    """Read everything from a sound gradebook file. A file without tables gives an empty list."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -51,7 +51,7 @@ def known(file: Path) -> Known:
 
 
 def steps(school: School, book: Gradebook) -> Iterator[None]:
-    """Two gradings and a stop after each transaction; Zoë hands in something else in between."""
+    """Grade twice, yielding after each transaction. Zoë hands in another file for the second grading."""
     attempts: dict[str, tuple[Attempt, bytes]] = {}
     for revision, score in ((1, 4.0), (2, 10.0)):
         book.begin(school.course)
@@ -81,7 +81,7 @@ def grade(school: School, *, done: Callable[[], object] = lambda: None) -> None:
 
 
 def in_a_child(act: Callable[[], None]) -> int:
-    """Run this in a fork of this process; how it ended, as os.waitstatus_to_exitcode says."""
+    """Run `act` in a fork of this process and return its exit code as os.waitstatus_to_exitcode gives it."""
     child = os.fork()
     if not child:
         try:
@@ -94,17 +94,17 @@ def in_a_child(act: Callable[[], None]) -> int:
 
 @pytest.fixture
 def snapshots(school: School) -> list[Known]:
-    """What is known before the first step and after each one, of a grading that nothing disturbs."""
+    """Return the contents before the first step and after each one of an undisturbed grading."""
     reference = School(school.course, school.results.with_name("undisturbed"))
     after: list[Known] = [[]]
     grade(reference, done=lambda: after.append(known(reference.results / FILE)))
     return after
 
 
-def test_killed_at_any_statement_it_has_all_that_was_told_and_nothing_by_halves(
+def test_a_kill_at_any_statement_loses_no_transaction_and_leaves_no_half(
     school: School, snapshots: list[Known], memory_path: Path
 ) -> None:
-    """Every SQL statement of two gradings is the last one of some child."""
+    """One child process is killed at each SQL statement of two gradings."""
     school = School(school.course, memory_path / "results")
     died_within, number = set(), 0
     while True:
@@ -128,14 +128,14 @@ def test_killed_at_any_statement_it_has_all_that_was_told_and_nothing_by_halves(
 
         status = in_a_child(act)
         os.close(writer)
-        told = len(os.read(reader, 1000))
+        done = len(os.read(reader, 1000))
         os.close(reader)
         if status == 0:
             break
         assert status == -signal.SIGKILL
         left = known(school.results / FILE)
-        died_within.add(told)
-        assert _between(left, snapshots[told], snapshots[told + 1]), (number, told)
+        died_within.add(done)
+        assert _between(left, snapshots[done], snapshots[done + 1]), (number, done)
         if number % 20 == 0:
             # Grading again ends in the same state as an undisturbed grading.
             grade(school)
@@ -145,7 +145,7 @@ def test_killed_at_any_statement_it_has_all_that_was_told_and_nothing_by_halves(
 
 
 def _between(left: Known, before: Known, after: Known) -> bool:
-    """Whether this is the state before a step or after it; before the first, a gradebook may be made."""
+    """Whether this is the state before a step or after it. Before the first, an empty gradebook may exist."""
     is_made = before == [] and left[1:] == [[]] * 7
     return is_made or left in (before, after)
 
@@ -155,14 +155,14 @@ def _final(school: School) -> object:
 
 
 def _entries(state: Known) -> object:
-    """What counts in the end, however often it was begun: students, attempts, files, scores."""
+    """Select what must be the same however often grading was restarted: students, attempts, files, scores."""
     return [state[1], state[2], state[3], state[4], [row[:6] for row in state[6]]]
 
 
-def test_power_that_goes_at_any_byte_of_the_log_leaves_a_state_that_was(
+def test_a_power_cut_at_any_byte_of_the_log_leaves_an_earlier_state(
     school: School, snapshots: list[Known]
 ) -> None:
-    """The write-ahead log ends at any byte: everything synced before is there, and no more."""
+    """A write-ahead log cut at any byte gives exactly the state that was synced before it."""
     with Gradebook.open_to_write(school.results) as book:
         for _ in steps(school, book):
             pass
@@ -188,11 +188,11 @@ def test_power_that_goes_at_any_byte_of_the_log_leaves_a_state_that_was(
 
 
 @pytest.mark.parametrize("room", [0, 8.5, 20.25, 35.5, 45.75])
-def test_a_full_disk_is_told_and_costs_nothing_that_was_kept(
+def test_a_full_disk_is_reported_and_loses_nothing(
     school: School, snapshots: list[Known], room: float
 ) -> None:
     def act() -> None:
-        # As a quota does: no file may grow beyond this.
+        # As with a quota, no file may grow beyond this.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(room * 4096), resource.RLIM_INFINITY))
         os.close(reader)
@@ -206,16 +206,16 @@ def test_a_full_disk_is_told_and_costs_nothing_that_was_kept(
     os.close(writer)
     message = os.read(reader, 10_000).decode()
     os.close(reader)
-    told = len(message) - len(message.lstrip("."))
+    done = len(message) - len(message.lstrip("."))
     assert "make room" in message or "when there is room" in message
     assert "move it away" not in message
-    if (school.results / FILE).is_file() and told:
-        assert _between(known(school.results / FILE), snapshots[told], snapshots[told + 1])
+    if (school.results / FILE).is_file() and done:
+        assert _between(known(school.results / FILE), snapshots[done], snapshots[done + 1])
     grade(school)
     assert _final(school) == _entries(snapshots[-1])
 
 
-def test_a_gradebook_that_may_not_grow_keeps_what_it_has(
+def test_a_gradebook_that_cannot_grow_keeps_its_contents(
     school: School, snapshots: list[Known]
 ) -> None:
     def fill() -> None:
@@ -243,7 +243,7 @@ def gradebook(school: School) -> Path:
 
 
 def read_all(folder: Path) -> object:
-    """All that commands read of a gradebook."""
+    """Read everything that commands read from a gradebook."""
     with Gradebook.open(folder) as book:
         entries = list(book.entries())
         return (
@@ -258,7 +258,7 @@ def read_all(folder: Path) -> object:
         )
 
 
-def test_a_damaged_file_is_never_a_traceback_and_never_made_anew(gradebook: Path) -> None:
+def test_a_damaged_file_never_gives_a_traceback_and_is_never_recreated(gradebook: Path) -> None:
     sound, expected = gradebook.read_bytes(), read_all(gradebook.parent)
     refused = 0
     for begin in range(0, len(sound), 1024):
@@ -281,7 +281,7 @@ def test_a_damaged_file_is_never_a_traceback_and_never_made_anew(gradebook: Path
     assert read_all(gradebook.parent) == expected
 
 
-def test_a_file_that_ends_too_soon_is_told(gradebook: Path) -> None:
+def test_a_truncated_file_is_reported(gradebook: Path) -> None:
     sound = gradebook.read_bytes()
     for length in (*range(512, len(sound), 1024), len(sound) - 1):
         gradebook.write_bytes(sound[:length])
@@ -303,7 +303,7 @@ def test_a_file_that_ends_too_soon_is_told(gradebook: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("damage", [b"", b"{", b"\x78\x9c\x03\x00\x00\x00\x00\x02", b"[1]", None])
-def test_a_cell_that_cannot_be_read_is_told(
+def test_an_unreadable_cell_is_reported(
     gradebook: Path, table: str, column: str, damage: bytes | None
 ) -> None:
     with contextlib.closing(sqlite3.connect(gradebook)) as connection:
@@ -314,7 +314,7 @@ def test_a_cell_that_cannot_be_read_is_told(
         read_all(gradebook.parent)
 
 
-def test_a_newer_format_is_left_alone(gradebook: Path) -> None:
+def test_a_gradebook_of_a_newer_format_is_left_unchanged(gradebook: Path) -> None:
     with contextlib.closing(sqlite3.connect(gradebook)) as connection:
         connection.execute("PRAGMA user_version = 5")
         connection.execute("ALTER TABLE grades ADD COLUMN moderated INTEGER NOT NULL DEFAULT 0")
@@ -326,7 +326,7 @@ def test_a_newer_format_is_left_alone(gradebook: Path) -> None:
 
 
 @pytest.mark.parametrize("has_log", [False, True])
-def test_a_file_of_a_grading_killed_before_its_tables_is_no_gradebook_yet(
+def test_a_file_without_tables_after_a_kill_is_not_a_gradebook_yet(
     tmp_path: Path, has_log: bool
 ) -> None:
     (tmp_path / FILE).touch()
@@ -342,7 +342,7 @@ def test_a_file_of_a_grading_killed_before_its_tables_is_no_gradebook_yet(
         assert book.facts.secret
 
 
-def test_the_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
+def test_the_file_of_another_program_is_left_unchanged(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("CREATE TABLE marks (student TEXT)")
     before = (tmp_path / FILE).read_bytes()
@@ -352,10 +352,10 @@ def test_the_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / FILE).read_bytes() == before
 
 
-# --- others ---------------------------------------------------------------------------------------
+# --- other processes and users --------------------------------------------------------------------
 
 
-def test_another_process_that_writes_is_waited_for_by_nobody_and_its_end_frees_the_folder(
+def test_a_second_writer_is_refused_until_the_first_one_ends(
     school: School,
 ) -> None:
     ready, begun = os.pipe()
@@ -384,14 +384,14 @@ def test_another_process_that_writes_is_waited_for_by_nobody_and_its_end_frees_t
 
 @pytest.fixture
 def shelf() -> Iterator[Path]:
-    """A folder that everybody may look into, as pytest's own are not."""
+    """Return a folder that every user may read. Those of pytest are private."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
 def as_a_reader(act: Callable[[], None]) -> int:
-    """Do this as somebody who may write nothing here."""
+    """Run `act` as a user without write permission here."""
 
     def without_rights() -> None:
         if os.geteuid() == 0:
@@ -403,7 +403,7 @@ def as_a_reader(act: Callable[[], None]) -> int:
     return in_a_child(without_rights)
 
 
-def test_a_folder_that_may_only_be_read_is_read(school: School, shelf: Path) -> None:
+def test_a_read_only_folder_can_be_read(school: School, shelf: Path) -> None:
     grade(school)
     expected = read_all(school.results)
     shutil.copytree(school.results, shelf / "results")
@@ -423,10 +423,8 @@ def test_a_folder_that_may_only_be_read_is_read(school: School, shelf: Path) -> 
     assert sorted(shelf.rglob("*")) == before
 
 
-def test_verdicts_that_are_in_the_log_alone_are_never_passed_over(
-    school: School, shelf: Path
-) -> None:
-    """A killed batch, copied to where nothing may be written: a refusal is better than an old score."""
+def test_verdicts_that_are_only_in_the_log_are_never_skipped(school: School, shelf: Path) -> None:
+    """Results of a killed batch, copied to a read-only folder, are refused rather than read with old scores."""
     with Gradebook.open_to_write(school.results) as book:
         for _ in steps(school, book):
             pass

@@ -1,4 +1,4 @@
-"""Extensions that a person gives: kept in the file of corrections, and counted as those of the policy."""
+"""Extensions given by staff: kept in the corrections file, and counted like those of the policy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ at = 2026-12-01T12:00:00
 
 @pytest.fixture
 def late(school: School) -> School:
-    """A gradebook in which ann's file came three days late, and bob's one."""
+    """Return a gradebook in which ann's file came three days late and bob's one day late."""
     with Gradebook.open_to_write(school.results) as book:
         options = GradingOptions()
         blank = nothing_handed_in(school.course, school.course.exercises, options)
@@ -56,7 +56,7 @@ def late(school: School) -> School:
             attempt = school.hand_in(book, student, b"x = 1\n", f"2026-12-0{day}T10:59:00Z")
             school.keep(book, attempt, 8)
         book.finish(())
-        book.settled()
+        book.mark_current()
     return school
 
 
@@ -71,7 +71,7 @@ def given(**fields: object) -> GivenExtension:
     return GivenExtension(**{**known, "author": "ben", "time": TIME, **fields})  # type: ignore[arg-type]
 
 
-def test_more_time_counts_at_once_in_results_and_files_and_can_be_taken_back(late: School) -> None:
+def test_an_extension_counts_at_once_and_can_be_taken_back(late: School) -> None:
     ann = StudentInfo(id="ann")
     written = late.results / "results" / "ann.json"
     with Gradebook.open_to_write(late.results) as book:
@@ -81,7 +81,7 @@ def test_more_time_counts_at_once_in_results_and_files_and_can_be_taken_back(lat
             book, ann, book.exercises, until=UNTIL, reason=" ill,\nwith a note ", author="kim"
         )
         book.extend(made)
-        # In the time of the class, which is an hour ahead of UTC.
+        # In the timezone of the class, an hour ahead of UTC.
         assert made.until.isoformat() == "2026-12-03T23:59:00+01:00"
         assert (made.exercises, made.reason, made.author) == (("task",), "ill, with a note", "kim")
         assert (score(book, "ann"), score(book, "bob")) == (7.2, 7.2)
@@ -97,7 +97,7 @@ def test_more_time_counts_at_once_in_results_and_files_and_can_be_taken_back(lat
         assert "ill, with a note" not in written.read_text()
 
 
-def test_what_gives_no_more_time_is_refused(late: School) -> None:
+def test_an_extension_that_gives_no_time_is_refused(late: School) -> None:
     ann = StudentInfo(id="ann")
     noon = datetime.datetime(2026, 12, 1, 12)
     with Gradebook.open_to_write(late.results) as book:
@@ -117,7 +117,7 @@ def test_what_gives_no_more_time_is_refused(late: School) -> None:
         assert "task is never due" in refused()
 
 
-def test_only_exercises_that_gain_are_extended_and_a_new_due_time_is_another_state(
+def test_only_exercises_that_gain_are_extended_and_a_due_time_changes_the_state(
     late: School,
 ) -> None:
     ann = StudentInfo(id="ann")
@@ -138,7 +138,7 @@ def test_an_assignment_names_its_exercises(late: School) -> None:
         assert exercises_named(book, "week1") == exercises_named(book, "") == ("task",)
 
 
-def test_tables_of_both_kinds_are_added_and_removed_between_a_person_s_comments(
+def test_both_kinds_of_tables_are_edited_without_losing_comments(
     tmp_path: Path,
 ) -> None:
     correction = Correction(
@@ -178,7 +178,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
-def test_a_mistake_in_the_file_is_told_with_its_line(text: str) -> None:
+def test_a_mistake_in_the_file_is_reported_with_its_line(text: str) -> None:
     with pytest.raises(CorrectionsError) as caught:
         read_file(text, FILE)
     for words in WRONG[text]:
@@ -196,7 +196,7 @@ def adjust(late: School) -> Callable[..., Result]:
     return called
 
 
-def test_grade_adjust_gives_more_time_lists_it_and_takes_it_back(
+def test_grade_adjust_gives_lists_and_takes_back_an_extension(
     late: School, adjust: Callable[..., Result]
 ) -> None:
     done = adjust("ann", "one/task.py", "--until", "2026-12-03T23:59", "--reason", "ill")
@@ -214,12 +214,12 @@ def test_grade_adjust_gives_more_time_lists_it_and_takes_it_back(
     back = adjust("--undo", "--number", "2")
     assert back.exit_code == 0 and "taken back: more time until" in back.output
     assert "7.2 to 0 points" in back.output
-    # The correction is as it was.
+    # The correction is unchanged.
     assert "1 bob task" in " ".join(adjust("--list").output.split())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["ann", "task", "--until", "2026-12-03T23:59"], "--reason"),
         (["ann", "task", "--until", "2026-12-03", "--reason", "x"], "add the time of day"),
@@ -236,15 +236,15 @@ def test_grade_adjust_gives_more_time_lists_it_and_takes_it_back(
     ],
     ids=range(9),
 )
-def test_what_cannot_be_given_is_said(
-    late: School, adjust: Callable[..., Result], arguments: list[str], said: str
+def test_an_invalid_extension_is_explained(
+    late: School, adjust: Callable[..., Result], arguments: list[str], message: str
 ) -> None:
     done = adjust(*arguments)
-    assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+    assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
     assert corrections_text(late.results) == ""
 
 
-def test_an_extension_of_nobody_is_listed_as_without_effect(
+def test_an_extension_for_an_unknown_student_is_listed_as_without_effect(
     late: School, adjust: Callable[..., Result]
 ) -> None:
     table = TABLE.replace("ann", "anne") + WHO + 'reason = "ill"\nexercises = ["tsak"]\n'

@@ -1,4 +1,4 @@
-"""Everybody is in a gradebook once, also where a server or its tokens are given another roster."""
+"""Each student is in a gradebook once, even if a server or its tokens are given another roster."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_a_roster_with_other_ids_is_refused() -> None:
     [
         BEFORE,
         [*BEFORE, StudentInfo(id="new")],
-        # One who is like another may be another.
+        # A similar student may be another person.
         [*BEFORE, StudentInfo(id="x", name="Jane Doe")],
         [StudentInfo(id="a"), StudentInfo(id="b")],
         [],
     ],
 )
-def test_a_roster_with_the_same_ids_or_new_students_is_taken(roster: list[StudentInfo]) -> None:
+def test_a_roster_with_the_same_ids_or_new_students_is_accepted(roster: list[StudentInfo]) -> None:
     refuse_other_roster(BEFORE, roster, "results")
     refuse_other_roster([], roster, "results")

@@ -43,7 +43,7 @@ _WEEKS = {"relu": 0, "glu": 0, "lora": 1, "moe": 2}
 
 
 def at(exercise: str, hours: float, attempt: int = 1) -> File:
-    """A file of ten points, this many hours after its due time."""
+    """Return a file of ten points, handed in this many hours after its due time."""
     time = FIRST + datetime.timedelta(weeks=_WEEKS[exercise], hours=hours)
     return File(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, 10.0)
 
@@ -67,15 +67,15 @@ def used(text: str = RULES, **hours: float | tuple[float, ...]) -> tuple[dict[in
 @pytest.mark.parametrize(
     ("hours", "days"), [(-1, 0), (0, 0), (0.1, 1), (24, 1), (24.1, 2), (72, 3), (300, 3)]
 )
-def test_each_day_begun_is_one(hours: float, days: int) -> None:
+def test_each_day_begun_uses_a_late_day(hours: float, days: int) -> None:
     assert used(relu=hours) == ({0: days} if days else {}, 3 - days)
 
 
-def test_the_exercises_of_a_due_time_share_them() -> None:
+def test_exercises_with_the_same_due_time_share_late_days() -> None:
     assert used(relu=20, glu=30) == ({0: 2}, 1)
 
 
-def test_they_are_used_in_the_order_in_which_files_came() -> None:
+def test_late_days_are_used_in_the_order_in_which_files_came() -> None:
     # The second week's file came before the first week's newer file, which gets the remaining days.
     assert used(relu=(-1, 24 * 10), lora=40) == ({1: 2, 0: 1}, 0)
     assert used(relu=40, lora=40, moe=40) == ({0: 2, 1: 1}, 0)
@@ -98,8 +98,8 @@ def test_grace_and_extensions_come_first() -> None:
     assert used(RULES + ill, relu=40, glu=49) == ({0: 1}, 2)
 
 
-def test_a_stub_uses_none() -> None:
-    """As of an exercise that a student never began, in a zip of the whole folder."""
+def test_an_unchanged_stub_uses_no_late_days() -> None:
+    """A zip of the whole folder has stubs of exercises that the student never began."""
     stub = msgspec.structs.replace(at("relu", 30), judged=0.0, untouched=True)
     rules = policy().with_late_days(ANN, {"relu": [stub], "lora": [at("lora", 30)]})
     assert rules.used == {1: 2}
@@ -108,7 +108,7 @@ def test_a_stub_uses_none() -> None:
     assert begun.used == {0: 2}
 
 
-def test_a_due_time_may_limit_them() -> None:
+def test_a_due_time_may_limit_late_days() -> None:
     none = RULES.replace('chapters = ["two"]', 'chapters = ["two"]\nlate_days = 0')
     assert used(none, lora=24, moe=24) == ({2: 1}, 2)
 
@@ -117,18 +117,18 @@ def test_a_later_file_of_a_due_time_adds_to_the_days_of_an_earlier_one() -> None
     assert used(relu=(24, 72)) == ({0: 3}, 0)
 
 
-def test_a_file_beyond_the_attempts_that_may_count_uses_none() -> None:
+def test_a_file_beyond_the_attempt_limit_uses_no_late_days() -> None:
     assert used("max_attempts = 1\n" + RULES, relu=(1, 30)) == ({0: 1}, 2)
 
 
 @pytest.mark.parametrize(("hours", "points"), [(24, 10), (72, 10), (73, 9), (120, 8)])
-def test_beyond_the_budget_lateness_costs_what_it_did(hours: float, points: float) -> None:
+def test_lateness_beyond_the_budget_costs_as_usual(hours: float, points: float) -> None:
     files = [at("relu", hours)]
     counted = policy().with_late_days(ANN, {"relu": files}).counted(ANN, "relu", 10, files)
     assert counted.points == points
 
 
-def test_the_student_reads_how_many_were_used() -> None:
+def test_the_reason_says_how_many_late_days_were_used() -> None:
     files = [at("relu", 30)]
     after = policy().with_late_days(ANN, {"relu": files})
     (reason,) = after.counted(ANN, "relu", 10, files).reasons
@@ -138,7 +138,7 @@ def test_the_student_reads_how_many_were_used() -> None:
     )
 
 
-def test_a_standing_counts_them() -> None:
+def test_a_standing_counts_late_days() -> None:
     names = ("relu", "lora", "moe")
     attempts = tuple(
         Attempt(number, "ann", number, submitted_at=at(name, 30).submitted_at)
@@ -189,7 +189,7 @@ def test_an_override_says_which_attempts_count_and_are_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("late_days = 3", "`late_days` has no effect, since nothing is due"),
         ("late_days = 3\n[[due]]\nat = 2026-10-01T12:00:00Z", "since lateness costs nothing"),
@@ -198,8 +198,8 @@ def test_an_override_says_which_attempts_count_and_are_judged() -> None:
         ('[[override]]\nexercises = ["relu"]', "changes nothing"),
     ],
 )
-def test_mistakes_are_told(text: str, told: str) -> None:
-    with pytest.raises(PolicyError, match=told):
+def test_mistakes_are_reported(text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
         policy(text)
 
 
@@ -228,9 +228,9 @@ def test_each_exercise_has_the_rules_of_its_assignment() -> None:
     assert merged.rules_of("lora").max_attempts == 4
     relu, lora = merged.deadline(ANN, "relu"), merged.deadline(ANN, "lora")
     assert relu is not None and (relu.due, relu.rules.per_day) == (FIRST, 20)
-    # No assignment has it: the course's own due time holds.
+    # It belongs to no assignment, so the due time of the course applies.
     assert lora is not None and lora.due == FIRST + datetime.timedelta(weeks=1)
-    # The extension is the test's own.
+    # The extension is for the test only.
     assert lora.until == lora.due
     moe = merged.deadline(ANN, "moe")
     assert moe is not None and moe.until - moe.due == datetime.timedelta(minutes=30)
@@ -240,7 +240,7 @@ def test_each_exercise_has_the_rules_of_its_assignment() -> None:
     assert read_policy(policy_text(merged.rules), CHAPTERS).rules == merged.rules
 
 
-def test_lateness_of_an_assignment_without_a_due_time_of_its_own() -> None:
+def test_an_assignment_without_a_due_time_may_set_lateness() -> None:
     week = of("week", "relu", "lora", policy={"late": {"per_day": 50}, "late_days": 1})
     merged = Policy(policy_of_assignments([week], CHAPTERS, policy().rules), CHAPTERS)
     for exercise, per_day, days in (("relu", 50, 1), ("lora", 50, 1), ("glu", 10, None)):
@@ -262,7 +262,7 @@ def test_an_assignment_replaces_the_tables_that_name_its_exercises() -> None:
     assert [merged.rules_of(name).max_attempts for name in ("relu", "lora")] == [2, 4]
 
 
-def test_an_assignment_without_a_due_time_keeps_the_rules_of_the_course_s() -> None:
+def test_an_assignment_without_a_due_time_keeps_rules_of_the_course() -> None:
     course = policy(
         RULES.replace(
             'chapters = ["one"]', 'chapters = ["one"]\nlate_days = 2\nlate = {per_day = 30}'
@@ -278,7 +278,7 @@ def test_an_assignment_without_a_due_time_keeps_the_rules_of_the_course_s() -> N
         assert (due.late.per_day, due.late_days) == (per_day, days)
 
 
-def test_a_budget_is_refused_where_an_assignment_is_graded_alone() -> None:
+def test_a_budget_of_the_course_is_refused_for_a_single_assignment() -> None:
     rules = policy().rules
     with pytest.raises(PolicyError, match=r"`late_days` of policy\.toml is for the whole term"):
         policy_of_assignment(of("week1", "relu", due=FIRST), {"relu": "one"}, rules)
@@ -293,7 +293,7 @@ def test_two_overrides_for_one_exercise_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hours", "said"),
+    ("hours", "message"),
     [
         (-1, ""),
         (1, "late: 1 late day used, 2 left"),
@@ -302,16 +302,14 @@ def test_two_overrides_for_one_exercise_are_refused() -> None:
         (2000, "83 days 8 hours late: too late to count"),
     ],
 )
-def test_a_student_who_hands_in_late_reads_the_cost_before_the_verdict(
-    hours: float, said: str
-) -> None:
+def test_a_late_student_reads_the_cost_before_the_verdict(hours: float, message: str) -> None:
     rules = policy(RULES.replace("per_day = 10", 'per_day = 10\ncloses = "30 days"'))
     files = [msgspec.structs.replace(at("relu", hours), judged=None)]
     counted = rules.with_late_days(ANN, {"relu": files})
-    assert counted.cost(ANN, "relu", files) == said
+    assert counted.cost(ANN, "relu", files) == message
 
 
-def test_a_file_in_time_is_told_nothing_of_the_late_day_of_another() -> None:
+def test_a_file_in_time_does_not_mention_a_late_day_of_another_file() -> None:
     files = {"relu": [at("relu", 20)], "glu": [at("glu", -1)]}
     counted = policy().with_late_days(ANN, files)
     assert counted.cost(ANN, "relu", files["relu"]) == "late: 1 late day used, 2 left"

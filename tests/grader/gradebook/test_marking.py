@@ -1,7 +1,8 @@
-"""`grade mark`: points by a person, kept as corrections about one file."""
+"""`grade mark`: points given by staff, kept as corrections about one file."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,9 @@ from grader.errors import UsageError
 from grader.exports import FORMATS
 from grader.exports.formats.feedback import plain_feedback
 from grader.gradebook import Gradebook
+from grader.gradebook.facts import encoded
 from grader.gradebook.marking import read_rubric
+from grader.submissions.source import code_digest
 from tests.grader.builders import written
 from tests.grader.gradebook.conftest import School
 
@@ -35,7 +38,7 @@ ANN, BOB = b"x = 1  # ann\n", b"x = 1  # bob\n"
 
 @pytest.fixture
 def marked(school: School) -> School:
-    """Two students with 8 and 10 of 10 points, and a rubric."""
+    """Return a gradebook of two students with 8 and 10 of 10 points, and a rubric."""
     path = school.course.root / "tests/rubrics/one/task.toml"
     path.parent.mkdir(parents=True)
     path.write_text(RUBRIC, encoding="utf-8")
@@ -65,7 +68,7 @@ def points(school: School) -> dict[str, tuple[float, tuple[str, ...], str]]:
     return found
 
 
-def test_items_and_a_comment_stand_beside_the_points_of_the_judge(marked: School) -> None:
+def test_items_and_a_comment_are_added_to_the_judged_points(marked: School) -> None:
     done = mark(marked, "dec1\nName it.\nnq")
     assert done.exit_code == 0, done.output
     assert "ann  1 of 2  8 / 10" in done.output and "   1  x = 1  # ann" in done.output
@@ -77,7 +80,7 @@ def test_items_and_a_comment_stand_beside_the_points_of_the_judge(marked: School
     assert points(marked)["bob"] == (10, (), "")
 
 
-def test_a_comment_names_a_line_that_is_there_and_is_a_line_of_its_own(marked: School) -> None:
+def test_a_comment_names_an_existing_line_and_is_shown_on_its_own_line(marked: School) -> None:
     done = mark(marked, "cbanana\n0\n2\n1\nName it\nc\nWhy x\nq")
     assert done.exit_code == 0, done.output
     assert done.output.count("the file has lines 1 to 1; press Enter for no line.") == 3
@@ -86,22 +89,35 @@ def test_a_comment_names_a_line_that_is_there_and_is_a_line_of_its_own(marked: S
     assert points(marked)["ann"][2] == "Line 1: Name it\nWhy x"
     with Gradebook.open(marked.results) as book:
         (ann, _) = book.entries()
-    said = plain_feedback(ann)
-    assert "\n  Line 1: Name it\n  Why x\n" in said
+    feedback = plain_feedback(ann)
+    assert "\n  Line 1: Name it\n  Why x\n" in feedback
     remark = written(FORMATS["csv"], [ann])[0]
     assert "Line 1: Name it. Why x" in remark
 
 
-def test_what_is_marked_is_not_shown_again(marked: School) -> None:
+@pytest.mark.parametrize("student", ["", "ann "])
+def test_a_mark_that_was_begun_with_an_earlier_grader_goes_on(marked: School, student: str) -> None:
+    name = f"task {student}{code_digest(ANN)}"
+    with Gradebook.open_to_write(marked.results) as book, book.transaction():
+        facts = json.loads(encoded(book.facts))
+        facts["drafts"] = {name: {"keys": ["e"], "comments": ["Name it."]}}
+        book.tables.connection.execute("UPDATE facts SET facts = ?", (json.dumps(facts),))
+    assert "e: -2.5 points, 1 comment: Name it." in mark(marked, "n").output
+    assert points(marked)["ann"][::2] == (5.5, "Name it.")
+    with Gradebook.open(marked.results) as book:
+        assert book.facts.mark_drafts == ()
+
+
+def test_a_marked_file_is_not_shown_again(marked: School) -> None:
     mark(marked, "dnq")
     done = mark(marked, "ddn")
     assert "# bob" in done.output and "# ann" not in done.output
-    assert points(marked)["bob"][0] == 10, "an item that was taken back does not hold"
+    assert points(marked)["bob"][0] == 10, "an item that was taken back does not count"
     assert "Read by a person: nothing to remark." in points(marked)["bob"][1][0]
     assert "0 marked, 0 of 2 left." in mark(marked, "").output
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sessions without a terminal are POSIX's")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs sessions without a terminal")
 def test_without_a_terminal_no_file_is_shown(marked: School) -> None:
     command = ["mark", str(marked.results), "task", "--course", str(marked.course.root)]
     done = subprocess.run(
@@ -128,7 +144,7 @@ def test_a_new_mark_replaces_the_old_one_and_a_new_file_has_none(marked: School)
     assert "x = 2" in mark(marked, "q").output
 
 
-def test_the_last_mark_holds_if_a_kill_left_the_old_one(marked: School) -> None:
+def test_the_last_mark_counts_if_a_kill_left_the_old_one(marked: School) -> None:
     mark(marked, "dnq")
     file = marked.results / "corrections.toml"
     text = file.read_text("utf-8")
@@ -137,14 +153,14 @@ def test_the_last_mark_holds_if_a_kill_left_the_old_one(marked: School) -> None:
     assert points(marked)["ann"][0] == 5
 
 
-def test_no_name_is_shown_where_none_may_be(marked: School) -> None:
+def test_anonymous_marking_shows_no_names(marked: School) -> None:
     done = mark(marked, "snq", "--anonymous")
     assert done.output.count("anon-") == 2
     assert "1 marked, 1 of 2 left." in done.output
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (RUBRIC.replace('"e"', '"d"'), "two items have the key 'd'"),
         (RUBRIC.replace('"e"', '"q"'), "the key 'q' means stop"),
@@ -156,19 +172,19 @@ def test_no_name_is_shown_where_none_may_be(marked: School) -> None:
         ),
     ],
 )
-def test_a_rubric_that_is_not_in_order(tmp_path: Path, text: str, told: str) -> None:
+def test_a_mistake_in_a_rubric_is_reported(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         read_rubric(tmp_path / "r.toml", 10)
     with pytest.raises(UsageError, match="There is no rubric at"):
         read_rubric(tmp_path / "none.toml", 10)
 
 
-def test_a_mark_goes_beyond_the_points_only_where_the_author_says_so(marked: School) -> None:
+def test_a_mark_exceeds_the_maximum_only_if_the_rubric_allows_it(marked: School) -> None:
     rubric = marked.course.root / "tests/rubrics/one/task.toml"
     rubric.write_text(RUBRIC.replace("-2.5", "3"), encoding="utf-8")
     mark(marked, "enq")
-    assert points(marked)["ann"][0] == 10, "8 and 3 of 10"
+    assert points(marked)["ann"][0] == 10, "8 + 3, at most 10"
     rubric.write_text("beyond = true\n" + RUBRIC.replace("-2.5", "3"), encoding="utf-8")
     mark(marked, "enq", "--again")
     assert points(marked)["ann"][0] == 11

@@ -1,4 +1,4 @@
-"""What was answered to `grade mark` survives a kill at any moment: it is on the disk before it is shown."""
+"""Answers to `grade mark` survive a kill at any moment: each is on the disk before it is shown."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import pytest
 
 from grader.gradebook import Gradebook
 from grader.gradebook.corrections import about_file
-from grader.gradebook.marking import answers, is_marked
+from grader.gradebook.marking import files, is_marked
 from grader.results import StudentInfo
 from tests.grader.gradebook.conftest import School
 from tests.grader.gradebook.test_marking import RUBRIC
 
 FILE = b"x = 1\n"
 PATIENCE_SECONDS = 120
-# Each answer, the text that confirms it, and the points and comments kept from then on.
+# Each answer, the text that confirms it, and the points and number of comments kept afterwards.
 STEPS = [
     (b"d", b"d: -1 point", -1.0, 0),
     (b"e", b"d e: -3.5 points", -3.5, 0),
@@ -35,7 +35,7 @@ STEPS = [
 
 @pytest.fixture
 def team(school: School) -> School:
-    """A team of two with one file, and a rubric."""
+    """Return a gradebook with a team of two that shares a file, and a rubric."""
     path = school.course.root / "tests/rubrics/one/task.toml"
     path.parent.mkdir(parents=True)
     path.write_text(RUBRIC, encoding="utf-8")
@@ -70,7 +70,7 @@ class Marking:
         os.write(self._terminal, keys)
 
     def until(self, text: bytes) -> None:
-        """Read until it printed this after the last time."""
+        """Read until `text` is printed, after the text of the last call."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self.printed:
             assert time.monotonic() < deadline, self.printed
@@ -85,10 +85,10 @@ class Marking:
 
 
 def kept(school: School) -> tuple[float, int]:
-    """The points and the number of comments that are kept, as a mark of both students or as a draft."""
+    """Return the points and the number of comments kept, as a mark of both students or as a draft."""
     with Gradebook.open(school.results) as book:
-        (file,) = answers(book, "task")
-        made, begun = book.corrections(), list(book.facts.drafts.values())
+        (file,) = files(book, "task")
+        made, begun = book.corrections(), [each.remarks for each in book.facts.mark_drafts]
         if is_marked(made, file):
             marks = [
                 about_file([m for m in made if m.student == s], file.digest) for s in ("ann", "bob")
@@ -96,14 +96,14 @@ def kept(school: School) -> tuple[float, int]:
             assert [len(each) for each in marks] == [1, 1]
             assert marks[0][0].add == marks[1][0].add
             return marks[0][0].add or 0.0, int(bool(marks[0][0].comment))
-        assert not made, "of a team all members have the mark, or none"
+        assert not made, "either all members of a team have the mark, or none"
         points = {"d": -1.0, "e": -2.5}
         keys = begun[0].keys if begun else ()
         return sum(points[key] for key in keys), len(begun[0].comments) if begun else 0
 
 
 @pytest.mark.parametrize("count", range(1, len(STEPS) + 1))
-def test_what_was_shown_as_answered_is_there_after_a_kill(team: School, count: int) -> None:
+def test_a_confirmed_answer_survives_a_kill(team: School, count: int) -> None:
     marking = Marking(team)
     marking.until(b"q stop")
     for keys, shown, _, _ in STEPS[:count]:
@@ -117,12 +117,12 @@ def test_what_was_shown_as_answered_is_there_after_a_kill(team: School, count: i
         again.press(b"n")
         again.until(b"1 marked")
         again.kill()
-    assert kept(team) == STEPS[count - 1][2:], "going on from there keeps it"
+    assert kept(team) == STEPS[count - 1][2:], "continuing keeps it"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(8))
-def test_a_kill_at_any_moment_leaves_what_some_answers_made(team: School, seed: int) -> None:
+def test_a_kill_at_any_moment_leaves_a_state_after_some_answer(team: School, seed: int) -> None:
     marking = Marking(team)
     marking.until(b"q stop")
     for keys, *_ in STEPS:
@@ -132,12 +132,12 @@ def test_a_kill_at_any_moment_leaves_what_some_answers_made(team: School, seed: 
     assert kept(team) in [(0.0, 0), *(step[2:] for step in STEPS)]
 
 
-def test_the_folder_has_no_leavings(team: School, tmp_path: Path) -> None:
+def test_no_draft_or_partial_file_is_left(team: School, tmp_path: Path) -> None:
     marking = Marking(team)
     marking.until(b"q stop")
     marking.press(b"dn")
     marking.until(b"1 marked")
     marking.kill()
     with Gradebook.open(team.results) as book:
-        assert book.facts.drafts == {}
+        assert book.facts.mark_drafts == ()
     assert not list(team.results.glob("*.part"))

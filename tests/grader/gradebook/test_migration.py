@@ -1,4 +1,4 @@
-"""Gradebooks of earlier formats are brought up to date, after a copy of each was made."""
+"""Gradebooks of older formats are updated after a copy is made."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from grader.gradebook import Gradebook, database
 from grader.gradebook import migration as migrating
 from grader.gradebook.corrections import Correction, Kind
 from grader.gradebook.database import FORMAT_VERSION, only_writer
-from grader.gradebook.facts import AssignmentPart, ClockChange, Draft
+from grader.gradebook.facts import AssignmentPart, ClockChange, MarkDraft, Remarks
 from grader.gradebook.policy import CountedAttempt, Due, Extension, Late, NamedPolicy, Rules
 from grader.gradebook.times import Span
 from grader.results import Outcome, Status
 
-# Of format 3; the tests make older ones of it.
+# A gradebook of format 3, from which the tests make older ones.
 EARLIER = Path(__file__).with_name("batch") / "gradebook_of_an_earlier_grader.sqlite.xz"
-# A gradebook of each older format, as a grader of its time wrote it. That of format 3 is of an assignment for
-# teams with a named policy, a mark that was begun, a queue.
+# A gradebook of each older format, written by a grader of that time. The one of format 3 has an assignment for
+# teams, a named policy, an unfinished mark and a queue.
 WRITTEN = {
     number: Path(__file__).with_name(f"gradebook_of_format_{number}.sqlite.xz")
     for number in database.OLDER
@@ -43,7 +43,7 @@ POINTS = {
     2: {"ada": 12.5, "ben": 11.5, "mia": 0},
     3: {"ada": 10, "ben": 3.93, "mia": 0},
 }
-# SQLite's header has the journal mode and counts changes; pages follow it.
+# SQLite's header has the journal mode and a change counter. Pages follow it.
 HEADER_BYTES = 100
 SCORES = {"Zoë 東": 10, "ann": 10, "bob": 7.5, "dee": 0, "fay": 0, "gus": 0, "mia": 0}
 
@@ -98,7 +98,7 @@ OLDER = {1: FORMAT_1, 2: FORMAT_2, 3: ""}
 
 
 def older(folder: Path, version: int) -> Path:
-    """The file of a gradebook of an older format, in a folder that is made for it."""
+    """Create `folder` with a gradebook of an older format, and return its file."""
     folder.mkdir()
     file = folder / "gradebook.sqlite"
     file.write_bytes(lzma.decompress(EARLIER.read_bytes()))
@@ -122,7 +122,7 @@ def scores(folder: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize("version", OLDER)
 @pytest.mark.parametrize("opened", [Gradebook.open, Gradebook.open_to_write])
-def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
+def test_an_older_gradebook_is_updated_beside_a_copy(
     tmp_path: Path,
     version: int,
     opened: Callable[[Path], AbstractContextManager[Gradebook]],
@@ -136,10 +136,10 @@ def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
     assert version_of(copy) == version
     if os.name == "posix":
         assert copy.stat().st_mode & 0o777 == 0o600
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert f"was a gradebook of format {version}" in told and copy.name in told
+    (note,) = [record.getMessage() for record in caplog.records]
+    assert f"was a gradebook of format {version}" in note and copy.name in note
     with Gradebook.open(file.parent) as book:
-        # Nothing is told twice.
+        # Nothing is reported twice.
         assert len(caplog.records) == 1
         assert len(book.facts.secret) == 32
         assert [student.id for student in book.absent()] == ["mia"]
@@ -150,15 +150,15 @@ def test_an_older_gradebook_is_brought_up_to_date_beside_a_copy(
         sources = {e.student.id: book.sources(e) for e in book.entries() if not e.absent}
         assert all(sources.values())
     assert scores(file.parent).keys() == SCORES.keys()
-    # The copy is a gradebook that can take the place of the new one.
+    # The copy is a gradebook that can replace the new one.
     copy.replace(tmp_path / "results" / "gradebook.sqlite")
     assert scores(file.parent).keys() == SCORES.keys()
 
 
 def handed_in(file: Path) -> dict[tuple[str, int, str], bytes]:
-    """Each file in a gradebook of an older format, by student, number of the attempt, and exercise."""
+    """Read each file in a gradebook of an older format, by student, attempt number and exercise."""
     with contextlib.closing(sqlite3.connect(file)) as old:
-        # Format 1 had the files of verdicts only.
+        # Format 1 kept only files with a verdict.
         has_files = old.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone()
         table = "grades" if has_files is None else "files"
         rows = old.execute(
@@ -169,7 +169,7 @@ def handed_in(file: Path) -> dict[tuple[str, int, str], bytes]:
 
 
 @pytest.mark.parametrize("version", WRITTEN)
-def test_a_gradebook_that_its_own_grader_wrote_keeps_every_file_and_point(
+def test_a_gradebook_written_by_an_older_grader_keeps_every_file_and_point(
     tmp_path: Path, version: int
 ) -> None:
     written = lzma.decompress(WRITTEN[version].read_bytes())
@@ -191,17 +191,17 @@ def test_a_gradebook_that_its_own_grader_wrote_keeps_every_file_and_point(
     assert after == before
     copy = (tmp_path / f"gradebook.format{version}.sqlite").read_bytes()
     assert copy[HEADER_BYTES:] == written[HEADER_BYTES:]
-    # A grading goes on with it.
+    # It can be opened for grading.
     with Gradebook.open_to_write(tmp_path):
         pass
     assert scores(tmp_path) == POINTS[version]
 
 
-def test_the_points_of_format_1_are_what_they_were(tmp_path: Path) -> None:
+def test_points_of_format_1_are_unchanged(tmp_path: Path) -> None:
     assert scores(older(tmp_path / "results", 1).parent) == SCORES
 
 
-def test_corrections_of_format_2_become_their_file(tmp_path: Path) -> None:
+def test_corrections_of_format_2_move_to_the_corrections_file(tmp_path: Path) -> None:
     file = older(tmp_path / "results", 2)
     with Gradebook.open(file.parent) as book:
         made = book.corrections()
@@ -220,7 +220,7 @@ def test_corrections_of_format_2_become_their_file(tmp_path: Path) -> None:
     assert (counted["bob"], counted["ann"], counted["mia"]) == (8, 10, 0)
 
 
-def test_the_facts_of_format_3_are_the_same_facts(tmp_path: Path) -> None:
+def test_facts_of_format_3_are_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "gradebook.sqlite"
     file.write_bytes(lzma.decompress(FORMAT_3.read_bytes()))
     with Gradebook.open(tmp_path) as book:
@@ -235,7 +235,7 @@ def test_the_facts_of_format_3_are_the_same_facts(tmp_path: Path) -> None:
     assert facts.stubs.keys() == policy.chapters.keys() == set(facts.exercises)
     assert (facts.revision, facts.is_unfinished, facts.is_stale) == (1, False, True)
     assert facts.totals == {"ada": 11.25, "ben": 3.54, "mia": 0.0}
-    assert facts.drafts == {"greeting abc": Draft(("d",), ("Name it.",))}
+    assert facts.mark_drafts == (MarkDraft("greeting", (), "abc", Remarks(("d",), ("Name it.",))),)
     assert facts.clock == (ClockChange("2026-10-12T10:00:00Z", -3600),)
     assert facts.is_paused
     extension = Extension(student="ben", by=Span(days=2, hours=12), reason="ill")
@@ -247,7 +247,7 @@ def test_the_facts_of_format_3_are_the_same_facts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ["policy", "named policy"])
-def test_a_policy_that_cannot_be_read_is_told_and_nothing_changes(tmp_path: Path, row: str) -> None:
+def test_an_unreadable_policy_is_reported_and_nothing_changes(tmp_path: Path, row: str) -> None:
     file = tmp_path / "gradebook.sqlite"
     file.write_bytes(lzma.decompress(FORMAT_3.read_bytes()))
     with contextlib.closing(sqlite3.connect(file)) as old, old:
@@ -261,7 +261,7 @@ def test_a_policy_that_cannot_be_read_is_told_and_nothing_changes(tmp_path: Path
         assert old.execute("SELECT * FROM facts").fetchall() == before
 
 
-def test_a_gradebook_of_format_3_goes_on_and_counts_the_same(tmp_path: Path) -> None:
+def test_grading_continues_in_a_gradebook_of_format_3(tmp_path: Path) -> None:
     file = tmp_path / "gradebook.sqlite"
     file.write_bytes(lzma.decompress(FORMAT_3.read_bytes()))
     assert scores(tmp_path) == {"ada": 10, "ben": 3.93, "mia": 0}
@@ -286,7 +286,7 @@ STEPS = ("_keep_copy", "put_corrections", "_unreadable_results", "_facts")
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_migration_that_is_stopped_leaves_the_old_gradebook(
+def test_an_interrupted_migration_leaves_the_old_gradebook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     file = older(tmp_path / "results", 2)
@@ -307,10 +307,10 @@ def test_a_migration_that_is_stopped_leaves_the_old_gradebook(
     with Gradebook.open(file.parent) as book:
         assert len(book.corrections()) == 4
     kept = sorted(path.name for path in file.parent.iterdir() if "format" in path.name)
-    assert kept == ["gradebook.format2.sqlite"], "the same copy is not kept twice"
+    assert kept == ["gradebook.format2.sqlite"], "an identical copy is not kept twice"
 
 
-def test_a_migration_that_is_killed_leaves_the_old_gradebook(tmp_path: Path) -> None:
+def test_a_killed_migration_leaves_the_old_gradebook(tmp_path: Path) -> None:
     file = older(tmp_path / "results", 2)
     killed = f"""
 import os, pathlib
@@ -323,7 +323,7 @@ Gradebook.open(pathlib.Path({str(file.parent)!r})).__enter__()
     assert scores(file.parent)["bob"] == 8
 
 
-def test_another_copy_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+def test_a_second_copy_does_not_overwrite_the_first(tmp_path: Path) -> None:
     file = older(tmp_path / "results", 2)
     first = file.with_name("gradebook.format2.sqlite")
     first.write_bytes(b"of another time")
@@ -332,7 +332,7 @@ def test_another_copy_does_not_take_the_place_of_the_first(tmp_path: Path) -> No
     assert version_of(file.with_name("gradebook.format2-2.sqlite")) == 2
 
 
-def test_what_stands_in_the_way_is_told_and_nothing_changes(
+def test_an_obstacle_is_reported_and_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = older(tmp_path / "results", 2)
@@ -357,7 +357,7 @@ def test_what_stands_in_the_way_is_told_and_nothing_changes(
     assert scores(file.parent)["bob"] == 8
 
 
-def test_a_verdict_that_cannot_be_read_is_open_and_told(
+def test_an_unreadable_verdict_is_left_open_and_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = older(tmp_path / "results", 2)

@@ -22,7 +22,7 @@ TRIPLED = (
 def failed(
     value: str, name: str = "test_double", function: str = "double", cause: Cause = Cause.VALUES
 ) -> TestResult:
-    """A test that saw this value where 4 was right."""
+    """Return a failed test that saw this value instead of 4."""
     seen = Finding("The output is {value}, it should be 4.", values={"value": value}, cause=cause)
     place = Place("one/task.py", 1, function)
     return checked(name, Outcome.FAILED, finding=seen, message=f"It is {value}.", place=place)
@@ -33,7 +33,7 @@ def groups(
     sources: Mapping[str, str] | None = None,
     exercises: tuple[str, ...] = (),
 ) -> list[UnnamedGroup]:
-    """The groups of a class, of which each student has these results of tests."""
+    """Return the groups of a class, given the test results of each student."""
     files = sources or {}
     entries = [entry(exercise(*tests, name="task"), student=who) for who, tests in failures.items()]
 
@@ -56,12 +56,12 @@ def test_the_same_observation_is_one_group_and_the_largest_comes_first() -> None
     assert all(group.id.startswith("task-") for group in found)
 
 
-def test_values_that_differ_by_rounding_are_the_same() -> None:
+def test_values_that_differ_by_rounding_are_one_observation() -> None:
     found = groups({"ann": (failed("6.0000001"),), "bob": (failed("6.0000002"),)})
     assert students(found) == [("ann", "bob")]
 
 
-def test_students_who_fail_other_tests_are_other_groups() -> None:
+def test_students_who_fail_different_tests_are_in_different_groups() -> None:
     both = failed("6"), failed("6", "test_zero")
     assert students(groups({"ann": both, "bob": both[:1]})) == [("ann",), ("bob",)]
 
@@ -75,13 +75,13 @@ def test_each_function_is_a_mistake_of_its_own() -> None:
     ]
 
 
-def test_a_mistake_that_has_a_name_is_in_no_group() -> None:
+def test_a_named_mistake_is_in_no_group() -> None:
     named = failed("6", cause=Cause.MISTAKE)
     timeout = checked("test_double", Outcome.TIMEOUT)
     assert groups({"ann": (named,), "bob": (timeout,), "cem": (checked(),)}) == []
 
 
-def test_the_file_that_is_shown_fails_least_and_is_shortest() -> None:
+def test_the_shown_file_fails_least_and_is_shortest() -> None:
     sources = {"ann": "x = 1\n", "bob": TRIPLED, "cem": TRIPLED + "# long\n"}
     more = checked("test_zero", Outcome.TIMEOUT)
     alike = {"ann": (failed("6"), more), "bob": (failed("6"),), "cem": (failed("6"),)}
@@ -90,7 +90,7 @@ def test_the_file_that_is_shown_fails_least_and_is_shortest() -> None:
     assert group.source == TRIPLED.encode()
 
 
-def test_a_group_keeps_its_id_whoever_is_in_it() -> None:
+def test_a_group_keeps_its_id_when_its_students_change() -> None:
     (first,) = groups({"ann": (failed("6"),), "bob": (failed("6"),)})
     (later,) = groups({"bob": (failed("6"),), "zoe": (failed("6"),)})
     assert first.id == later.id
@@ -98,7 +98,7 @@ def test_a_group_keeps_its_id_whoever_is_in_it() -> None:
     assert other.id != first.id
 
 
-def test_of_some_exercises_only_these_are_grouped() -> None:
+def test_only_the_named_exercises_are_grouped() -> None:
     assert groups({"ann": (failed("6"),)}, exercises=("other",)) == []
     assert students(groups({"ann": (failed("6"),)}, exercises=("task",))) == [("ann",)]
 
@@ -119,7 +119,7 @@ def course(tmp_path: Path, write_course: Callable[..., Course]) -> Course:
 
 
 def changed(course: Course, source: str, function: str = "double") -> list[str]:
-    """The lines of the difference that were taken away or added."""
+    """Return the removed and added lines of the difference."""
     group = UnnamedGroup(
         id="task-1",
         exercise="task",
@@ -154,7 +154,7 @@ def test_the_nearest_right_answer_is_taken(course: Course) -> None:
     ]
 
 
-def test_what_is_not_python_has_no_difference(course: Course) -> None:
+def test_a_file_that_is_not_python_has_no_difference(course: Course) -> None:
     assert changed(course, "def double(x:\n") == []
     course.solution(course.exercises[0]).unlink()
     assert changed(course, TRIPLED) == []

@@ -1,4 +1,4 @@
-"""The outbox: each event once, of the kinds that are on, and none from before."""
+"""The outbox: each event once, of the kinds that are turned on, and none from before that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from grader.gradebook import Gradebook, outbox, queue
 from grader.gradebook.corrections import Correction, GivenExtension
-from grader.gradebook.outbox import Counts, Feedback, Kind, State, Undelivered
+from grader.gradebook.outbox import Counts, Feedback, Kind, KnownExtension, State, Undelivered
 from grader.gradebook.policy import Due, Late, Rules
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import answer, ask
@@ -22,7 +22,7 @@ ALL = tuple(Kind)
 
 
 class Class:
-    """A gradebook as a server has it, with two students; a test closes it by `with`."""
+    """A gradebook of a server with two students."""
 
     def __init__(self, school: School) -> None:
         self.school = school
@@ -53,13 +53,13 @@ def here(school: School) -> Class:
 
 
 def noticed(book: Gradebook, now: float = NOW) -> list[tuple[str, Kind, str]]:
-    """What waits after a look at the gradebook."""
+    """Notice new events and return everything that waits."""
     outbox.notice(book, now)
     return [(e.student, e.kind, e.about) for of in outbox.waiting(book).values() for e in of]
 
 
 def delivered(book: Gradebook, mail: str = "m", now: float = NOW) -> None:
-    """Have everything that waits arrive, a mail for each student."""
+    """Deliver everything that waits, one mail for each student."""
     for student, events in outbox.waiting(book).items():
         outbox.begin(book, events, f"{mail} {student}", f"{student}@example.org")
         outbox.arrived(book, events, f"{mail} {student}", now)
@@ -71,7 +71,7 @@ def corrected(student: str, reason: str = "shown", **fields: object) -> Correcti
     return Correction(reason=reason, **given)  # type: ignore[arg-type]
 
 
-def test_a_submission_is_an_event_once_all_of_it_is_judged(here: Class) -> None:
+def test_a_submission_is_an_event_when_all_of_it_is_judged(here: Class) -> None:
     with Gradebook.open_to_write(here.school.results) as book:
         before = here.hand_in(book, "ada", b"x = 0\n")
         outbox.turn_on(book, ALL, NOW)
@@ -87,14 +87,14 @@ def test_a_submission_is_an_event_once_all_of_it_is_judged(here: Class) -> None:
         assert noticed(book) == [("ada", Kind.VERDICTS, first.id)]
         assert outbox.turned_on(book)[Kind.VERDICTS] == second.number
         delivered(book, "n")
-        # A regrade is no submission.
+        # A regrade is not a submission.
         with book.transaction():
             queue.queue_job(book, first.attempt, "task", JobState.WAITING, NOW, priority=1)
         here.judge(book, first, 3)
         assert noticed(book) == []
 
 
-def test_a_submission_that_a_newer_one_replaced_is_no_event(here: Class) -> None:
+def test_a_replaced_submission_is_not_an_event(here: Class) -> None:
     with Gradebook.open_to_write(here.school.results) as book:
         outbox.turn_on(book, ALL, NOW)
         older, newer = (here.hand_in(book, "ada", source) for source in (b"x = 1\n", b"x = 2\n"))
@@ -112,11 +112,12 @@ def test_each_answer_is_an_event(here: Class) -> None:
         assert noticed(book) == []
         answer(book, request, "Otherwise.", "ben")
         assert noticed(book) == [("ada", Kind.ANSWERS, f"{request.number} 2")]
+        assert outbox.waiting(book)["ada"][0].request == request.number
         delivered(book)
         assert noticed(book) == []
 
 
-def test_a_correction_that_comes_changes_or_goes_is_an_event_of_its_student(here: Class) -> None:
+def test_adding_changing_or_removing_a_correction_is_an_event(here: Class) -> None:
     change = ("ada", Kind.CHANGES, "task")
     with Gradebook.open_to_write(here.school.results) as book:
         for who in ("ada", "bob"):
@@ -128,7 +129,7 @@ def test_a_correction_that_comes_changes_or_goes_is_an_event_of_its_student(here
             book.correct(*made, replacing=() if made else (0,))
             assert noticed(book) == [change]
             delivered(book, f"{len(book.corrections())} {made}")
-        # While the first mail of two changes waits, both are in it.
+        # A change joins the mail of an earlier one that still waits.
         book.correct(corrected("ada", comment="Well done.", reason=""))
         assert noticed(book, NOW) == [change]
         book.correct(corrected("ada", add=1.0))
@@ -136,7 +137,7 @@ def test_a_correction_that_comes_changes_or_goes_is_an_event_of_its_student(here
         assert outbox.waiting(book)["ada"][0].noticed_at == NOW + 1
 
 
-def test_a_correction_for_the_class_is_an_event_of_those_whose_points_it_changes(
+def test_a_correction_for_the_class_is_an_event_for_students_whose_points_change(
     here: Class,
 ) -> None:
     with Gradebook.open_to_write(here.school.results) as book:
@@ -145,7 +146,7 @@ def test_a_correction_for_the_class_is_an_event_of_those_whose_points_it_changes
         book.correct(corrected("", add=1.0))
         assert noticed(book) == [("ada", Kind.CHANGES, "task")], "bob handed in nothing"
         delivered(book)
-        # A test that she passed and bob did not is given.
+        # A test that ada passed and bob failed is given to all.
         attempt = here.school.hand_in(book, "bob", b"x = 2\n")
         failed = checked("test_value", Outcome.FAILED), checked("test_other")
         judged = exercise(*failed, name="task", status=Status.PARTIAL, worth=10.0)
@@ -155,7 +156,7 @@ def test_a_correction_for_the_class_is_an_event_of_those_whose_points_it_changes
         assert noticed(book) == [("bob", Kind.CHANGES, "task")]
 
 
-def test_an_extension_that_comes_or_goes_is_an_event_where_it_changes_points(
+def test_adding_or_removing_an_extension_is_an_event_if_points_change(
     school: School,
 ) -> None:
     due = datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC)
@@ -178,7 +179,7 @@ def test_an_extension_that_comes_or_goes_is_an_event_where_it_changes_points(
         assert noticed(book) == [("ada", Kind.CHANGES, "task")]
 
 
-def test_extensions_from_before_they_were_mailed_are_known(school: School) -> None:
+def test_extensions_from_before_the_outbox_table_are_not_events(school: School) -> None:
     due = datetime.datetime(2026, 10, 12, tzinfo=datetime.UTC)
     later = due + datetime.timedelta(days=1)
     with Gradebook.open_to_write(school.results) as book:
@@ -186,7 +187,7 @@ def test_extensions_from_before_they_were_mailed_are_known(school: School) -> No
         queue.prepare(book, ["task"])
         outbox.turn_on(book, ALL, NOW)
         school.keep(book, school.hand_in(book, "ada", b"x = 1\n", f"{later:%Y-%m-%dT%H:%M:%SZ}"), 5)
-        # As a grader wrote it that had no such table.
+        # As in a gradebook of a grader without this table.
         book.tables.connection.execute("DROP TABLE outbox_extensions")
         book.extend(
             GivenExtension(student="ada", until=later, reason="ill", author="ben", time=due)
@@ -195,7 +196,12 @@ def test_extensions_from_before_they_were_mailed_are_known(school: School) -> No
         assert noticed(book) == []
 
 
-def test_a_mail_that_may_have_arrived_stays_together_and_one_that_did_not_is_put_back(
+def test_every_field_of_an_extension_that_changes_points_is_known() -> None:
+    without_effect = {"reason", "author", "time"}
+    assert {*KnownExtension._fields} == {*GivenExtension.__struct_fields__} - without_effect
+
+
+def test_a_mail_being_sent_keeps_its_events_until_put_back(
     here: Class,
 ) -> None:
     with Gradebook.open_to_write(here.school.results) as book:
@@ -216,14 +222,14 @@ def test_a_mail_that_may_have_arrived_stays_together_and_one_that_did_not_is_put
         assert outbox.counts(book, ["bob"]) == Counts(0, 0, ())
 
 
-def test_what_was_refused_waits_again_for_another_address(here: Class) -> None:
+def test_a_refused_mail_waits_for_another_address(here: Class) -> None:
     with Gradebook.open_to_write(here.school.results) as book:
         outbox.turn_on(book, ALL, NOW)
         here.judge(book, here.hand_in(book, "ada", b"x = 1\n"))
         outbox.notice(book, NOW)
         outbox.refused(book, outbox.waiting(book)["ada"], "ada@example.org", "550 unknown")
-        told = Undelivered("ada", "ada@example.org", "550 unknown")
-        assert outbox.counts(book) == Counts(0, 0, (told,))
+        undelivered = Undelivered("ada", "ada@example.org", "550 unknown")
+        assert outbox.counts(book) == Counts(0, 0, (undelivered,))
         outbox.turn_on(book, ALL, NOW)
         assert outbox.waiting(book) == {}
         with book.transaction():
@@ -232,7 +238,7 @@ def test_what_was_refused_waits_again_for_another_address(here: Class) -> None:
         assert outbox.counts(book) == Counts(0, 1, ())
 
 
-def test_what_is_turned_off_waits_no_more_and_begins_anew(here: Class) -> None:
+def test_turning_a_kind_off_drops_its_events(here: Class) -> None:
     with Gradebook.open_to_write(here.school.results) as book:
         outbox.turn_on(book, ALL, NOW)
         here.judge(book, here.hand_in(book, "ada", b"x = 1\n"))
@@ -246,13 +252,13 @@ def test_what_is_turned_off_waits_no_more_and_begins_anew(here: Class) -> None:
         assert noticed(book) == []
 
 
-def test_an_id_is_the_same_for_the_same_mail_and_tells_nothing(here: Class) -> None:
+def test_a_mail_id_is_stable_and_reveals_nothing(here: Class) -> None:
     with Gradebook.open_to_write(here.school.results) as book:
         ids = [outbox.mail_id(book, *parts) for parts in (("ada", "1"), ("ada", "1"), ("ada", "2"))]
         assert ids[0] == ids[1] != ids[2] and "ada" not in ids[0]
 
 
-def test_feedback_is_kept_by_work_and_apart_from_a_servers_mail(
+def test_feedback_is_kept_by_assignment_and_apart_from_a_servers_mail(
     here: Class, tmp_path: Path
 ) -> None:
     with outbox.mailing(here.school.results) as book:

@@ -1,4 +1,4 @@
-"""Erasing a student from a gradebook; tests/grader/serve has the whole, with a row in every table."""
+"""Erasing a student from a gradebook. tests/grader/serve has the full test, with a row in every table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def correction(student: str) -> Correction:
     )
 
 
-def test_nothing_of_a_student_is_left_and_nothing_of_another_is_gone(school: School) -> None:
+def test_erasing_removes_everything_of_one_student_and_nothing_of_another(school: School) -> None:
     with Gradebook.open_to_write(school.results) as book:
         for name in ("ada", "bob"):
             attempt = school.hand_in(book, name, SHARED)
@@ -36,8 +36,8 @@ def test_nothing_of_a_student_is_left_and_nothing_of_another_is_gone(school: Sch
         assert kept_about(book, "ada") == ({}, (), (), ())
         assert kept_about(book, "bob") == of_bob
         sources = book.tables.connection.execute("SELECT count(*) FROM sources").fetchone()
-        assert sources == (2,), "the file that both handed in, and that of bob alone"
-        assert erase(book, "ada") == {}, "as after a kill"
+        assert sources == (2,), "the shared file, and bob's own"
+        assert erase(book, "ada") == {}, "a repeat after a kill finds nothing"
     left = b"".join(path.read_bytes() for path in school.results.iterdir() if path.is_file())
     assert b"told by bob" in left
     assert b"told by ada" not in left and b"ada.zip" not in left

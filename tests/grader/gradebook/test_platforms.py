@@ -61,7 +61,7 @@ def book(results: Path) -> Iterator[Gradebook]:
         yield book
 
 
-def test_a_platform_is_kept_replaced_and_removed(results: Path) -> None:
+def test_a_platform_is_added_replaced_and_removed(results: Path) -> None:
     other = msgspec.structs.replace(CANVAS, client_id="8", name="Beta")
     with changing_platforms(results) as book:
         assert not platforms.add_platform(book, CANVAS)
@@ -77,7 +77,7 @@ def test_a_platform_is_kept_replaced_and_removed(results: Path) -> None:
         assert [each.name for each in platforms.platforms(book)] == ["Our Canvas"]
 
 
-def test_a_gradebook_without_platforms_is_read_as_one_without(results: Path) -> None:
+def test_a_gradebook_without_platforms_lists_none(results: Path) -> None:
     with Gradebook.open_to_write(results):
         pass
     with Gradebook.open(results) as book:
@@ -86,7 +86,7 @@ def test_a_gradebook_without_platforms_is_read_as_one_without(results: Path) -> 
         assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {}
 
 
-def test_a_launch_tells_the_link_and_the_student_behind_a_user(book: Gradebook) -> None:
+def test_a_launch_records_its_link_and_the_student_of_its_user(book: Gradebook) -> None:
     platforms.add_platform(book, CANVAS)
     platforms.keep_launch(book, LINK, "u1", "ada")
     platforms.keep_launch(book, LINK, "teacher")
@@ -99,7 +99,7 @@ def test_a_launch_tells_the_link_and_the_student_behind_a_user(book: Gradebook) 
     assert platforms.users(book, CANVAS.issuer, CANVAS.client_id) == {"u1": "bob"}
 
 
-def test_a_link_that_opens_another_assignment_now_gets_no_points_until_it_is_turned_on_again(
+def test_a_link_moved_to_another_assignment_is_turned_off(
     book: Gradebook,
 ) -> None:
     platforms.add_platform(book, CANVAS)
@@ -112,7 +112,7 @@ def test_a_link_that_opens_another_assignment_now_gets_no_points_until_it_is_tur
     assert not platforms.turned_on(book)
 
 
-def test_with_a_platform_goes_all_that_its_launches_told(book: Gradebook) -> None:
+def test_removing_a_platform_removes_its_links_and_users(book: Gradebook) -> None:
     other = msgspec.structs.replace(CANVAS, client_id="8")
     for platform in (CANVAS, other):
         platforms.add_platform(book, platform)
@@ -130,13 +130,13 @@ def test_https_and_this_machine_are_safe(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", UNSAFE)
-def test_no_other_address_is_safe(address: str) -> None:
+def test_other_addresses_are_unsafe(address: str) -> None:
     assert not is_safe(address)
 
 
 @pytest.mark.parametrize("field", ["authorization", "token", "keys"])
 @pytest.mark.parametrize("address", [*UNSAFE, "https://a.example/" + 2000 * "x"])
-def test_addresses_on_which_others_could_listen_are_refused(
+def test_an_unsafe_address_of_a_platform_is_refused(
     book: Gradebook, field: str, address: str
 ) -> None:
     with pytest.raises(SubmissionError, match=f"--{field}"):
@@ -171,10 +171,12 @@ HERE = [
 
 @pytest.mark.parametrize("address", HERE)
 def test_a_platform_elsewhere_has_no_column_on_this_machine(book: Gradebook, address: str) -> None:
-    """Else whoever runs it could make the server send signed requests to services that listen here only."""
+    """Otherwise the platform could make the server send signed requests to services that listen only here."""
     platforms.add_platform(book, CANVAS)
-    told = msgspec.structs.replace(LINK, lineitem=address, lineitems=address, memberships=address)
-    platforms.keep_launch(book, told)
+    launched = msgspec.structs.replace(
+        LINK, lineitem=address, lineitems=address, memberships=address
+    )
+    platforms.keep_launch(book, launched)
     (kept,) = platforms.links(book)
     assert (kept.lineitem, kept.lineitems, kept.memberships) == ("", "", "")
 
@@ -182,7 +184,7 @@ def test_a_platform_elsewhere_has_no_column_on_this_machine(book: Gradebook, add
 @pytest.mark.parametrize(
     "address", ["https://localhost.example.edu/", "https://10.0.0.7/", "https://[2001:db8::1]/"]
 )
-def test_an_address_elsewhere_may_be_told(address: str) -> None:
+def test_an_address_elsewhere_is_kept(address: str) -> None:
     assert platforms.safe_address(address, may_be_here=False) == address
 
 
@@ -192,8 +194,8 @@ def test_a_platform_on_this_machine_needs_no_tls(book: Gradebook) -> None:
     assert platforms.platforms(book) == [here]
 
 
-def test_links_without_a_column_share_that_of_their_course(book: Gradebook) -> None:
-    """As links that open single exercises do."""
+def test_links_without_a_column_share_the_one_of_their_course(book: Gradebook) -> None:
+    """Links that open single exercises have no column."""
     platforms.add_platform(book, CANVAS)
     columnless = msgspec.structs.replace(LINK, lineitem="")
 
@@ -211,7 +213,7 @@ def test_links_without_a_column_share_that_of_their_course(book: Gradebook) -> N
     assert linked() == [first]
     platforms.turn_on(book, first.key, TurnedOn("prof", "2026-11-30T00:00:00Z"))
     graded = keep(LINK, resource="r3")
-    assert linked() == [first, graded], "what is on is never out of sight"
+    assert linked() == [first, graded], "a link that is turned on stays listed"
     platforms.turn_off(book, first.key)
     assert linked() == [graded]
     elsewhere = keep(LINK, context="c13")
@@ -222,7 +224,7 @@ def test_links_without_a_column_share_that_of_their_course(book: Gradebook) -> N
 
 
 def test_an_assignment_names_the_link_that_opens_it(book: Gradebook) -> None:
-    """In a course with a link for each assignment, nobody has to name both."""
+    """In a course with a link for each assignment, naming the assignment is enough."""
     platforms.add_platform(book, CANVAS)
     week1, week2 = (
         msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Which attempt counts and for how much: every rule, and all of them against a reference apart from it."""
+"""Which attempt counts and for how much: each rule, and all rules against an independent reference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHAPTERS = {"relu": "autograd", "strides": "tensors", "glu": "modules"}
 
 
 def at(hours: float, attempt: int = 1, judged: float | None = 10.0, **more: Any) -> File:
-    """A file of ten points, this many hours after it was due."""
+    """Return a file of ten points, handed in this many hours after it was due."""
     time = DUE + datetime.timedelta(hours=hours)
     return File(attempt, f"{time:%Y-%m-%dT%H:%M:%SZ}", False, judged, **more)
 
@@ -33,7 +33,7 @@ def counted(text: str, *files: File, exercise: str = "relu") -> Counted:
     return read_policy(text, CHAPTERS).counted(ANN, exercise, 10.0, files)
 
 
-def test_without_rules_the_newest_counts_for_all_that_it_earned() -> None:
+def test_without_rules_the_newest_attempt_counts_in_full() -> None:
     newest = at(100, 2, 4.0)
     assert counted("", at(-9, 1, 9.0), newest) == Counted(newest, 4.0)
     undated = File(3, "", True, 2.5)
@@ -44,25 +44,25 @@ def test_without_rules_the_newest_counts_for_all_that_it_earned() -> None:
     ("hours", "points"),
     [(-1, 10), (0, 10), (0.001, 9), (24, 9), (24.001, 8), (72, 7), (119, 5), (500, 5)],
 )
-def test_each_day_begun_costs_until_the_most(hours: float, points: float) -> None:
+def test_each_day_begun_costs_points_up_to_the_maximum(hours: float, points: float) -> None:
     assert counted("[late]\nper_day = 10\nat_most = 50\n" + AT, at(hours)).points == points
 
 
 @pytest.mark.parametrize(
     ("hours", "points"), [(0.25, 10), (0.251, 9), (24, 9), (-3, 10), (24.1, 8)]
 )
-def test_grace_moves_no_day(hours: float, points: float) -> None:
+def test_grace_does_not_shift_the_days(hours: float, points: float) -> None:
     text = '[late]\ngrace = "15 minutes"\nper_day = 10\n' + AT
     assert counted(text, at(hours)).points == points
 
 
 @pytest.mark.parametrize(("hours", "points"), [(0, 10), (0.1, 9), (72, 9), (72.1, 5), (300, 5)])
-def test_of_steps_the_last_one_passed_holds(hours: float, points: float) -> None:
+def test_the_last_step_passed_applies(hours: float, points: float) -> None:
     steps = 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]'
     assert counted(f"[late]\n{steps}\n{AT}", at(hours)).points == points
 
 
-def test_a_set_has_rules_of_its_own_and_the_nearest_set_holds() -> None:
+def test_a_due_time_has_its_own_rules_and_the_most_specific_one_applies() -> None:
     text = f"""
 [late]
 per_day = 10
@@ -82,7 +82,7 @@ late = {{per_day = 50}}
     assert counted(text.replace("per_day = 50", ""), at(1), exercise="strides").points == 10
 
 
-def test_what_closes_counts_for_nothing_and_an_earlier_file_does() -> None:
+def test_a_file_after_closing_counts_nothing_and_an_earlier_one_counts() -> None:
     text = '[late]\nper_day = 10\ncloses = "2 days"\n' + AT
     assert counted(text, at(48)).points == 8
     late = counted(text, at(48.1))
@@ -96,14 +96,14 @@ def test_what_closes_counts_for_nothing_and_an_earlier_file_does() -> None:
     assert both.reasons == ("A newer file was handed in 2 days 2 hours late, too late to count.",)
 
 
-def test_the_first_attempts_alone_may_count() -> None:
+def test_only_the_first_attempts_may_count() -> None:
     files = at(-3, 1, 2.0), at(-2, 2, 4.0), at(-1, 3, 9.0)
     two = counted("max_attempts = 2", *files)
     assert (two.file.attempt, two.points) == (2, 4.0)
     assert two.reasons == ("Only the first 2 attempts may count, without 1 later.",)
 
 
-def test_the_same_file_is_no_further_attempt_and_as_old_as_it_first_was() -> None:
+def test_the_same_file_again_is_not_another_attempt_and_keeps_its_first_time() -> None:
     files = [
         at(-3, 1, 2.0, source="a"),
         at(-3, 2, 2.0, source="a"),
@@ -117,14 +117,14 @@ def test_the_same_file_is_no_further_attempt_and_as_old_as_it_first_was() -> Non
     assert (again.file.attempt, again.points) == (9, 2.0)
 
 
-def test_a_stub_before_the_first_work_is_no_attempt() -> None:
+def test_an_unchanged_stub_is_not_an_attempt() -> None:
     stub, work = at(-3, 1, 0.0, source="s", untouched=True), at(-1, 2, 8.0, source="w")
     assert counted("max_attempts = 1", stub, work) == Counted(work, 8.0)
     assert counted('attempts = "average"', stub, work) == Counted(work, 8.0)
     assert counted('attempts = "average"', stub).points == 0
 
 
-def test_the_best_is_best_after_what_lateness_costs() -> None:
+def test_the_best_attempt_is_chosen_after_late_penalties() -> None:
     text = 'attempts = "best"\n[late]\nper_day = 50\n' + AT
     best = counted(text, at(-1, 1, 6.0), at(1, 2, 10.0))
     assert (best.file.attempt, best.points) == (1, 6.0)
@@ -133,17 +133,17 @@ def test_the_best_is_best_after_what_lateness_costs() -> None:
 
 
 def test_an_average_is_rounded_once() -> None:
-    # (0.045 + 0.04) / 2 is 0.0425; of 0.05 and 0.04 it would be 0.045, and then 0.05.
+    # (0.045 + 0.04) / 2 is 0.0425. Rounding first would average 0.05 and 0.04 to 0.045, rounded to 0.05.
     text = 'attempts = "average"\n[late]\nper_day = 10\n' + AT
     assert counted(text, at(1, 1, 0.05), at(-1, 2, 0.04)).points == 0.04
 
 
-def test_what_lateness_leaves_is_rounded_half_up_and_adds_up() -> None:
+def test_points_after_a_late_penalty_are_rounded_half_up_and_add_up() -> None:
     late = counted("[late]\nper_day = 10\n" + AT, at(1, 1, 0.05))
     assert (late.points, late.lost) == (0.05, 0.0)
 
 
-def test_the_average_is_of_what_counts_after_penalties() -> None:
+def test_the_average_is_of_points_after_penalties() -> None:
     text = 'attempts = "average"\n[late]\nper_day = 50\ncloses = "3 days"\n' + AT
     average = counted(text, at(-1, 1, 5.01), at(1, 2, 10.0), at(100, 3, 10.0))
     assert average.points == 5.01
@@ -158,13 +158,13 @@ def test_the_average_is_of_what_counts_after_penalties() -> None:
 
 
 @pytest.mark.parametrize("judged", [0.25, 0.05, 4.35, 8.15])
-def test_half_a_hundredth_is_rounded_upward(judged: float) -> None:
+def test_half_a_hundredth_is_rounded_up(judged: float) -> None:
     exact = Decimal(str(judged)) * Decimal("0.9")
     points = counted("[late]\nper_day = 10\n" + AT, at(1, judged=judged)).points
     assert points == float(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
-def test_an_extension_moves_what_is_late_and_the_latest_holds() -> None:
+def test_an_extension_moves_the_due_time_and_the_latest_one_applies() -> None:
     text = f"""
 [late]
 per_day = 10
@@ -214,7 +214,7 @@ def test_without_a_timestamp_nothing_is_late() -> None:
         ('attempts = "best"\n[late]\nper_day = 60\n' + AT, [at(-2, 1, 5.0), at(1, 2, None)], 1),
     ],
 )
-def test_points_that_hang_on_a_file_without_a_verdict_are_open(
+def test_a_file_without_a_verdict_counts_if_it_could_change_the_points(
     text: str, files: list[File], attempt: int
 ) -> None:
     assert counted(text, *files).file.attempt == attempt
@@ -231,7 +231,7 @@ def test_points_that_hang_on_a_file_without_a_verdict_are_open(
         ('attempts = "best"\n[late]\ncloses = "1 day"\n' + AT, {1, 2}),
     ],
 )
-def test_what_has_to_be_judged(text: str, needed: set[int]) -> None:
+def test_only_files_that_can_count_need_a_verdict(text: str, needed: set[int]) -> None:
     files = [at(-2, 1, None), at(-1, 2, None), at(30, 3, None)]
     assert read_policy(text).needed(ANN, "relu", 10, files) == needed
 
@@ -240,7 +240,7 @@ def test_what_has_to_be_judged(text: str, needed: set[int]) -> None:
 
 
 def reference(rules: dict[str, Any], files: list[File]) -> tuple[int, Decimal]:
-    """The attempt and the points, by exact decimals and whole seconds."""
+    """Compute the attempt and the points with exact decimals and whole seconds."""
     counting: list[tuple[int, Decimal]] = []
     for turn, file in enumerate(files, 1):
         seconds = 0
@@ -257,7 +257,7 @@ def reference(rules: dict[str, Any], files: list[File]) -> tuple[int, Decimal]:
         counting.append((file.attempt, Decimal(str(file.judged)) * (100 - lost) / 100))
     if not counting:
         return files[-1].attempt, Decimal(0)
-    # What is shown is rounded once: an average is of the exact points.
+    # Shown points are rounded once: an average is of the exact points.
     shown = [(attempt, in_hundredths(points)) for attempt, points in counting]
     if rules["attempts"] == "best":
         return max(shown, key=lambda pair: (pair[1], pair[0]))
@@ -288,7 +288,7 @@ SECONDS = st.one_of(
 
 
 @given(RULES, st.lists(st.tuples(SECONDS, st.integers(0, 1000)), min_size=1, max_size=6))
-def test_it_agrees_with_the_reference(
+def test_policies_agree_with_the_reference(
     rules: dict[str, Any], handed_in: list[tuple[int | None, int]]
 ) -> None:
     text = f"""
@@ -344,7 +344,7 @@ by = "{rules["extension"]} seconds"
         ("", "B", False),
     ],
 )
-def test_an_extension_for_a_section_is_for_those_in_several(
+def test_a_section_extension_applies_to_students_in_several_sections(
     cell: str, name: str, *, is_for: bool
 ) -> None:
     for kind in ("section", "team"):
@@ -352,7 +352,7 @@ def test_an_extension_for_a_section_is_for_those_in_several(
         assert extension.is_for(StudentInfo(id="ada", ids={kind: cell})) is is_for
 
 
-def test_a_zone_that_is_not_known_here_is_told() -> None:
+def test_an_unknown_timezone_is_reported() -> None:
     # A gradebook may come from a machine with other time zones.
     with pytest.raises(GraderError, match="`timezone`"):
         _ = Policy(Rules(timezone="Mars/Olympus"), {}).zone

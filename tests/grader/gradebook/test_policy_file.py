@@ -86,7 +86,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_is_named_with_the_key_and_what_to_write(text: str) -> None:
+def test_a_mistake_is_explained_with_its_key_and_a_remedy(text: str) -> None:
     with pytest.raises(PolicyError) as caught:
         check_names(
             read_policy(text, CHAPTERS, file="policy.toml"),
@@ -102,7 +102,7 @@ def test_what_is_wrong_is_named_with_the_key_and_what_to_write(text: str) -> Non
     assert caught.value.exit_code == 2
 
 
-def test_everything_that_there_is_to_write() -> None:
+def test_a_policy_with_every_kind_of_rule_is_read() -> None:
     text = """
 timezone = "Europe/Warsaw"
 attempts = "best"
@@ -139,7 +139,7 @@ by = "2 days"
     assert len(policy.rules.due[1].late.steps) == 2
 
 
-def test_students_and_sections_that_nobody_has() -> None:
+def test_unknown_students_and_sections_are_noted() -> None:
     text = f"""{AT}
 [[extension]]
 student = "zeo"
@@ -166,7 +166,7 @@ by = "1 day"
     assert "B" in notes[2]
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_a_policy_file_is_read_as_utf_8_with_or_without_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(PolicyError, match="not in UTF-8"):
@@ -176,7 +176,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", POLICIES)
-def test_rules_are_the_same_as_toml_and_as_facts(text: str) -> None:
+def test_rules_survive_a_round_trip_through_toml_and_facts(text: str) -> None:
     rules = read_policy(text).rules
     assert read_policy(policy_text(rules)).rules == rules
     facts = Facts(policy=rules, named_policy=NamedPolicy("policy.toml", rules))
@@ -191,13 +191,13 @@ def test_every_key_is_documented_and_has_an_example(table: type[msgspec.Struct])
     assert {*table.__struct_fields__} <= EXAMPLES.keys()
 
 
-def test_a_section_that_a_student_has_beside_another_is_none_that_nobody_has() -> None:
+def test_a_section_beside_another_in_a_cell_is_known() -> None:
     text = f'{AT}\n[[extension]]\nsection = "B"\nby = "1 day"\n'
     (ada,) = [StudentInfo(id="ada", ids={"section": "A and B"})]
     assert list(unknown_students(read_policy(text), [ada])) == []
 
 
-def test_extensions_that_name_nobody_of_a_class_are_refused() -> None:
+def test_extensions_that_name_no_student_of_the_class_are_refused() -> None:
     students = [
         StudentInfo(id="501", name="Jane Doe", ids={"username": "jdoe"}),
         StudentInfo(id="502", name="Piet B"),
@@ -215,6 +215,6 @@ def test_extensions_that_name_nobody_of_a_class_are_refused() -> None:
     with pytest.raises(PolicyError, match=r"They name x and y, and ids here are 501 and 502"):
         refuse("x", "y")
     refuse("501", "x", "y")
-    # Somebody who left, of whom a note tells.
+    # One unknown name may be a student who left, and only gives a note.
     refuse("x")
     refuse_strangers(read_policy(AT), [])

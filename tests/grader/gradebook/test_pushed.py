@@ -1,4 +1,4 @@
-"""The memory of pushes, by which the next push tells a person's points from ours."""
+"""The memory of pushes, by which the next push distinguishes points that staff gave from ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SENT = Pushed(student="ada", points=7.5, comment="d1gest", time="2026-10-01T10:0
 SENDING = Pushed(student="ada", sending_points=0.0, sending_comment="d2gest", sending_both=True)
 
 
-def test_a_record_is_read_again_and_replaced(memory_path: Path) -> None:
+def test_a_record_is_kept_and_replaced(memory_path: Path) -> None:
     with pushed.pushing(memory_path, TARGET) as memory:
         assert memory.all() == {}
         memory.keep("7", SENDING)
@@ -28,7 +28,7 @@ def test_a_record_is_read_again_and_replaced(memory_path: Path) -> None:
         assert memory.all() == {"7": SENT, "8": SENT}
 
 
-def test_what_was_being_sent_is_read_again(memory_path: Path) -> None:
+def test_an_unfinished_push_is_remembered(memory_path: Path) -> None:
     with pushed.pushing(memory_path, TARGET) as memory:
         memory.keep("7", SENDING)
     with pushed.reading(memory_path, TARGET) as memory:
@@ -70,7 +70,7 @@ def test_without_a_gradebook_there_is_nothing_to_read(memory_path: Path) -> None
         pass
 
 
-def test_a_damaged_record_is_told_with_its_file(memory_path: Path) -> None:
+def test_a_damaged_record_is_reported_with_its_file(memory_path: Path) -> None:
     with pushed.pushing(memory_path, TARGET) as memory:
         memory.keep("7", SENT)
     with sqlite3.connect(memory_path / FILE) as connection:

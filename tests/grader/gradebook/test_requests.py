@@ -1,4 +1,4 @@
-"""Regrade requests: kept once, answered, shown to their student, and harmless with any text."""
+"""Regrade requests: kept once, answered, shown to the student, and harmless whatever their text."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from grader.submissions.requests import MAX_CHARACTERS, message_of
 from tests.grader.gradebook.conftest import School
 
 RIGHT = b"def double(x):\n    return 2 * x\n"
-# Colors of a terminal, a bell, an override of the reading order, a tag of HTML, a fence of Markdown.
+# A terminal escape, a bell, a change of reading direction, HTML, Markdown and a null character.
 HOSTILE = "\x1b[2J\x07\u202eabc <script>alert(1)</script> ``` **b** [l](http://e.x)\x00"
 
 
 @pytest.fixture
 def graded(school: School) -> School:
-    """Two students with 8 and 10 of 10 points."""
+    """Return a gradebook of two students with 8 and 10 of 10 points."""
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
         for student, score in (("ann", 8.0), ("bob", 10.0)):
@@ -49,7 +49,7 @@ def entry(school: School, student: str) -> Entry:
     return found
 
 
-def test_a_request_waits_until_it_is_answered_and_both_are_read(graded: School) -> None:
+def test_a_request_and_its_answer_are_shown(graded: School) -> None:
     assert grade(graded, "--ask", "ann", "task", "I think\nthis is right.").exit_code == 0
     listed = grade(graded)
     assert "No.  Student  Exercise     Points  Asked" in listed.output
@@ -66,26 +66,26 @@ def test_a_request_waits_until_it_is_answered_and_both_are_read(graded: School) 
         CliRunner().invoke(main, ["export", str(graded.results), "--format", "csv"]).output,
     ):
         assert "I think this is right." in text and "Answer: It is." in text, text
-        assert "ben" not in text, "who answered is for staff"
+        assert "ben" not in text, "only staff see who answered"
     assert "Answer" not in plain_feedback(entry(graded, "bob"))
     kept = json.loads((graded.results / "results" / "ann.json").read_bytes())
     assert kept["exercises"][0]["requests"][0]["answer"] == "It is."
     assert kept["score"] == 8, "an answer changes no points"
 
 
-def test_a_further_answer_holds_and_the_first_one_stays_in_the_history(graded: School) -> None:
+def test_a_second_answer_replaces_the_first_one_which_stays_in_the_history(graded: School) -> None:
     grade(graded, "--ask", "ann", "task", "Look again.")
     grade(graded, "1", "--answer", "No.", "--author", "ben")
     grade(graded, "1", "--answer", "Yes, after all.", "--author", "eve")
     shown = grade(graded, "1").output
     assert shown.index("Answered by ben") < shown.index("No.") < shown.index("Answered by eve")
-    assert "8 / 10" in shown, "the verdict stands beside it"
-    told = plain_feedback(entry(graded, "ann"))
-    assert "Yes, after all." in told and "Answer: No." not in told
+    assert "8 / 10" in shown, "the points are shown with it"
+    feedback = plain_feedback(entry(graded, "ann"))
+    assert "Yes, after all." in feedback and "Answer: No." not in feedback
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (("7",), 2, "There is no request 7. Requests here: none yet."),
         (("7", "--answer", "x"), 2, "There is no request 7"),
@@ -95,14 +95,14 @@ def test_a_further_answer_holds_and_the_first_one_stays_in_the_history(graded: S
         (("--ask", "ann", "task", " \n"), 2, "The request is empty"),
     ],
 )
-def test_what_cannot_be_done_is_said(
-    graded: School, arguments: tuple[str, ...], code: int, told: str
+def test_a_wrong_command_is_explained(
+    graded: School, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     done = grade(graded, *arguments)
-    assert done.exit_code == code and told in done.output, done.output
+    assert done.exit_code == code and message in done.output, done.output
 
 
-def test_the_same_message_is_one_request_and_a_student_has_at_most_so_many(graded: School) -> None:
+def test_a_repeated_message_is_one_request_and_requests_are_limited(graded: School) -> None:
     with Gradebook.open_to_write(graded.results) as book:
         ask(book, "ann", "task", "Look again.", "test")
         with pytest.raises(SubmissionError, match="as request 1"):
@@ -116,18 +116,18 @@ def test_the_same_message_is_one_request_and_a_student_has_at_most_so_many(grade
         assert len(book.requests()) == MAX_REQUESTS
 
 
-def test_a_message_is_bounded_and_harmless_wherever_it_is_shown(graded: School) -> None:
+def test_a_message_is_shortened_and_harmless_wherever_it_is_shown(graded: School) -> None:
     with Gradebook.open_to_write(graded.results) as book:
         ask(book, "ann", "task", HOSTILE + "x" * 100_000, "test")
         ((request),) = book.requests()
         answer(book, request, HOSTILE, HOSTILE)
     assert len(request.message) <= MAX_CHARACTERS
     shown = grade(graded, "--all").output + grade(graded, "1").output
-    told = entry(graded, "ann")
-    for text in (shown, plain_feedback(told), markdown_feedback(told), html_feedback(told)):
+    ann = entry(graded, "ann")
+    for text in (shown, plain_feedback(ann), markdown_feedback(ann), html_feedback(ann)):
         assert not set(text) & set("\x1b\x07\u202e\x00"), "no control character is left"
-    assert "<script>" not in html_feedback(told)
-    assert "\\`" in markdown_feedback(told), "a fence is text"
+    assert "<script>" not in html_feedback(ann)
+    assert "\\`" in markdown_feedback(ann), "a fence is text"
     report = graded.results / "report"
     arguments = ["report", str(graded.results), "-o", str(report)]
     assert CliRunner().invoke(main, arguments).exit_code == 0
@@ -136,7 +136,7 @@ def test_a_message_is_bounded_and_harmless_wherever_it_is_shown(graded: School) 
         assert "<script>alert" not in text and "alert(1)" in text
 
 
-def test_anonymous_shows_neither_the_name_nor_the_student_in_the_message(graded: School) -> None:
+def test_anonymous_hides_names_in_the_message_too(graded: School) -> None:
     with Gradebook.open_to_write(graded.results) as book:
         with book.transaction():
             book.keep_student(StudentInfo(id="ann", name="Ann Lee"))
@@ -157,7 +157,7 @@ def test_one_answer_answers_the_request_of_a_team(graded: School) -> None:
         assert [each.student for each in open_requests(book.requests())] == ["cem"]
 
 
-def test_a_gradebook_of_an_earlier_grader_is_read_and_gets_the_tables(graded: School) -> None:
+def test_an_older_gradebook_is_read_and_gets_the_tables(graded: School) -> None:
     file = graded.results / "gradebook.sqlite"
     with sqlite3.connect(file) as connection:
         connection.executescript("DROP TABLE answers; DROP TABLE requests")
@@ -204,17 +204,17 @@ def test_a_file_beside_the_work_is_a_request(school: School, tmp_path: Path, pac
     assert read["cem"].files["task"].source == RIGHT
 
 
-def test_canvas_names_a_request_in_its_own_way(school: School, tmp_path: Path) -> None:
+def test_a_request_renamed_by_canvas_is_found(school: School, tmp_path: Path) -> None:
     files = {"doejane_12_34_task.py": RIGHT, "doejane_12_35_task.request-1.txt": b"Look again."}
     (attempt,) = find_class(class_with(tmp_path / "class", files), school.course).attempts
     assert read_attempt(attempt, school.course).requests == {"task": "Look again."}
 
 
-def test_a_blank_message_is_none() -> None:
+def test_a_blank_message_is_empty() -> None:
     assert message_of(" \n\t ") == ""
 
 
-def test_requests_are_those_of_the_exercises_that_count(graded: School) -> None:
+def test_only_requests_about_graded_exercises_are_listed(graded: School) -> None:
     with Gradebook.open_to_write(graded.results) as book:
         ask(book, "ann", "task", "Look again.", "test")
         book.change(exercises=("other",))

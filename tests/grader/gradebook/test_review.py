@@ -1,4 +1,4 @@
-"""The entries for a person to look at, for files other than requested."""
+"""Entries for staff to look at: files other than requested, and odd code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def looked_at(course: Course, handed: ExerciseFile) -> list[Attention]:
     return list(attention("ada", exercise, handed, result))
 
 
-def test_a_wrong_name_is_looked_at_and_a_missing_file_is_not() -> None:
+def test_a_misnamed_file_gives_an_entry_and_a_missing_one_does_not() -> None:
     course = load_course(PLAIN)
     assert looked_at(course, ExerciseFile(None, "It is missing.")) == []
     (found,) = looked_at(course, ExerciseFile(None, "It is missing.", seems_misnamed=True))
@@ -41,13 +41,13 @@ def test_a_wrong_name_is_looked_at_and_a_missing_file_is_not() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
-def test_a_file_that_is_no_utf_8_is_looked_at(encoding: str) -> None:
+def test_a_file_that_is_not_utf_8_gives_an_entry(encoding: str) -> None:
     (found,) = looked_at(load_course(PLAIN), ExerciseFile("x = 'é'\n".encode(encoding)))
     assert found.kind is Reason.UNREADABLE
     assert "UTF-8" in found.what
 
 
-def test_a_submission_without_a_file_is_about_every_exercise_and_names_five() -> None:
+def test_a_submission_without_files_gives_one_entry_that_names_five_exercises() -> None:
     exercise = load_course(PLAIN).exercises[0]
     every = [msgspec.structs.replace(exercise, id=f"e{number}") for number in range(7)]
     files = {each.id: ExerciseFile(None, "There is no file of the course.") for each in every}
@@ -57,14 +57,14 @@ def test_a_submission_without_a_file_is_about_every_exercise_and_names_five() ->
 
 
 def judged(source: str, stub: str = "") -> list[Attention]:
-    """What is looked at in a file that was judged and has a verdict."""
+    """Return the entries for a file that has a verdict."""
     exercise = load_course(PLAIN).exercises[0]
     reasons = held(source.encode(), ordinary_in(exercise, stub.encode()))
     result = builders.exercise(name=exercise.id, held=reasons)
     return list(attention("ada", exercise, ExerciseFile(source.encode()), result))
 
 
-def test_thousands_of_odd_lines_are_five_entries_and_none_is_lost_count_of() -> None:
+def test_thousands_of_odd_lines_give_five_entries_that_count_them_all() -> None:
     lines = [f"import {('ctypes', 'atexit', 'mmap', 'os')[n % 4]}" for n in range(4_000)]
     lines += [f"x = '/proc/{n}', os._exit, os.fork" for n in range(400)]
     lines += [f"import socket.a{n}, signal, pytest" for n in range(400)]
@@ -76,13 +76,13 @@ def test_thousands_of_odd_lines_are_five_entries_and_none_is_lost_count_of() -> 
         "line 4001 names '/proc/' (and on 399 more lines)",
         "line 4001 uses os._exit (and on 399 more lines); and 4 more things of this kind",
     ]
-    assert {entry.kind for entry in entries} == {Reason.FORGER}
+    assert {entry.kind for entry in entries} == {Reason.ODD_CODE}
     assert sum(len(entry.what) for entry in entries) < 500
 
 
-def test_a_student_with_thousands_of_odd_lines_hides_no_other() -> None:
+def test_a_student_with_thousands_of_odd_lines_does_not_hide_others() -> None:
     flood = judged("\n".join(f"import ctypes.a{n}" for n in range(3_000)))
-    other = Attention(Reason.FORGER, "zoe", ("glu",), "line 1 imports gc")
+    other = Attention(Reason.ODD_CODE, "zoe", ("glu",), "line 1 imports gc")
     entries = most_pressing_first([*flood, other])
     assert len(entries) == 2
     assert other in entries
@@ -99,11 +99,11 @@ def test_a_fault_and_a_timeout_come_before_odd_code() -> None:
         held=held(b"import ctypes, pytest, mmap, signal, socket, atexit", ()),
     )
     entries = attention("ada", exercise, ExerciseFile(b"import ctypes"), result)
-    assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.FORGER]
+    assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.ODD_CODE]
     assert entries[-1].what.endswith("; and 1 more thing of this kind")
 
 
-def test_what_the_stub_holds_is_not_the_students() -> None:
+def test_odd_code_of_the_stub_gives_no_entry() -> None:
     stub = "import signal\n\nimport socket\n"
     assert judged("import socket\nimport signal\nx = 1\n", stub) == []
     (entry,) = judged("import socket\nimport ctypes\n", stub)
@@ -118,17 +118,17 @@ def test_what_the_stub_holds_is_not_the_students() -> None:
         "import ctyp\u212fs as harmless",
     ],
 )
-def test_a_name_in_other_letters_is_the_name(source: str) -> None:
+def test_a_name_in_lookalike_letters_is_recognized(source: str) -> None:
     (entry,) = judged(source)
     assert entry.what == "line 1 imports ctypes, which reaches into the process's memory"
 
 
 @pytest.mark.parametrize("source", ["x = '\\x5fexit'\n", "x = '_\\\nexit'\n"])
-def test_odd_code_is_seen_however_it_is_written(source: str) -> None:
+def test_odd_names_are_found_behind_escapes(source: str) -> None:
     assert odd_names(source.encode())
 
 
-def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> None:
+def test_replacing_functions_of_a_library_gives_an_entry() -> None:
     head = "import torch\nfrom torch import nn\n"
     honest = "torch.backends.cudnn.benchmark = False\nmodel = nn.Linear(1, 1)\nmodel.bias = None\n"
     assert judged(head + honest) == []
@@ -139,8 +139,8 @@ def test_what_is_put_in_the_place_of_a_library_s_functions_is_looked_at() -> Non
     assert entry.what == "line 3 replaces torch.nn.Linear"
 
 
-def test_what_counts_as_an_attempt() -> None:
-    """The table of docs/reference.md, for rows that need no judge."""
+def test_attempts_follow_the_table_in_the_reference() -> None:
+    """Rows of the table in docs/reference.md that need no judge."""
     course = load_course(PLAIN)
     exercise = course.exercises[0]
     stub = course.stub(exercise).source
@@ -158,7 +158,7 @@ def test_what_counts_as_an_attempt() -> None:
         assert result.attempted is is_attempt, result.message
 
 
-def test_an_empty_file_is_told_to_be_empty() -> None:
+def test_the_message_for_an_empty_file_says_so() -> None:
     course = load_course(PLAIN)
     for source in (b"", b" \n\n", b"\xef\xbb\xbf"):
         result = settle(course, course.exercises[0], ExerciseFile(source), GradingOptions())

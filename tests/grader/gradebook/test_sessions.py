@@ -39,7 +39,7 @@ def holder(
     return sessions.holder_of(book, token, origins, now)
 
 
-def test_a_session_is_its_holders_and_nobody_elses(book: Gradebook) -> None:
+def test_a_session_belongs_to_its_holder(book: Gradebook) -> None:
     ada, ben = start(book), start(book, "ben", role=Role.INSTRUCTOR)
     assert ada != ben
     assert holder(book, ada) == Holder(Role.STUDENT, "ada")
@@ -84,7 +84,7 @@ def test_signing_out_ends_one_session(book: Gradebook) -> None:
     assert holder(book, there) is not None
 
 
-def test_all_sessions_of_a_person_end_and_those_that_held_are_counted(book: Gradebook) -> None:
+def test_all_sessions_of_a_person_end_and_the_valid_ones_are_counted(book: Gradebook) -> None:
     tokens = [start(book, ends_at=NOW + 5), start(book), start(book)]
     staff, other = start(book, role=Role.INSTRUCTOR), start(book, "ben")
     assert sessions.end_sessions(book, Role.STUDENT, "ada", NOW + 5) == 2

@@ -1,4 +1,4 @@
-"""Alike pairs, unlike pairs, and the same result in every process."""
+"""Similar pairs and groups of files, which are the same in every process."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ SOLUTION = COURSE.solution(GLU).read_text(encoding="utf-8")
 
 
 def right_answers(exercise_id: str = "glu") -> dict[str, str]:
-    """Answers of different authors, by the name of their files."""
+    """Map the names of answer files by different authors to their texts."""
     exercise = COURSE.exercise(exercise_id)
     paths = [COURSE.solution(exercise), *COURSE.variants(exercise, "right")]
     return {path.stem: path.read_text(encoding="utf-8") for path in paths}
 
 
 def similar(files: Mapping[str, str], *, stub: str = STUB, **keywords: object) -> Similarity:
-    """The similarity of a class of which each handed in this file."""
+    """Compare a class in which each student handed in one file."""
     return find_similar(
         [entry(student=student) for student in files],
         lambda entry: {"glu": files[entry.student.id].encode()},
@@ -60,7 +60,7 @@ def similar(files: Mapping[str, str], *, stub: str = STUB, **keywords: object) -
 
 
 def disguised(source: str) -> str:
-    """The same code with other names, numbers, comments and layout, in another order."""
+    """Return the same code with other names, numbers, comments, layout and order."""
     for old, new in (
         ("value", "left"),
         ("gate", "right"),
@@ -75,14 +75,14 @@ def disguised(source: str) -> str:
     return f"{head}\n\n{flow}\n\n\n{glu}"
 
 
-def test_a_copy_with_other_names_comments_and_order_is_alike() -> None:
+def test_a_copy_with_other_names_comments_and_order_is_found() -> None:
     (pair,) = similar({"ann": SOLUTION, "bea": disguised(SOLUTION)}).pairs
     assert (pair.exercise, pair.left, pair.right) == ("glu", "ann", "bea")
     assert pair.similarity > 0.9
     assert pair.left_digest == source_digest(SOLUTION.encode())
 
 
-def test_the_lines_of_a_pair_are_where_the_shared_code_stands() -> None:
+def test_the_lines_of_a_pair_mark_the_shared_code() -> None:
     (pair,) = similar({"ann": SOLUTION, "bea": disguised(SOLUTION)}).pairs
     for source, spans in (
         (SOLUTION, pair.left_lines),
@@ -97,31 +97,31 @@ def test_the_lines_of_a_pair_are_where_the_shared_code_stands() -> None:
 
 
 @pytest.mark.parametrize("exercise", ["glu", "gelu", "grad_norms", "collate"])
-def test_right_answers_of_different_authors_are_not_alike(exercise: str) -> None:
+def test_right_answers_by_different_authors_are_not_similar(exercise: str) -> None:
     files = right_answers(exercise)
     stub = COURSE.stub(COURSE.exercise(exercise)).source.decode()
     found = similar(files, stub=stub)
     assert found.exercises[0].files == len(files) > 3
-    # Wrong answers are made of `compact`, which is the solution once more.
+    # `compact` is the solution again, as a base for wrong answers.
     assert [p for p in found.pairs if "compact" not in (p.left, p.right)] == []
 
 
-def test_the_stub_is_nobodys_code() -> None:
+def test_code_of_the_stub_is_not_compared() -> None:
     ending = "\n\ndef extra_{0}():\n    return [{0}.{0} for {0} in range(3)]\n"
     found = similar(
         {"ann": STUB, "bea": STUB + ending.format("a"), "cas": STUB + ending.format("b")}
     )
     assert found.pairs == ()
     (survey,) = found.exercises
-    # An untouched stub is no file at all; the two others have too little of their own.
+    # An unchanged stub is not counted as a file. The two others have too little code of their own.
     assert (survey.files, survey.short, survey.alike) == (2, 2, 0)
 
 
-def test_what_many_of_the_class_wrote_tells_nothing_about_two_of_them() -> None:
+def test_code_shared_by_most_of_the_class_makes_no_pairs() -> None:
     chance = random.Random(0)
 
     def of_a_student() -> str:
-        # Everybody has the lecture's code; the rest is everybody's own.
+        # Everybody has the code of the lecture. The rest is each student's own.
         own = "".join(
             f"def f{n}(x):\n    return x.{chance.choice(ascii_lowercase)}(x.{chance.choice(ascii_lowercase)}"
             f" {chance.choice('+-*/%')} x[{chance.choice(['x', 'len(x)', 'x.a', '-x'])}]"
@@ -133,12 +133,14 @@ def test_what_many_of_the_class_wrote_tells_nothing_about_two_of_them() -> None:
     everybody = {f"s{n:02}": of_a_student() for n in range(12)}
     assert similar(everybody, threshold=0.4).pairs == ()
     few = dict(list(everybody.items())[:4])
-    assert len(similar(few, threshold=0.4).pairs) == 6, "few of them could be a group"
+    assert len(similar(few, threshold=0.4).pairs) == 6, (
+        "a few students with the same code may be a group"
+    )
 
 
 def test_a_pair_in_a_class_is_found_among_the_others() -> None:
     files = {**right_answers(), "zoe": disguised(right_answers()["convolution"])}
-    # Wrong answers are made of it, and it is the solution once more.
+    # It is the solution again, as a base for wrong answers.
     del files["compact"]
     (pair,) = similar(files).pairs
     assert (pair.left, pair.right) == ("convolution", "zoe")
@@ -168,7 +170,7 @@ def test_order_and_hash_seed_do_not_matter() -> None:
     assert b'"left":"a"' in runs.pop()
 
 
-def test_only_the_most_alike_pairs_are_kept_and_all_are_counted() -> None:
+def test_only_the_most_similar_pairs_are_kept_and_all_are_counted() -> None:
     files = {f"s{n}": SOLUTION + f"\n\ndef own_{n}():\n    pass\n" for n in range(6)}
     found = similar(files, most_pairs=4)
     assert found.exercises[0].alike == 15
@@ -200,7 +202,7 @@ def test_no_file_is_too_broken_to_be_compared(source: bytes) -> None:
     assert all(pair.similarity <= 1 for pair in found.pairs)
 
 
-def test_a_full_width_letter_is_the_letter() -> None:
+def test_full_width_letters_are_read_as_the_plain_ones() -> None:
     wide = SOLUTION.replace(".chunk", ".\uff43\uff48unk").replace("torch.", "torch.\uff53")
     plain = SOLUTION.replace("torch.", "torch.s")
     assert not wide.isascii()
@@ -208,14 +210,14 @@ def test_a_full_width_letter_is_the_letter() -> None:
     assert pair.similarity == 1
 
 
-def test_an_exercise_that_nobody_handed_in_is_told_so() -> None:
+def test_an_exercise_that_nobody_handed_in_has_an_empty_survey() -> None:
     found = find_similar([entry(student="a")], lambda entry: {}, {"glu": STUB.encode()})
     (survey,) = found.exercises
     assert (survey.exercise, survey.files, survey.short, survey.alike) == ("glu", 0, 0, 0)
     assert found.pairs == ()
 
 
-def test_of_an_exercise_of_teams_one_member_represents_the_team() -> None:
+def test_one_member_represents_a_team_in_team_exercises() -> None:
     class_ = [
         entry(exercise(checked(), name=name), student=who, ids={"team": "red"} if team else {})
         for who, team, name in (("ada", 1, "glu"), ("bob", 1, "glu"), ("eve", 0, "glu"))
@@ -226,13 +228,13 @@ def test_of_an_exercise_of_teams_one_member_represents_the_team() -> None:
     assert [who for name, who in found if name == "relu"] == ["ada", "bob", "eve"]
 
 
-def test_a_single_file_is_compared_with_none() -> None:
+def test_a_single_file_has_no_pairs() -> None:
     found = similar({"ada": SOLUTION})
     assert found.exercises[0].files == 1
     assert found.pairs == ()
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_written_similarity_is_read_back(tmp_path: Path) -> None:
     assert read_similar(tmp_path) is None
     found = similar({"ann": SOLUTION, "bea\u202e": disguised(SOLUTION)})
     path = write_similar(tmp_path, found)
@@ -258,7 +260,7 @@ def test_the_files_are_written_as_dolos_and_jplag_read_them(tmp_path: Path) -> N
         write_files(folder, entries, lambda _: {}, {})
 
 
-def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "similar.json").write_text('{"pairs": 3}')
     with pytest.raises(GraderError, match="Run `grade similar` again, or delete the file"):
         read_similar(tmp_path)
@@ -278,7 +280,7 @@ def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:
         ("n += 1\n    return n", "n = n + 1\n    return n"),
     ],
 )
-def test_what_a_disguise_changes_reads_the_same(written: str, other: str) -> None:
+def test_rewritings_that_disguise_a_copy_read_the_same(written: str, other: str) -> None:
     stub = b"import torch\ndef given(n):\n    raise NotImplementedError\ndef f(n): ...\n"
 
     def runs(body: str) -> list[int]:
@@ -288,7 +290,7 @@ def test_what_a_disguise_changes_reads_the_same(written: str, other: str) -> Non
     assert runs(written) == runs(other) != runs("return n[0] - 3 / x.cos() + [i for i in w]")
 
 
-def test_a_class_shows_what_is_ordinary_and_a_copy_stands_out() -> None:
+def test_the_threshold_is_learned_from_the_class_and_a_copy_exceeds_it() -> None:
     files = {name: source for name, source in right_answers().items() if name != "compact"}
     assert similar(files).groups == ()
     found = similar({**files, "zoe": disguised(files["convolution"])})
@@ -305,7 +307,7 @@ def test_a_small_class_has_a_fixed_threshold() -> None:
     assert (survey.basis, survey.threshold, survey.bulk_end) == (Basis.FIXED, 0.6, None)
 
 
-def test_where_equal_files_are_ordinary_likeness_tells_nothing() -> None:
+def test_no_pairs_are_reported_if_equal_files_are_common() -> None:
     answers = [s for name, s in right_answers().items() if name != "compact"][:3]
     found = similar({f"s{n:02}": answers[n % 3] for n in range(30)})
     (survey,) = found.exercises
@@ -314,7 +316,7 @@ def test_where_equal_files_are_ordinary_likeness_tells_nothing() -> None:
     assert survey.at_other_thresholds["80 %"] > 0
 
 
-def test_where_files_are_ordinarily_alike_those_with_all_in_common_are_told() -> None:
+def test_a_unique_equal_pair_is_reported_even_if_similar_files_are_common() -> None:
     files = {name: source for name, source in right_answers().items() if name != "compact"}
     same = next(iter(files.values()))
     copies = {f"s{n:02}": same for n in range(2 * len(files))}
@@ -325,8 +327,8 @@ def test_where_files_are_ordinarily_alike_those_with_all_in_common_are_told() ->
     assert group.exercises[0].alone
 
 
-def test_each_exercise_of_a_group_says_who_is_alike_with_whom() -> None:
-    """Four in one group, of whom two share no file."""
+def test_each_exercise_of_a_group_lists_who_is_similar_to_whom() -> None:
+    """A group of four students may include two who share no file."""
     pairs = {("ann", "bob"): 0.9, ("ann", "cem"): 0.8, ("bob", "cem"): 0.7, ("cem", "dee"): 0.95}
     found = [(c.students, c.lowest, c.highest) for c in circles(pairs)]
     assert found == [(("ann", "bob", "cem"), 0.7, 0.9), (("cem", "dee"), 0.95, 0.95)]
@@ -357,7 +359,7 @@ def group_of_four() -> Similarity:
     return Similarity(exercises=(), pairs=(), groups=(group,))
 
 
-def test_a_group_is_shown_with_who_is_alike_in_what() -> None:
+def test_a_group_is_shown_with_its_circles_for_each_exercise() -> None:
     console = Console(file=io.StringIO(), width=100)
     show_similarity(console, group_of_four(), Path("similar.json"), {})
     shown = console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
@@ -371,12 +373,12 @@ def test_a_group_is_shown_with_who_is_alike_in_what() -> None:
     ]
 
 
-def test_of_some_exercises_a_group_has_those_who_are_alike_in_them() -> None:
+def test_a_group_narrowed_to_an_exercise_keeps_only_students_similar_in_it() -> None:
     (group,) = group_of_four().only(["gelu"]).groups
     assert group.students == ("bob", "cem")
 
 
-def test_a_chain_is_no_group() -> None:
+def test_a_chain_is_not_one_group() -> None:
     chain = {("a", "b"): 1.0, ("b", "c"): 0.9, ("c", "d"): 0.8, ("d", "e"): 0.7, ("e", "f"): 0.6}
     groups = grouped(chain)
     assert max(map(len, groups)) < 4
@@ -398,7 +400,7 @@ def test_a_chain_is_no_group() -> None:
     ],
     ids=["sum", "parentheses", "chain", "values", "signs", "attributes", "calls"],
 )
-def test_no_nesting_hides_what_stands_beside_it(source: str) -> None:
+def test_deep_or_long_code_does_not_hide_a_copy_beside_it(source: str) -> None:
     odd = f"{disguised(SOLUTION)}\n{source}\n"
     (pair,) = similar({"ann": SOLUTION, "bea": odd}).pairs or similar({"a": odd, "b": odd}).pairs
     assert pair.similarity > 0.9

@@ -25,7 +25,7 @@ ONE, TWO, THREE = (f"2026-03-0{day}T10:00:00Z" for day in (1, 2, 3))
 
 
 class Class:
-    """A gradebook of a course with two exercises, `a` and `b`; a file earns the points that it says."""
+    """A gradebook of a course with two exercises, `a` and `b`. Each file earns the points named in it."""
 
     def __init__(self, book: Gradebook, course: Course) -> None:
         (task,) = course.exercises
@@ -64,7 +64,7 @@ class Class:
 
     @property
     def points(self) -> list[float]:
-        """What counts of each exercise."""
+        """The points that count for each exercise."""
         return [exercise.score for exercise in self.ann.result.exercises]
 
 
@@ -75,7 +75,7 @@ def small_class(tmp_path: Path, write_course: Callable[..., Course]) -> Iterator
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_by_time_the_order_of_the_downloads_says_nothing(
+def test_with_submission_times_the_order_of_downloads_does_not_matter(
     small_class: Class, order: tuple[int, ...]
 ) -> None:
     downloads = [(ONE, 3), (TWO, 5), (THREE, 8)]
@@ -85,7 +85,7 @@ def test_by_time_the_order_of_the_downloads_says_nothing(
     assert small_class.ann.submitted_at == THREE
 
 
-def test_an_attempt_without_a_file_leaves_the_exercise_as_it_was(small_class: Class) -> None:
+def test_an_attempt_without_a_file_does_not_change_the_exercise(small_class: Class) -> None:
     small_class.hand_in(ONE, a=8)
     small_class.hand_in(TWO, b=6)
     entry = small_class.ann
@@ -98,18 +98,18 @@ def test_an_attempt_without_a_file_leaves_the_exercise_as_it_was(small_class: Cl
     assert entry.result.submission.digest == both.info().digest
 
 
-def test_going_back_to_an_earlier_file_counts_where_a_time_says_so(small_class: Class) -> None:
+def test_a_dated_return_to_an_earlier_file_counts(small_class: Class) -> None:
     for at, points in ((ONE, 8), (TWO, 5), (THREE, 8)):
         small_class.hand_in(at, a=points)
     assert small_class.points == [8, 0]
     assert small_class.ann.attempt == 3
-    # It is as old as when it first was there: no later due time makes it late.
+    # It keeps the time of its first submission, so no later due time makes it late.
     work = small_class.book.work(StudentInfo(id="ann"))
     handed = handed_in(work, small_class.book.rules(), "a")
     assert [each.submitted_at for each in handed] == [ONE, TWO, ONE]
 
 
-def test_a_file_that_has_no_verdict_is_not_judged_yet_and_no_zero(small_class: Class) -> None:
+def test_a_file_without_a_verdict_is_unjudged_rather_than_zero(small_class: Class) -> None:
     small_class.hand_in(ONE, a=8)
     small_class.hand_in(TWO, a=5, judged=False)
     small_class.book.finish(())
@@ -121,7 +121,7 @@ def test_a_file_that_has_no_verdict_is_not_judged_yet_and_no_zero(small_class: C
     assert small_class.points[0] == 8
 
 
-def test_who_handed_in_nothing_has_no_points_once_the_grading_is_at_its_end(
+def test_a_student_without_submissions_gets_zero_when_grading_finishes(
     small_class: Class,
 ) -> None:
     book = small_class.book
@@ -139,7 +139,7 @@ def test_who_handed_in_nothing_has_no_points_once_the_grading_is_at_its_end(
     assert written["submission"] == {"name": "zed", "digest": ""}
 
 
-def test_an_exercise_for_which_nothing_ever_came_has_no_points(small_class: Class) -> None:
+def test_an_exercise_that_was_never_handed_in_gets_zero(small_class: Class) -> None:
     small_class.hand_in(ONE, a=8)
     small_class.book.finish(())
     first, second = small_class.ann.result.exercises
@@ -149,7 +149,7 @@ def test_an_exercise_for_which_nothing_ever_came_has_no_points(small_class: Clas
     assert small_class.book.totals_before() == {"ann": 8}
 
 
-def test_a_policy_and_what_it_changes_is_in_the_results_at_once(small_class: Class) -> None:
+def test_a_new_policy_changes_results_at_once(small_class: Class) -> None:
     book = small_class.book
     small_class.hand_in(ONE, a=8)
     small_class.hand_in(TWO, a=5)
@@ -166,26 +166,26 @@ def test_a_policy_and_what_it_changes_is_in_the_results_at_once(small_class: Cla
     assert json.loads(written.read_bytes())["exercises"][0]["mark"] is None
 
 
-def test_results_that_a_kill_left_behind_are_written_by_the_next_grading(
+def test_results_missing_after_a_kill_are_written_by_the_next_grading(
     small_class: Class,
 ) -> None:
     book, course = small_class.book, small_class.course
     book.finish(())
-    assert book.begin(course, small_class.blank), "it was killed before the last result"
+    assert book.begin(course, small_class.blank), (
+        "the last grading was killed before its last result"
+    )
     book.finish(())
-    book.settled()
+    book.mark_current()
     assert not book.begin(course, small_class.blank)
     book.finish(())
     book.change(is_stale=True)  # as between a new policy and the last result
     assert book.begin(course, small_class.blank)
-    book.settled()
+    book.mark_current()
     assert book.begin(course, small_class.blank), "that grading was interrupted"
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
-def test_a_stub_or_an_empty_file_before_the_first_work_is_no_attempt(
-    small_class: Class, is_empty: bool
-) -> None:
+def test_a_stub_or_an_empty_file_is_not_an_attempt(small_class: Class, is_empty: bool) -> None:
     course = small_class.course
     exercise = course.exercises[0]
     file = ExerciseFile(b"\n" if is_empty else course.stub(exercise).source)

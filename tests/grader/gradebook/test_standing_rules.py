@@ -1,4 +1,4 @@
-"""Laws of the points that count, for any attempts, verdicts, policy and corrections."""
+"""Properties of the points that count, for any attempts, verdicts, policy and corrections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POLICIES = (
     'attempts = "best"\n[late]\nper_day = 10\ncloses = "9 days"\n[[due]]\nat = 2026-03-05T12:00:00Z\n',
     "[late]\nper_day = 10\n[[due]]\nat = 2026-03-05T12:00:00Z\n",
 )
-# Of each attempt the hours after the one before it, the file, and the points of ten that it earns.
+# For each attempt: hours since the previous one, the file, and the points it earns, out of ten.
 HANDED_IN = st.lists(
     st.tuples(st.integers(1, 90), st.integers(0, 4), st.integers(0, 10)), min_size=1, max_size=6
 )
@@ -42,7 +42,7 @@ CHANGES = st.lists(
 
 
 def work(handed_in: list[tuple[int, int, int]], shuffle: random.Random | None = None) -> Work:
-    """The work of a student who handed in one file each time; the same file earns the same points."""
+    """Return the work of a student who handed in one file each time. Equal files earn the same points."""
     attempts, files, verdicts = [], {}, {}
     time, points = BEGIN, {content: earned for _, content, earned in handed_in}
     for number, (hours, content, _) in enumerate(handed_in, 1):
@@ -88,7 +88,7 @@ def counted(work: Work, rules: ClassRules) -> Entry:
 
 
 @given(HANDED_IN, st.sampled_from(POLICIES), CHANGES, st.randoms(use_true_random=False))
-def test_the_order_of_rows_says_nothing(
+def test_the_order_of_rows_does_not_matter(
     handed_in: list[tuple[int, int, int]],
     policy: str,
     changes: list[dict[str, Any]],
@@ -99,7 +99,7 @@ def test_the_order_of_rows_says_nothing(
 
 
 @given(HANDED_IN, st.sampled_from([text for text in POLICIES if "best" in text]))
-def test_one_more_attempt_never_takes_points_where_the_best_counts(
+def test_another_attempt_never_costs_points_if_the_best_counts(
     handed_in: list[tuple[int, int, int]], policy: str
 ) -> None:
     files = [(hours, number % 256, points) for number, (hours, _, points) in enumerate(handed_in)]
@@ -110,7 +110,7 @@ def test_one_more_attempt_never_takes_points_where_the_best_counts(
 
 
 @given(HANDED_IN)
-def test_without_a_policy_the_newest_attempt_counts_for_what_the_judge_gave(
+def test_without_a_policy_the_newest_attempt_counts_with_its_judged_points(
     handed_in: list[tuple[int, int, int]],
 ) -> None:
     entry = counted(work(handed_in), rules())
@@ -119,7 +119,7 @@ def test_without_a_policy_the_newest_attempt_counts_for_what_the_judge_gave(
 
 
 @given(HANDED_IN, st.sampled_from(POLICIES))
-def test_the_same_file_once_more_changes_no_points(
+def test_the_same_file_again_changes_no_points(
     handed_in: list[tuple[int, int, int]], policy: str
 ) -> None:
     by, last = rules(policy), handed_in[-1]
@@ -128,7 +128,7 @@ def test_the_same_file_once_more_changes_no_points(
 
 
 @given(HANDED_IN, st.sampled_from(POLICIES), CHANGES, st.integers(0, 10))
-def test_points_that_a_person_set_last_count_whatever_the_rest_says(
+def test_points_set_last_by_a_person_override_everything(
     handed_in: list[tuple[int, int, int]], policy: str, changes: list[dict[str, Any]], points: int
 ) -> None:
     entry = counted(work(handed_in), rules(policy, [*changes, {"points": points}]))
@@ -138,7 +138,7 @@ def test_points_that_a_person_set_last_count_whatever_the_rest_says(
 
 
 @given(HANDED_IN, st.sampled_from(POLICIES), CHANGES)
-def test_points_stay_within_those_of_the_exercise_and_a_correction_of_another_changes_nothing(
+def test_points_stay_in_bounds_and_ignore_corrections_of_others(
     handed_in: list[tuple[int, int, int]], policy: str, changes: list[dict[str, Any]]
 ) -> None:
     by = rules(policy, changes)
@@ -149,8 +149,8 @@ def test_points_stay_within_those_of_the_exercise_and_a_correction_of_another_ch
     assert counted(work(handed_in), apart) == counted(work(handed_in), rules(policy))
 
 
-def test_the_shown_attempt_is_late_only_by_a_file_of_its_own_with_work() -> None:
-    """A project in time is not late because an exercise of an earlier week was, or its stub came along."""
+def test_an_attempt_is_late_only_because_of_its_own_files_with_work() -> None:
+    """A project in time is not late because an exercise of an earlier week was, or its stub was included."""
     first, second = (Attempt(n, "ann", n, f"2026-03-0{n + 5}T12:00:00Z") for n in (1, 2))
 
     def verdict(status: Status, score: float) -> Verdict:

@@ -1,4 +1,4 @@
-"""`grade term`: totals that were computed by hand, and everything that is told and not guessed."""
+"""`grade term`: totals checked against computation by hand, and cases reported rather than guessed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.grader import builders
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 HERE = Environment("1", "3.12", "2.13", "Linux", ("seccomp",))
-# Of 10 points for word_count, 2.5 for greeting and 7.5 for running_mean.
+# word_count is worth 10 points, greeting 2.5 and running_mean 7.5.
 ASSIGNMENTS = """
 [[assignment]]
 id = "week1"
@@ -64,14 +64,14 @@ class Semester:
         self.rule()
 
     def rule(self, text: str = "", assignments: str = ASSIGNMENTS) -> Course:
-        """Rules of the term, below the assignments."""
+        """Write assignments.toml with the rules of the term below the assignments, and load the course."""
         path = self.folder / "course/exercises/assignments.toml"
         path.write_text(assignments + text, encoding="utf-8")
         self.course = load_course(self.folder / "course")
         return self.course
 
     def grade(self, assignment: str, points: Points, *people: StudentInfo) -> Path:
-        """A gradebook with these points for the first exercise of an assignment; None is not judged."""
+        """Make a gradebook with these points for the first exercise of an assignment. None means unjudged."""
         part = self.course.assigned(assignment)
         infos = {each.id: each for each in people}
         with Gradebook.open_to_write(self.folder / assignment) as book:
@@ -108,7 +108,7 @@ def semester(tmp_path: Path) -> Semester:
 
 
 def graded(semester: Semester, **students: tuple[float | None, ...]) -> dict[str, TermRow]:
-    """The rows of students with these points for week1, week2 and the final."""
+    """Return the rows of students with these points for week1, week2 and the final."""
     for place, assignment in enumerate(EXERCISE):
         semester.grade(assignment, {name: points[place] for name, points in students.items()})
     return {row.student.id: row for row in semester.term().rows}
@@ -134,8 +134,8 @@ def test_shares_add_up_to_the_total(semester: Semester) -> None:
     assert sum(round(100 * (part.share or 0)) for part in row["kim"].parts) == 2111
 
 
-def test_totals_are_of_the_exact_points(semester: Semester) -> None:
-    """(0 + 2 / 3) / 2 is 33.33 %; of 66.67 %, rounded before it is weighed, it would be 33.34."""
+def test_totals_use_exact_points(semester: Semester) -> None:
+    """(0 + 2 / 3) / 2 is 33.33 %. Rounding to 66.67 % before weighting would give 33.34 %."""
     semester.rule(assignments=ASSIGNMENTS.replace("weight = 2", "weight = 1"))
     semester.grade("week1", {"zoe": 0.0})
     semester.grade("final", {"zoe": 5.0})
@@ -144,7 +144,7 @@ def test_totals_are_of_the_exact_points(semester: Semester) -> None:
     assert row.words.endswith("final 5 / 7.5 = 66.67 %, weight 1: 33.33. Total: 33.33 %")
 
 
-def test_the_lowest_are_dropped_and_the_final_never(semester: Semester) -> None:
+def test_the_lowest_is_dropped_but_never_the_final(semester: Semester) -> None:
     semester.rule("[term]\ndrop_lowest = 1\ncuts = {A = 90, B = 70, F = 0}\n")
     rows = graded(semester, zoe=(6.0, 2.0, 3.75), kim=(9.0, 2.5, 0.0), eva=(5.0, 1.25, 7.5))
     # (80 + 100) / 3
@@ -154,7 +154,7 @@ def test_the_lowest_are_dropped_and_the_final_never(semester: Semester) -> None:
     assert (rows["eva"].total, rows["eva"].letter) == (83.33, "B")
 
 
-def test_the_final_replaces_what_is_lower(semester: Semester) -> None:
+def test_the_final_replaces_a_lower_result(semester: Semester) -> None:
     semester.rule(assignments=ASSIGNMENTS + 'replaces = ["week1"]\n')
     rows = graded(semester, zoe=(1.0, 2.5, 7.5), kim=(10.0, 2.5, 3.75))
     assert rows["zoe"].total == 100
@@ -192,7 +192,7 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
     with Gradebook.open(semester.folder / "week1") as kept:
         results = [entry.result for entry in kept.entries()]
     assert [(result.score, result.max_score) for result in results] == [(6, 10), (11.5, 10)]
-    # 11.5 and 6 of 10 points; of the assignment 110 % count, of the term 100.
+    # 11.5 and 6 of 10 points. The assignment is capped at 110 %, the term at 100 %.
     assert totals() == {"zoe": 100, "kim": 60}
     semester.rule("[term]\nat_most = 120\n", assignments=one + "at_most = 110\n")
     assert totals() == {"zoe": 110, "kim": 60}
@@ -202,7 +202,7 @@ def test_extra_credit_and_caps(semester: Semester) -> None:
     )
 
 
-def test_a_missing_student_is_told_and_not_guessed(semester: Semester) -> None:
+def test_a_missing_student_is_reported_rather_than_guessed(semester: Semester) -> None:
     semester.grade("week1", {"zoe": 6.0, "kim": 5.0})
     semester.grade("week2", {"zoe": 2.0})
     semester.grade("final", {"zoe": 3.75, "kim": 7.5})
@@ -220,7 +220,7 @@ def test_a_missing_student_is_told_and_not_guessed(semester: Semester) -> None:
     assert "week2, excused (ill)" in kim.words
 
 
-def test_two_ids_of_one_person_are_told(semester: Semester) -> None:
+def test_two_ids_of_one_person_are_reported(semester: Semester) -> None:
     def zoe(name: str) -> StudentInfo:
         return StudentInfo(id=name, email="zoe@example.org")
 
@@ -239,13 +239,13 @@ def test_two_ids_of_one_person_are_told(semester: Semester) -> None:
     assert (row.total, row.why) == (None, "week2 has the person as zoe and zoe2")
 
 
-def test_what_is_not_judged_leaves_the_total_open(semester: Semester) -> None:
+def test_an_unjudged_exercise_leaves_the_total_open(semester: Semester) -> None:
     rows = graded(semester, zoe=(6.0, None, 3.75))
     why = "week2 could not be judged because of a fault of the grader (greeting)"
     assert rows["zoe"].words.endswith(f"Total: open: {why}")
 
 
-def test_what_only_waits_is_no_fault_of_the_grader(semester: Semester, tmp_path: Path) -> None:
+def test_a_waiting_verdict_is_not_a_fault_of_the_grader(semester: Semester, tmp_path: Path) -> None:
     graded(semester, zoe=(6.0, 2.0, 3.75))
     waiting = builders.exercise(
         name="greeting", worth=2.5, status=Status.UNJUDGED, score=0.0, waiting=True
@@ -262,12 +262,12 @@ def test_what_only_waits_is_no_fault_of_the_grader(semester: Semester, tmp_path:
     with Gradebook.open(tmp_path / "week2") as kept:
         (entry,) = kept.entries()
     assert why_open(entry) == waiting.message
-    said = plain_feedback(entry)
-    assert "fault" not in said and "Not judged yet: this costs no points." in said
+    feedback = plain_feedback(entry)
+    assert "fault" not in feedback and "Not judged yet: this costs no points." in feedback
 
 
 def upload_note(semester: Semester, folder: Path) -> str:
-    """The one note on an upload of the term for zoe."""
+    """Return the only note on an upload of the term for zoe."""
     template = folder / "canvas-export.csv"
     template.write_text(
         "Student,ID,SIS User ID,SIS Login ID,Section,Term (7)\n"
@@ -282,7 +282,7 @@ def upload_note(semester: Semester, folder: Path) -> str:
     return note
 
 
-def test_a_term_takes_the_place_of_nothing_but_a_term(semester: Semester, tmp_path: Path) -> None:
+def test_a_term_overwrites_only_a_term(semester: Semester, tmp_path: Path) -> None:
     graded(semester, zoe=(6.0, 2.0, 3.75))
     folders = [str(tmp_path / name) for name in EXERCISE]
     course = ["--course", str(tmp_path / "course")]
@@ -320,10 +320,10 @@ def test_a_term_takes_the_place_of_nothing_but_a_term(semester: Semester, tmp_pa
         ("regrade", "week1", "--course", "course", "--json", "nowhere/x.json"),
     ],
 )
-def test_what_was_named_wrongly_is_no_fault_of_the_grader(
+def test_a_wrong_argument_is_not_a_fault_of_the_grader(
     semester: Semester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    """3 is for our faults, and a script that sees it tries again."""
+    """Exit code 3 is for faults of the grader, after which scripts try again."""
     semester.grade("week1", {"zoe": 6.0})
     (tmp_path / "file").write_text("mine", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -332,7 +332,7 @@ def test_what_was_named_wrongly_is_no_fault_of_the_grader(
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
 
 
-def test_students_read_the_title_of_the_assignment(semester: Semester, tmp_path: Path) -> None:
+def test_a_mail_names_the_title_of_the_assignment(semester: Semester, tmp_path: Path) -> None:
     semester.grade("week1", {"zoe": 6.0})
     out = tmp_path / "mails.csv"
     arguments = ["export", str(tmp_path / "week1"), "--format", "mailmerge", "-o", str(out)]
@@ -343,7 +343,7 @@ def test_students_read_the_title_of_the_assignment(semester: Semester, tmp_path:
     assert mail["text"].startswith("Week 1: 6 of 10 points")
 
 
-def test_gradebooks_that_do_not_belong(semester: Semester) -> None:
+def test_gradebooks_that_do_not_belong_to_the_term_are_refused(semester: Semester) -> None:
     graded(semester, zoe=(6.0, 2.0, 3.75))
     with pytest.raises(SubmissionError, match="are both the gradebook of week1"):
         semester.term("week1", "week1")
@@ -389,7 +389,7 @@ def of_october(day: int) -> datetime.datetime:
 
 
 def course_gradebook(semester: Semester, policy: str = "", assignments: str = "") -> Path:
-    """The gradebook of a whole course in which zoe has 6, 2 and 3.75 points, and kim handed in nothing."""
+    """Make the gradebook of a whole course: zoe has 6, 2 and 3.75 points, and kim handed in nothing."""
     (semester.folder / "course/exercises/policy.toml").write_text(policy, encoding="utf-8")
     course, folder = semester.rule(assignments=assignments or DUE), semester.folder / "whole"
     blank = builders.result(
@@ -404,14 +404,14 @@ def course_gradebook(semester: Semester, policy: str = "", assignments: str = ""
     return folder
 
 
-def test_a_gradebook_of_the_whole_course_has_every_assignment_that_is_due(
+def test_a_gradebook_of_the_whole_course_gives_each_assignment_that_is_due(
     semester: Semester,
 ) -> None:
     folder = course_gradebook(semester)
     (week1,) = read_graded(folder, semester.course, of_october(13))
     assert week1.scores["zoe"].words == "6 / 10 = 60 %"
     assert "week2 is due at 2026-10-19 23:59:59 CEST: the total does not include it." in week1.notes
-    # A gradebook has it, although it does not count yet.
+    # The gradebook includes week2, although it does not count yet.
     assert not [note for note in add_up([week1], semester.course).notes if "was named" in note]
     with pytest.raises(SubmissionError, match="has no assignment that is due yet"):
         read_graded(folder, semester.course, of_october(12))
@@ -425,7 +425,7 @@ def test_a_gradebook_of_the_whole_course_has_every_assignment_that_is_due(
     )
 
 
-def test_who_has_an_extension_is_open_until_its_end(semester: Semester) -> None:
+def test_a_total_is_open_until_the_end_of_an_extension(semester: Semester) -> None:
     policy = '[[extension]]\nstudent = "zoe"\nby = "3 days"\nreason = "ill"\nexercises = ["word_count"]\n'
     folder = course_gradebook(semester, policy)
     for day, total in ((15, None), (16, 60)):
@@ -440,7 +440,7 @@ def test_who_has_an_extension_is_open_until_its_end(semester: Semester) -> None:
     )
 
 
-def test_practice_without_a_file_is_counted_where_a_student_is_explained(
+def test_an_explanation_counts_practice_that_was_not_handed_in(
     semester: Semester,
 ) -> None:
     assignments = DUE.replace(', "running_mean"', "").replace('extra_credit = ["greeting"]\n', "")
@@ -454,7 +454,7 @@ def test_practice_without_a_file_is_counted_where_a_student_is_explained(
     assert "running_mean  3.75 / 7.5" in zoe and "Never due" not in zoe
 
 
-def test_while_a_total_is_open_its_parts_have_a_weight_and_no_share(semester: Semester) -> None:
+def test_parts_of_an_open_total_have_a_weight_but_no_share(semester: Semester) -> None:
     policy = '[[extension]]\nstudent = "zoe"\nby = "30 days"\nexercises = ["word_count"]\n'
     folder = course_gradebook(semester, policy)
     whole = add_up(read_graded(folder, semester.course, of_october(20)), semester.course)
@@ -464,7 +464,7 @@ def test_while_a_total_is_open_its_parts_have_a_weight_and_no_share(semester: Se
 
 def test_a_students_term_so_far(semester: Semester, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = course_gradebook(semester)
-    # Each page of a student asks for it: it does not read the whole class.
+    # Each page of a student computes it, so it must not read the whole class.
     monkeypatch.delattr(Gradebook, "students")
 
     def zoe(day: int) -> TermRow:
@@ -488,7 +488,7 @@ def test_a_students_term_so_far(semester: Semester, monkeypatch: pytest.MonkeyPa
     assert zoe(20).total == 68.33
 
 
-def test_the_command_takes_the_gradebook_of_a_whole_course(
+def test_the_command_accepts_the_gradebook_of_a_whole_course(
     semester: Semester, tmp_path: Path
 ) -> None:
     folder = course_gradebook(semester)
@@ -525,5 +525,5 @@ def test_the_command_writes_totals_a_page_and_an_upload(semester: Semester, tmp_
     assert "week1 6 / 10 = 60 %, weight 1: 15" in page and "60\N{EN DASH}69 %: 1" in page
 
 
-def test_every_format_with_a_template_takes_a_total() -> None:
+def test_every_format_with_a_template_accepts_a_total() -> None:
     assert {name for name, chosen in FORMATS.items() if "template" in chosen.reads} == set(UPLOADS)

@@ -1,4 +1,4 @@
-"""Spans, zones, and the hours in which the clocks change."""
+"""Spans, time zones, and the hours in which the clocks change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_other_spans_are_refused(text: str) -> None:
 
 
 @given(st.timedeltas(datetime.timedelta(), datetime.timedelta(days=3660)))
-def test_a_span_is_written_as_it_is_read(span: datetime.timedelta) -> None:
+def test_a_span_survives_a_round_trip_through_text(span: datetime.timedelta) -> None:
     assert read_span(span_text(span)) == span
 
 
@@ -78,14 +78,14 @@ def test_a_city_is_known_by_its_name() -> None:
         read_zone("../../etc/passwd")
 
 
-def test_a_time_that_the_clocks_leave_out_is_read_as_the_later_one() -> None:
+def test_a_time_that_the_clocks_skip_is_moved_later() -> None:
     lost = datetime.datetime(2026, 3, 29, 2, 30)
     assert instant(lost, WARSAW) == datetime.datetime(2026, 3, 29, 1, 30, tzinfo=datetime.UTC)
     assert "does not exist" in oddity(lost, WARSAW)
     assert "2026-03-29 03:30 CEST" in oddity(lost, WARSAW)
 
 
-def test_a_time_that_comes_twice_is_the_later_one() -> None:
+def test_a_time_that_occurs_twice_is_the_later_one() -> None:
     double = datetime.datetime(2026, 10, 25, 2, 30)
     assert instant(double, WARSAW) == datetime.datetime(2026, 10, 25, 1, 30, tzinfo=datetime.UTC)
     assert "exists twice" in oddity(double, WARSAW)
@@ -95,7 +95,7 @@ def test_a_time_that_comes_twice_is_the_later_one() -> None:
 
 
 @given(st.datetimes(datetime.datetime(2000, 1, 1), datetime.datetime(2040, 1, 1)))
-def test_any_other_time_is_what_the_clock_shows(time: datetime.datetime) -> None:
+def test_any_other_time_is_the_local_clock_time(time: datetime.datetime) -> None:
     if not oddity(time, WARSAW):
         assert instant(time, WARSAW).astimezone(WARSAW).replace(tzinfo=None) == time
 
@@ -103,17 +103,17 @@ def test_any_other_time_is_what_the_clock_shows(time: datetime.datetime) -> None
 @pytest.mark.parametrize(
     ("due", "handed_in", "points"),
     [
-        # The night of the 25th has 25 hours: 24 of them end at 22:59 of the clock.
+        # 25 October has 25 hours: 24 hours after 23:59 is 22:59 local time.
         ("2026-10-24T23:59:00", "2026-10-25T21:59:00Z", 9),
         ("2026-10-24T23:59:00", "2026-10-25T21:59:01Z", 8),
-        # The night of the 29th of March has 23: they end at 00:59 of the day after.
+        # 29 March has 23 hours: 24 hours after 23:59 is 00:59 local time, a day later.
         ("2026-03-28T23:59:00", "2026-03-29T22:59:00Z", 9),
         ("2026-03-28T23:59:00", "2026-03-29T22:59:01Z", 8),
         ("2026-10-24T23:59:00+02:00", "2026-10-24T21:59:00Z", 10),
         ("2026-10-24T23:59:00+02:00", "2026-10-24T21:59:01Z", 9),
     ],
 )
-def test_a_day_late_is_24_hours_also_when_the_clocks_change(
+def test_a_day_late_is_24_hours_even_when_the_clocks_change(
     due: str, handed_in: str, points: float
 ) -> None:
     text = f'timezone = "Europe/Warsaw"\n[late]\nper_day = 10\n[[due]]\nat = {due}'
@@ -131,7 +131,7 @@ def test_a_day_late_is_24_hours_also_when_the_clocks_change(
         ("2026-10-24T02:30:00", "1 day", "2026-10-25 02:30 CET"),
     ],
 )
-def test_days_of_an_extension_are_those_of_the_calendar(due: str, by: str, until: str) -> None:
+def test_days_of_an_extension_are_calendar_days(due: str, by: str, until: str) -> None:
     text = f'timezone = "Europe/Warsaw"\n[[due]]\nat = {due}\n[[extension]]\nstudent = "ann"\nby = "{by}"'
     deadline = read_policy(text).deadline(ANN, "relu")
     assert deadline is not None
@@ -149,12 +149,12 @@ def test_days_of_an_extension_are_those_of_the_calendar(due: str, by: str, until
         ("100 years", "2124-02-29"),
     ],
 )
-def test_a_period_is_by_the_calendar(text: str, after: str) -> None:
+def test_a_period_follows_the_calendar(text: str, after: str) -> None:
     leap_day = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
     assert f"{read_period(text).after(leap_day):%Y-%m-%d %H}" == f"{after} 12"
 
 
-def test_a_period_to_the_end_of_time_ends_there() -> None:
+def test_a_period_is_cut_off_at_the_last_year() -> None:
     last = datetime.datetime(9950, 1, 31, tzinfo=datetime.UTC)
     assert read_period("100 years").after(last).year == 9999
     assert read_period("36000 days").after(last).year == 9999
@@ -163,6 +163,6 @@ def test_a_period_to_the_end_of_time_ends_there() -> None:
 @pytest.mark.parametrize(
     "text", ["", "2", "years", "2.5 years", "2 moons", "0 days", "101 years", "3 hours", "-1 year"]
 )
-def test_what_is_no_period_is_said(text: str) -> None:
+def test_other_periods_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(text))):
         read_period(text)

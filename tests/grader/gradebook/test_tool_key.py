@@ -1,4 +1,4 @@
-"""The key of the server as an LTI tool: one, private, and known to platforms by its JWKS."""
+"""The server's key as an LTI tool: a single private key, published to platforms as a JWKS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAKE = "import sys, pathlib; from grader.gradebook.tool_key import made_key;"
 MAKE += "print(made_key(pathlib.Path(sys.argv[1])).name)"
 
 
-def test_a_platform_can_check_what_is_signed_with_the_published_key(tmp_path: Path) -> None:
+def test_a_platform_can_verify_signatures_with_the_published_key(tmp_path: Path) -> None:
     assert jwks(tmp_path) == {"keys": []}
     token = made_key(tmp_path).signed({"iss": "client", "aud": "https://platform.example"})
     (published,) = jwt.PyJWKSet.from_dict(jwks(tmp_path)).keys
@@ -50,7 +50,7 @@ def test_processes_that_make_a_key_at_once_get_the_same_one(tmp_path: Path) -> N
     assert names != {b""}
 
 
-def test_a_key_that_cannot_be_read_is_told_with_a_remedy(tmp_path: Path) -> None:
+def test_an_unreadable_key_is_reported_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("no key")
     with pytest.raises(GraderError, match="move it away"):
         jwks(tmp_path)

@@ -1,4 +1,4 @@
-"""The total of a term: the same wherever it is shown, without exercises of no assignment."""
+"""The total of a term: the same wherever it is shown, and without practice exercises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.grader.gradebook.test_term import Semester, course_gradebook, semeste
 
 __all__ = ["semester"]
 
-# running_mean belongs to neither, and is practice.
+# running_mean belongs to no assignment, so it is practice.
 WEEKS = """
 [[assignment]]
 id = "week1"
@@ -50,7 +50,7 @@ def rows(text: str) -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def folder(semester: Semester) -> Path:
-    """A term in which zoe has 5 of 10 and 2 of 2.5 points after corrections, and 4.75 of 7.5 of practice."""
+    """A term in which zoe has 5 of 10 and 2 of 2.5 points after corrections, and 4.75 of 7.5 for practice."""
     folder = course_gradebook(semester, assignments=WEEKS)
     run("adjust", folder, "zoe", "word_count", "--add", "-1", "--reason", "copied")
     run("adjust", folder, "zoe", "running_mean", "--add", "1", "--reason", "neat")
@@ -94,14 +94,14 @@ def test_the_total_is_the_same_wherever_it_is_shown(
     assert ": 7 of 12.5 points." in mail and "4.75 of 7.5 points, practice" in mail
     assert json.loads((folder / "results/zoe.json").read_bytes())["score"] == 7
 
-    # As `grade term` has it, from the same points.
+    # `grade term` computes it from the same points.
     (_, zoe_row) = add_up(read_graded(folder, semester.course), semester.course).rows
     points = [part.score.points for part in zoe_row.parts if part.score is not None]
     assert (points, zoe_row.total) == ([5, 2], 65)
 
 
-def test_totals_that_gradings_compare_are_without_practice(folder: Path) -> None:
-    # Both ways in which they are computed: with corrections, and without.
+def test_totals_compared_between_gradings_exclude_practice(folder: Path) -> None:
+    # Totals with and without corrections are computed differently.
     for total in (7, 8):
         with Gradebook.open_to_write(folder) as book:
             book.finish(())
@@ -109,7 +109,7 @@ def test_totals_that_gradings_compare_are_without_practice(folder: Path) -> None
         (folder / "corrections.toml").unlink(missing_ok=True)
 
 
-def test_practice_that_is_not_judged_leaves_the_total_final(
+def test_unjudged_practice_does_not_leave_the_total_open(
     semester: Semester, tmp_path: Path
 ) -> None:
     folder = course_gradebook(semester, assignments=WEEKS)
@@ -127,7 +127,7 @@ def test_practice_that_is_not_judged_leaves_the_total_final(
 
     run("adjust", folder, "zoe", "word_count", "--add", "1", "--reason", "neat")
     with Gradebook.open_to_write(folder) as book:
-        # With a correction, it is computed in another way.
+        # With a correction, the total is computed differently.
         book.finish(())
         assert book.facts.totals["zoe"] == 9
         semester._hand_in(book, StudentInfo(id="zoe"), "week2", None)
@@ -152,24 +152,24 @@ PARTS = {"week1": AssignmentPart("Week 1", ("a", "b")), "week2": AssignmentPart(
         (Facts(exercises=("a", "b"), assignment="week1", assignments=PARTS), set()),
     ],
 )
-def test_practice_is_what_no_assignment_has(facts: Facts, practice: set[str]) -> None:
+def test_exercises_of_no_assignment_are_practice(facts: Facts, practice: set[str]) -> None:
     assert facts.practice == practice
 
 
-def test_nobody_lost_the_points_of_practice_that_an_earlier_grader_counted(
+def test_totals_of_an_earlier_grader_with_practice_are_not_compared(
     semester: Semester,
 ) -> None:
     folder = course_gradebook(semester, assignments=WEEKS)
     with Gradebook.open_to_write(folder) as book:
-        # As an earlier grader left it: with its totals, and results of these.
+        # An earlier grader counted practice in its totals and results.
         totals = {"zoe": 11.75, "kim": 0.0}
         book.change(totals=totals, totals_before=totals, totals_without=())
         assert book.totals_before() == {}
     with Gradebook.open_to_write(folder) as book:
-        assert book.begin(semester.course), "results have to be written anew"
+        assert book.begin(semester.course), "results have to be written again"
         assert book.totals_before() == {}
         book.finish(())
-        book.settled()
+        book.mark_current()
     with Gradebook.open_to_write(folder) as book:
         assert not book.begin(semester.course)
         assert book.totals_before() == {"kim": 0, "zoe": 8}

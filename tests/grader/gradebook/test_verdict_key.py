@@ -1,86 +1,61 @@
-"""A verdict is old once anything that decided on it is another, and a comment decides on nothing."""
+"""A verdict's key depends on the file, the course, the seed, the suites, the judging code and torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-import grader
-from grader.gradebook import verdict_key
-from grader.gradebook.verdict_key import deciding, grader_digest, meaning_of
-from tests.grader.test_imports import imported_modules
+from grader.course.manifest import load_course
+from grader.gradebook import verdict_key as keys
+from grader.judge.assignment import GradingOptions
+from grader.results import Visibility
+from grader.submissions import ExerciseFile
 
-PACKAGE = Path(grader.__file__).parent
-CHANGED = ("judge/scoring.py", "submissions/not_python.py", "submissions/submission.py")
-NAMES = [file.relative_to(PACKAGE).as_posix() for file in deciding(PACKAGE)]
-
-
-@pytest.fixture
-def digest_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict[str, bytes]], str]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-    def digest(changes: dict[str, bytes]) -> str:
-        files = {name: changes.get(name, (PACKAGE / name).read_bytes()) for name in CHANGED}
-        return verdict_key._digest_of_code(files)
-
-    return digest
+EXERCISE = load_course(Path(__file__).parents[3]).exercises[0]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_module_that_decides_counts_by_its_code(name: str) -> None:
-    source = (PACKAGE / name).read_bytes()
-    same = b"# A comment.\n\n" + source + b"\n\n# Another one.\n"
-    assert meaning_of(same) == meaning_of(source)
-    assert meaning_of(source + b"\nmore = 1\n") != meaning_of(source)
+@pytest.fixture(autouse=True)
+def _fresh_digest() -> Iterator[None]:
+    keys.grader_digest.cache_clear()
+    yield
+    keys.grader_digest.cache_clear()
 
 
-def test_a_docstring_decides_nothing_and_any_other_text_does() -> None:
-    first, second = (
-        f'"""Says {word}."""\ndef f():\n    """Does {word}."""\n    return 1\n'.encode()
-        for word in ("this", "that")
-    )
-    assert meaning_of(first) == meaning_of(second)
-    assert meaning_of(b'def f():\n    return "this"') != meaning_of(b'def f():\n    return "that"')
+def key_of(
+    source: bytes = b"x = 1\n", course: str = "c", options: GradingOptions | None = None
+) -> str:
+    return keys.verdict_key(EXERCISE, ExerciseFile(source), course, options or GradingOptions()).key
 
 
-def test_the_digest_is_that_of_the_code(digest_of: Callable[[dict[str, bytes]], str]) -> None:
-    usual = digest_of({})
-    for name in CHANGED:
-        source = (PACKAGE / name).read_bytes()
-        assert digest_of({name: source + b"# A comment.\n"}) == usual == digest_of({})
-        assert digest_of({name: source + b"more = 1\n"}) != usual
+def test_each_part_counts_and_line_ends_do_not() -> None:
+    public = GradingOptions(suites=(Visibility.PUBLIC,))
+    others = [key_of(b"x = 2\n"), key_of(course="d"), key_of(options=public)]
+    others.append(key_of(options=GradingOptions(seed=1)))
+    assert len({key_of(), *others}) == 5
+    assert key_of(b"x = 1\r\n") == key_of()
 
 
-def test_what_decides_is_there_and_rules_for_points_and_exports_are_not() -> None:
-    assert {*CHANGED, "findings.py", "grading.py", "sandbox/inside/worker.py"} <= set(NAMES)
-    rooms = {name.partition("/")[0] for name in NAMES}
-    assert not rooms & {"gradebook", "exports", "serve", "cli", "student", "authoring", "notebook"}
-    assert not {"course/assignments.py", "judge/warm.py", "judge/plain.py"} & {*NAMES}
-
-
-def test_every_module_that_a_judge_or_a_sandbox_imports_decides_or_is_named_here() -> None:
-    waiting, reached = ["judge.process", "sandbox.inside.worker"], set[str]()
-    while waiting:
-        module = waiting.pop()
-        if module not in reached:
-            reached.add(module)
-            waiting += imported_modules(module)
-    files = {f"{name.replace('.', '/')}.py" for name in reached}
-    known = {*NAMES, *(f"{name.removesuffix('/__init__.py')}.py" for name in NAMES)}
-    # What a course is packed in, how files are written, and odd code, which is looked for anew each time.
-    others = {"course/assignments.py", "course/pack.py", "errors.py", "files.py"}
-    assert files - known == others | {"submissions/odd_code.py"}
-
-
-def test_what_the_cache_holds_is_read_with_care(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_another_torch_or_other_judging_code_makes_another_key(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    grader_digest.cache_clear()
-    usual = grader_digest()
-    (kept,) = tmp_path.rglob("*.json")
-    kept.write_bytes(b"\xff nonsense")
-    grader_digest.cache_clear()
-    assert grader_digest() == usual
+    usual = key_of()
+    keys.grader_digest.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata, "version", {"torch": "9.9"}.__getitem__)
+        assert key_of() != usual
+    keys.grader_digest.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(keys, "judging_code", lambda: "other code")
+        assert key_of() != usual
+
+
+def test_another_release_with_the_same_judging_code_has_the_same_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = key_of()
+    keys.grader_digest.cache_clear()
+    monkeypatch.setattr("grader.__version__", "99.0")
+    assert key_of() == usual

@@ -37,7 +37,7 @@ def verdict(result: ExerciseResult) -> Verdict:
 
 
 def attempts(*times: str, origin: str = "") -> list[Attempt]:
-    """Attempts 1, 2, 3, ... at these times, with the ids 11, 12, 13, ..."""
+    """Return attempts 1, 2, 3, ... at these times, with the ids 11, 12, 13, ..."""
     return [
         Attempt(10 + at, "ada", at, submitted_at=time, origin=origin)
         for at, time in enumerate(times, 1)
@@ -47,7 +47,7 @@ def attempts(*times: str, origin: str = "") -> list[Attempt]:
 def work(
     made: list[Attempt], files: dict[int, str] | None = None, **verdicts: ExerciseResult
 ) -> Work:
-    """Work on the exercise glu, with `files` by attempt and verdicts by keywords such as `on_11`."""
+    """Return work on the exercise glu, with `files` by attempt and verdicts by keywords such as `on_11`."""
     judged = {int(name.removeprefix("on_")): verdict(each) for name, each in verdicts.items()}
     return work_of(StudentInfo(id="ada"), made, {"glu": files or {}}, {"glu": judged})
 
@@ -56,12 +56,14 @@ def order(made: list[Attempt]) -> list[int]:
     return [attempt.number for attempt in work(made).attempts]
 
 
-def test_attempts_are_in_the_order_of_their_times() -> None:
+def test_attempts_are_ordered_by_time() -> None:
     assert order(attempts("2026-10-03", "2026-10-01", "2026-10-02")) == [2, 3, 1]
-    assert order(attempts("2026-10-01", "2026-10-01")) == [1, 2], "found first, counted first"
+    assert order(attempts("2026-10-01", "2026-10-01")) == [1, 2], (
+        "equal times keep the order in which they were found"
+    )
 
 
-def test_without_all_times_they_are_in_the_order_in_which_they_were_found() -> None:
+def test_if_a_time_is_missing_attempts_keep_the_order_in_which_they_were_found() -> None:
     made = attempts("2026-10-03", "", "2026-10-02")
     assert order(made[::-1]) == [1, 2, 3]
     assert not work(made).is_dated
@@ -81,7 +83,7 @@ def test_an_attempt_without_a_file_is_not_in_the_sources() -> None:
     of = work(attempts("2026-10-02", "2026-10-01", "2026-10-03"), {11: "a", 12: "b", 13: ""})
     assert [(attempt.id, digest) for attempt, digest in of.sources("glu")] == [(12, "b"), (11, "a")]
     assert of.sources("gelu") == []
-    assert list(of.files["glu"]) == [11, 12], "by the number of the attempt"
+    assert list(of.files["glu"]) == [11, 12], "by attempt number"
 
 
 def test_equal_files_are_one_version() -> None:
@@ -90,7 +92,7 @@ def test_equal_files_are_one_version() -> None:
     assert work(made, {11: "a", 12: "b"}).has_versions
 
 
-def test_a_file_has_the_verdict_of_an_equal_one_but_its_own_first() -> None:
+def test_a_file_without_its_own_verdict_uses_the_one_of_an_equal_file() -> None:
     made, files = attempts("", "", ""), {11: "a", 12: "a", 13: "b"}
     of = work(made, files, on_11=exercise(checked()))
     assert [of.judged_as("glu", at) for at in (11, 12, 13)] == [11, 11, None]
@@ -98,7 +100,7 @@ def test_a_file_has_the_verdict_of_an_equal_one_but_its_own_first() -> None:
     assert of.judged_as("glu", 12) == 12
 
 
-def test_no_file_has_the_missing_verdict_of_an_equal_one() -> None:
+def test_an_unjudged_result_is_not_shared_with_equal_files() -> None:
     of = work(attempts("", "", ""), dict.fromkeys((11, 12, 13), "a"), on_11=unjudged())
     assert of.judged_as("glu", 11) == 11
     assert of.judged_as("glu", 12) is None
@@ -124,7 +126,7 @@ def settled(outcome: Outcome, status: Status, place: Place | None = None) -> Exe
         (exercise(checked()), False),
     ],
 )
-def test_an_untouched_file_is_told_from_one_that_fails(
+def test_an_untouched_file_is_distinguished_from_a_failing_one(
     result: ExerciseResult, untouched: bool
 ) -> None:
     assert work(attempts(""), {11: "a"}, on_11=result).is_untouched("glu", 11) is untouched
@@ -141,14 +143,14 @@ def test_an_unjudged_exercise_has_no_points_rather_than_none() -> None:
     assert verdict(unjudged()).judged is None
 
 
-def test_a_verdict_with_another_result_has_its_points_and_its_own_circumstances() -> None:
+def test_a_verdict_with_a_new_result_takes_its_points_and_keeps_the_rest() -> None:
     half = exercise(checked(), checked("b", Outcome.FAILED), worth=10)
     changed = verdict(exercise(checked())).with_result(half)
     assert changed == msgspec.structs.replace(verdict(half), graded_at="2026-10-01T10:00:00Z")
     assert changed.result == half
 
 
-def test_a_packed_result_is_read_again_and_a_damaged_one_is_told() -> None:
+def test_a_packed_result_is_unpacked_and_a_damaged_one_is_refused() -> None:
     whole = exercise(checked(), checked("b", Outcome.FAILED))
     assert unpacked(packed(whole)) == whole
     for damaged in (b"", packed(whole)[:-5], zlib.compress(b"{}"), zlib.compress(b"\xff")):

@@ -19,7 +19,7 @@ PARENTHESES = "Are parentheses missing?"
 WORKING_FOLDER = "can read and write files only in its working folder"
 
 
-def told(type_name: str, text: str) -> str:
+def shown(type_name: str, text: str) -> str:
     ancestry = (type_name, "Exception", "BaseException", "object")
     error = raised_error(Raised(type_name, ancestry, text, ()), (Frame(3, "<module>"),))
     return meaning_of(error).message
@@ -65,8 +65,8 @@ def told(type_name: str, text: str) -> str:
         ),
     ],
 )
-def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> None:
-    assert advice in told(type_name, text)
+def test_missing_things_are_explained(type_name: str, text: str, advice: str) -> None:
+    assert advice in shown(type_name, text)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_what_is_not_there_is_said(type_name: str, text: str, advice: str) -> No
         ("KeyError", "'input-2d'"),
     ],
 )
-def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text: str) -> None:
-    assert told(type_name, text) == f"Your code raised {type_name}: {text} (line 3, in <module>)."
+def test_other_errors_get_no_advice(type_name: str, text: str) -> None:
+    assert shown(type_name, text) == f"Your code raised {type_name}: {text} (line 3, in <module>)."
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_what_is_a_mistake_of_its_own_gets_no_such_sentence(type_name: str, text
         ),
     ],
 )
-def test_what_torch_says_is_explained(mistake: str, advice: str) -> None:
+def test_errors_of_torch_are_explained(mistake: str, advice: str) -> None:
     names = {"torch": torch, "nn": torch.nn, "x": torch.ones(2, requires_grad=True)}
     with pytest.raises((RuntimeError, IndexError, ValueError)) as caught:
         exec(mistake, names)
     type_name = type(caught.value).__name__
-    raised = told(type_name, str(caught.value))
+    raised = shown(type_name, str(caught.value))
     assert advice in raised
-    # Hidden tests show no words of the exception, which may contain sizes.
+    # Hidden tests do not show the text of the exception, which may contain sizes.
     error = raised_error(
         Raised(type_name, (type_name, "Exception"), str(caught.value), ()),
         (Frame(3, "f"),),
@@ -140,11 +140,11 @@ def test_what_torch_says_is_explained(mistake: str, advice: str) -> None:
 
 def test_two_devices_are_explained() -> None:
     text = "Expected all tensors to be on the same device, but found at least two devices, cpu and meta!"
-    assert told("RuntimeError", text).endswith("as with device=x.device.")
+    assert shown("RuntimeError", text).endswith("as with device=x.device.")
 
 
-def test_a_module_without_forward_is_no_part_that_is_still_to_be_written() -> None:
+def test_a_module_without_forward_is_not_reported_as_unwritten() -> None:
     text = 'Module [Gate] is missing the required "forward" function'
-    assert told("NotImplementedError", text) == (
+    assert shown("NotImplementedError", text) == (
         "Gate has no method 'forward': is it missing, or misspelled?"
     )

@@ -1,4 +1,4 @@
-"""Sandboxes of their own: one in which none of the student's code runs, one in which it begins anew."""
+"""Separate sandboxes: `apart` runs none of the student's code, `anew` loads it again."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def fail():
 """
 
 
-def test_what_the_student_changed_is_not_changed_apart(judged: JudgeSource) -> None:
+def test_changes_by_the_student_do_not_reach_other_sandboxes(judged: JudgeSource) -> None:
     result = judged(SOURCE, SUITE, PROBE, seconds=4).result
     first, anew, second, third = result.tests
     assert first.outcome is Outcome.PASSED, first.message

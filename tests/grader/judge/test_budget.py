@@ -20,12 +20,12 @@ SHARES = "shares = { Layer = 60, flow = 40 }\n"
 
 @pytest.fixture
 def exercise(write_course: Callable[..., Course], tmp_path: Path) -> Exercise:
-    """An exercise of 8 seconds with two shares."""
+    """Return an exercise of 8 seconds with two shares."""
     return write_course(tmp_path, "", extra=SHARES).exercises[0]
 
 
 def loop(budget: Budget, share: str) -> float:
-    """The seconds that a test of this share takes which loops for ever."""
+    """Return the seconds that an endless test of this share takes."""
     budget.begin(share)
     seconds = budget.left
     budget.spend(seconds)
@@ -33,7 +33,7 @@ def loop(budget: Budget, share: str) -> float:
     return seconds
 
 
-def test_each_timeout_halves_the_time_until_there_is_none(exercise: Exercise) -> None:
+def test_each_timeout_halves_the_time_until_none_is_left(exercise: Exercise) -> None:
     budget = Budget(exercise)
     assert [loop(budget, "Layer") for _ in range(3)] == [2, 1, 0.5]
     assert (budget.is_out("Layer"), budget.is_out("flow"), budget.is_used_up) == (
@@ -44,7 +44,7 @@ def test_each_timeout_halves_the_time_until_there_is_none(exercise: Exercise) ->
     assert [loop(budget, "flow") for _ in range(3)] == [1, 0.5, 0.25]
 
 
-def test_a_share_has_all_of_its_seconds_whatever_others_used(exercise: Exercise) -> None:
+def test_a_share_keeps_its_seconds_when_others_use_theirs_up(exercise: Exercise) -> None:
     budget = Budget(exercise)
     for _ in range(5):
         budget.begin("Layer")
@@ -55,7 +55,7 @@ def test_a_share_has_all_of_its_seconds_whatever_others_used(exercise: Exercise)
     assert (budget.left, budget.is_used_up, budget.is_out("flow")) == (1, False, False)
 
 
-def test_what_is_lost_before_the_first_test_is_charged_to_no_share(exercise: Exercise) -> None:
+def test_time_before_the_first_test_is_charged_to_no_share(exercise: Exercise) -> None:
     budget = Budget(exercise)
     assert budget.left == 2
     budget.spend(1.5)
@@ -71,7 +71,7 @@ def test_loops_everywhere_take_a_bounded_time(exercise: Exercise) -> None:
     for share in shares:
         while not budget.is_out(share):
             total += loop(budget, share)
-    # 7/16 of the seconds in the first share, half of that in the nine others.
+    # The first share takes 7/16 of the seconds, the nine others half of that.
     assert total == exercise.seconds * (7 / 16) * (1 + 9 / 2) < many.most_seconds
 
 
@@ -136,7 +136,7 @@ def test_a_loop_costs_what_an_exception_costs(judged: JudgeSource, place: str) -
     assert scores == [{"built": 4, "forward": 7.6, "flow": 6}[place]] * 2
 
 
-def test_what_is_said_of_a_loop(judged: JudgeSource) -> None:
+def test_a_loop_is_reported_with_its_limit_and_line(judged: JudgeSource) -> None:
     source = SOURCE.format(built="import time; time.sleep(60)", forward="pass", flow="pass")
     result = judged(source, SUITE, extra=SHARES, seconds=4).result
     outcomes = {test.name: test.outcome for test in result.tests}

@@ -1,4 +1,4 @@
-"""What judges keep between runs is named by all that it depends on, and is not needed."""
+"""Files that judges keep between runs: named by everything they depend on, and safe to lose."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_another_python_has_files_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     assert cache.file_of("imports", "course") != here
 
 
-def test_without_a_folder_of_caches_it_is_the_user_s(
+def test_the_default_cache_is_in_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -44,7 +44,7 @@ def test_without_a_folder_of_caches_it_is_the_user_s(
     assert cache.file_of("imports").is_relative_to(tmp_path / ".cache" / "lab-bench" / "imports")
 
 
-def test_what_is_kept_is_this_user_s_only_and_is_replaced() -> None:
+def test_kept_files_are_private_and_replaced() -> None:
     file = cache.file_of("imports", "course")
     cache.keep(file, b"first")
     cache.keep(file, b"second")
@@ -53,15 +53,8 @@ def test_what_is_kept_is_this_user_s_only_and_is_replaced() -> None:
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(folder: Path) -> None:
-    folder.write_text("a file, and no folder")
+def test_a_cache_that_cannot_be_written_keeps_nothing(folder: Path) -> None:
+    folder.write_text("a file instead of a folder")
     file = cache.file_of("imports", "course")
     cache.keep(file, b"lost")
     assert not file.exists()
-
-
-def test_the_code_of_judges_has_one_digest() -> None:
-    digest = cache.judging_code()
-    cache.judging_code.cache_clear()
-    assert cache.judging_code() == digest
-    assert len(digest) == 64

@@ -1,4 +1,4 @@
-"""One judgment is called off at any moment of it, and the judge is ready for the next."""
+"""A judgment can be called off at any moment, and its judge is then ready for the next one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from grader.sandbox.forking import CAN_FORK
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 RIGHT = (PLAIN / "solutions" / "text" / "greeting.py").read_bytes()
-# Its time would be over after the 8 s of the exercise.
+# Without a call-off, it would end after the 8 s of the exercise.
 ENDLESS = b"import time\n\ndef greeting(name):\n    while True:\n        time.sleep(1)\n"
 
 
-@pytest.mark.skipif(not CAN_FORK, reason="only forked sandboxes are called off")
-def test_a_judgment_that_is_called_off_at_its_beginning_ends_at_once() -> None:
+@pytest.mark.skipif(not CAN_FORK, reason="only forked sandboxes can be called off")
+def test_a_judgment_that_is_called_off_ends_at_once() -> None:
     with LocalPool(load_course(PLAIN), 1, GradingOptions()) as pool:
-        # By a judge that has just started, and by one that waited.
+        # The judge has just started the first time, and has waited after that.
         for _ in range(3):
             call_off = CallOff()
             call_off.ask()
@@ -32,7 +32,7 @@ def test_a_judgment_that_is_called_off_at_its_beginning_ends_at_once() -> None:
         assert isinstance(judged, Judgment) and judged.result.score == judged.result.max_score
 
 
-def test_a_line_tells_whether_another_is_behind_it() -> None:
+def test_lines_say_whether_another_one_follows() -> None:
     reading, writing = os.pipe()
     try:
         lines = _lines(reading)

@@ -46,7 +46,7 @@ DTYPES = (
 
 
 def message_of(check: Callable[..., object], *args: Any, **options: Any) -> str:
-    """What the check tells; the test fails if it holds."""
+    """Return the message of a check that must fail."""
     with pytest.raises(CheckFailed) as caught:
         check(*args, **options)
     text = str(caught.value)
@@ -56,7 +56,7 @@ def message_of(check: Callable[..., object], *args: Any, **options: Any) -> str:
 
 
 def verdict_of(check: Callable[..., object], *args: Any, **options: Any) -> str | None:
-    """What the check tells, None if it holds; any other exception fails the test."""
+    """Return the message of a check, or None if it passes. Any other exception fails the test."""
     try:
         check(*args, **options)
     except CheckFailed as failure:
@@ -82,9 +82,9 @@ def test_a_tensor_is_close_to_itself(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     "dtype", [d for d in DTYPES if d.is_floating_point or d.is_complex], ids=str
 )
-def test_the_tolerance_is_that_of_torch_testing(dtype: torch.dtype) -> None:
+def test_the_tolerance_matches_torch_testing(dtype: torch.dtype) -> None:
     expected = torch.full((3,), 100.0, dtype=dtype)
-    # Steps of whole roundings on both sides of the border, wherever it is.
+    # Deviations in units of rounding, on both sides of the tolerance wherever it lies.
     step = torch.finfo(dtype).eps * 100
     for factor in (0.0, 0.5, 1.0, 2.0, 8.0, 16.0, 64.0, 1e4, 1e9):
         actual = expected + step * factor
@@ -109,7 +109,7 @@ def test_nan_and_infinity_agree_only_with_themselves() -> None:
     message_of(assert_close, 1.0, math.inf)
 
 
-def test_structures_answer_by_their_kind() -> None:
+def test_structures_are_compared_by_kind() -> None:
     x = randn(2)
     assert_close([x, 1.0], (x, 1.0))
     assert_close((x, 1), [x, 1.0])
@@ -127,7 +127,7 @@ def test_tolerances_can_be_given() -> None:
     message_of(assert_close, torch.tensor([1.0 + 1e-6]), torch.tensor([1.0]), rtol=0.0, atol=0.0)
 
 
-def test_whole_numbers_are_exact_however_large() -> None:
+def test_integers_are_compared_exactly_at_any_size() -> None:
     assert_close(torch.tensor([2**62]), torch.tensor([2**62]))
     message_of(assert_close, torch.tensor([2**62 + 1]), torch.tensor([2**62]))
     message_of(assert_equal, 10**400 + 1, 10**400)
@@ -169,7 +169,7 @@ def test_whole_numbers_are_exact_however_large() -> None:
         ),
     ],
 )
-def test_another_kind_is_told(actual: object, expected: object, words: str) -> None:
+def test_a_wrong_type_is_explained(actual: object, expected: object, words: str) -> None:
     assert words in message_of(assert_close, actual, expected)
 
 
@@ -189,11 +189,11 @@ def test_another_kind_is_told(actual: object, expected: object, words: str) -> N
         ([[1, 2]], [[1, 3]], "Entry 1 of entry 0 (counted from 0) of the output is 2, expected 3."),
     ],
 )
-def test_unequal_data_are_told(actual: object, expected: object, words: str) -> None:
+def test_unequal_data_are_explained(actual: object, expected: object, words: str) -> None:
     assert words in message_of(assert_equal, actual, expected)
 
 
-def test_names_of_a_record_count() -> None:
+def test_field_names_of_a_record_count() -> None:
     x = randn(2)
     expected = Record("R", {"a": x, "b": x})
     assert 'lacks the field "b"' in message_of(assert_close, Record("R", {"a": x}), expected)
@@ -221,7 +221,7 @@ def test_names_of_a_record_count() -> None:
         ((1,) * 12, (3, 4), "of 12 dimensions"),
     ],
 )
-def test_another_shape_is_told(
+def test_a_wrong_shape_is_explained(
     given_shape: tuple[int, ...], expected: tuple[int, ...], words: str
 ) -> None:
     text = message_of(assert_close, randn(*given_shape), randn(*expected, seed=1))
@@ -229,7 +229,7 @@ def test_another_shape_is_told(
     assert text == message_of(assert_tensor, randn(*given_shape), shape=expected)
 
 
-def test_right_values_in_another_dress_are_told() -> None:
+def test_right_values_in_another_shape_or_dtype_are_recognized() -> None:
     x = randn(3, 4)
     assert "the values are right: it is the expected value tr" in message_of(assert_close, x.T, x)
     assert "the values are right" in message_of(assert_close, x.reshape(12), x)
@@ -240,7 +240,7 @@ def test_right_values_in_another_dress_are_told() -> None:
     )
 
 
-def test_the_worst_element_is_shown_and_no_other() -> None:
+def test_only_the_worst_element_is_shown() -> None:
     expected = randn(3, 4)
     actual = expected.clone()
     actual[1, 2] += 1
@@ -291,7 +291,7 @@ def test_arithmetic_in_float32_is_recognized() -> None:
     assert "computed in float32" in message_of(assert_close, 1.0 + 5e-7, 1.0)
 
 
-def test_a_named_tuple_is_a_tuple() -> None:
+def test_a_named_tuple_is_accepted_as_a_tuple() -> None:
     report = {"value": Record("Score", {"loss": 1.5, "accuracy": 0.75})}
     assert entry(report, "value", kind=(list, tuple), count=2) == (1.5, 0.75)
     assert entry(report, "value", 1) == entry(report, "value", "accuracy") == 0.75
@@ -323,7 +323,7 @@ QUIET = ("Every element", "These are", "All elements", "It is right")
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 5), max_size=3), st.sampled_from(DTYPES))
-def test_nothing_is_claimed_of_random_values(
+def test_no_relation_is_claimed_between_random_values(
     seed: int, shape: list[int], dtype: torch.dtype
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -333,7 +333,7 @@ def test_nothing_is_claimed_of_random_values(
     else:
         values = [torch.randint(0, 2, shape, generator=generator).to(dtype) for _ in range(2)]
         if size < 20 and (dtype == torch.bool or size < 3):
-            return  # of so few bits even an honest claim is often true
+            return  # with so few bits, a relation often holds by chance
     text = verdict_of(assert_close, *values) or ""
     claims = [line for line in text.splitlines() if line.startswith(QUIET)]
     truths = ("All elements are",)  # these describe the result, not its cause
@@ -355,11 +355,11 @@ def test_few_or_degenerate_values_identify_nothing() -> None:
 
 
 def named(actual: Any, expected: Any, mistakes: dict[str, Any], rule: Rule = CLOSE) -> str:
-    """The message of a law that knows these mistakes."""
+    """Return the message of a comparison that knows these mistakes."""
     return message_of(compare_named, actual, expected, rule, "the output", lambda: mistakes)
 
 
-def test_a_mistake_is_told_in_its_own_words() -> None:
+def test_a_known_mistake_is_named_first() -> None:
     x = randn(3, 4)
     mistakes = {"Not this.": x.sum(0) + 1, "You summed the wrong dimension.": x.sum(1)}
     first, *rest = named(x.sum(1), x.sum(0), mistakes).splitlines()
@@ -377,7 +377,7 @@ def test_a_mistake_has_to_explain_every_entry() -> None:
     assert "entry 1 (counted from 0) of the output" in text
 
 
-def test_a_mistake_that_is_right_here_is_ignored() -> None:
+def test_a_mistake_that_gives_the_right_value_is_ignored() -> None:
     x = randn(3)
     assert "Wrong." not in named(x + 1e-4, x, {"Wrong.": x + 1e-7}, Rule(atol=1e-5))
     text = named(2, 1, {"Right.": 1, "Off by one.": 2}, Rule(exact=True))
@@ -420,7 +420,7 @@ def test_a_short_list_is_shown_in_full(actual: Any, expected: Any, shown: str) -
 @pytest.mark.parametrize(
     "actual", [[1] * 100, ["x" * 90] * 2, [Opaque("x")], [randn(5, 5)], [[[1j]]]]
 )
-def test_a_long_or_odd_list_is_not(actual: Any) -> None:
+def test_a_long_or_odd_list_is_not_shown_in_full(actual: Any) -> None:
     assert "In full" not in message_of(assert_close, actual, [0])
 
 
@@ -470,7 +470,7 @@ def test_a_name_within_an_identifier_counts() -> None:
 
 
 @pytest.mark.parametrize("text", ["checks", "ask", "ks", ""])
-def test_a_letter_within_a_word_names_nothing(text: str) -> None:
+def test_a_letter_within_a_word_does_not_count(text: str) -> None:
     def check() -> None:
         with must_raise(ValueError, mentions="k"):
             raising("ValueError", text)
@@ -478,7 +478,7 @@ def test_a_letter_within_a_word_names_nothing(text: str) -> None:
     assert "should raise a ValueError that names k." in message_of(check)
 
 
-def test_what_was_done_instead_is_told() -> None:
+def test_the_message_says_what_the_call_did_instead() -> None:
     def check(*raised: str) -> None:
         with must_raise(ValueError, mentions="steps", call="f(steps=1)"):
             if raised:
@@ -492,7 +492,7 @@ def test_what_was_done_instead_is_told() -> None:
     message_of(check, "KeyError", "\x1b" * 10_000)
 
 
-def test_other_ends_of_a_call_pass_through() -> None:
+def test_other_exceptions_pass_through() -> None:
     forbidden = Forbidden("x", Frame(1, "f"))
     for other in (TimedOut("x"), SandboxDied("x"), forbidden, CheckFailed("x"), OSError("x")):
         with pytest.raises(type(other)) as caught, must_raise(ValueError):
@@ -505,7 +505,7 @@ def test_other_ends_of_a_call_pass_through() -> None:
         raising("NotImplementedError", "f: write it")
 
 
-# --- anything at all ------------------------------------------------------------------------------
+# --- arbitrary data -------------------------------------------------------------------------------
 
 
 def tensors(shape: tuple[int, ...]) -> st.SearchStrategy[Tensor]:
@@ -565,7 +565,9 @@ def nested(depth: int) -> list[Any]:
     torch.full((3,), -1e308, dtype=torch.float64),
     None,
 )
-def test_any_data_give_a_verdict_and_nothing_else(actual: Any, expected: Any, other: Any) -> None:
+def test_any_data_gives_a_verdict_and_no_other_exception(
+    actual: Any, expected: Any, other: Any
+) -> None:
     checks: tuple[Callable[[], object], ...] = (
         lambda: compare_named(actual, expected, Rule(), "the output", lambda: {"No.": other}),
         lambda: assert_close([actual, expected], [expected, actual]),
@@ -580,7 +582,7 @@ def test_any_data_give_a_verdict_and_nothing_else(actual: Any, expected: Any, ot
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(SHAPES.flatmap(lambda shape: st.tuples(tensors(shape), tensors(shape))))
-def test_equal_shapes_give_a_verdict_and_nothing_else(pair: tuple[Tensor, Tensor]) -> None:
+def test_equal_shapes_give_a_verdict_and_no_other_exception(pair: tuple[Tensor, Tensor]) -> None:
     for left, right in (
         pair,
         [abs_(x).to(torch.float16) for x in pair],
@@ -593,13 +595,13 @@ def abs_(x: Tensor) -> Tensor:
     return x.to(torch.complex64).abs()
 
 
-def test_of_large_values_no_relation_is_searched() -> None:
+def test_no_relation_is_searched_in_large_values() -> None:
     large = randn(50_001)
     assert "Every element" not in message_of(assert_close, 2 * large, large)
     assert "Every element is twice" in message_of(assert_close, 2 * large[:-1], large[:-1])
 
 
-def test_large_values_are_told_in_few_words() -> None:
+def test_messages_about_large_values_are_short() -> None:
     zeros = torch.zeros(220, 220)
     tall = zeros.clone()
     tall[-1, -1] = 1
@@ -609,7 +611,7 @@ def test_large_values_are_told_in_few_words() -> None:
     message_of(assert_equal, dict.fromkeys(range(10_000)), dict.fromkeys(range(1, 10_001)))
 
 
-def test_values_that_agree_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_values_are_compared_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
 
     def counted(left: Any, right: Any, tolerance: comparison.Tolerance) -> Any:
@@ -622,10 +624,10 @@ def test_values_that_agree_are_compared_once(monkeypatch: pytest.MonkeyPatch) ->
     assert_close(x, x + 1e-7)
     assert compared == [12]
     assert_close(x, x.clone())
-    assert compared == [12], "What is identical is not looked at."
+    assert compared == [12], "identical values are not compared"
 
 
-def test_plain_data_need_neither_torch_nor_numpy() -> None:
+def test_plain_data_needs_neither_torch_nor_numpy() -> None:
     program = """
 import sys
 from grader.judge.checks import assert_close, assert_equal
@@ -637,5 +639,5 @@ except AssertionError:
     pass
 assert not {"torch", "numpy"} & set(sys.modules)
 """
-    # The program is ours.
+    # The program is a constant of this test.
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""What is not the time of the student's own code is not charged, within limits, and late imports are named."""
+"""Time not spent in the student's code is excused up to a limit, and late imports are named."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TORCH = (
     ("frames", "library"),
     [
         (TORCH + IMPORT + OWN, "torch"),
-        # Of a deep stack the last frames are not shown.
+        # The last frames of a deep stack are not shown.
         (TORCH + IMPORT, "torch"),
         (IMPORT + OWN, "a library"),
         (TORCH + OWN, ""),
@@ -49,7 +49,7 @@ TORCH = (
         ("", ""),
     ],
 )
-def test_an_import_is_known_by_the_stack(frames: str, library: str) -> None:
+def test_an_import_is_recognized_from_the_stack(frames: str, library: str) -> None:
     stack = f"Stack (most recent call first):\n{frames}".encode()
     assert imported_library(stack, "one/task.py") == library
 
@@ -68,15 +68,13 @@ def test_an_import_is_known_by_the_stack(frames: str, library: str) -> None:
         ("import no_such_package.optim, os.profiler", ()),
     ],
 )
-def test_only_names_of_the_table_are_imported_beforehand(
+def test_only_modules_of_the_table_are_imported_beforehand(
     source: str, modules: tuple[str, ...]
 ) -> None:
     assert late_modules(source.encode(), ast.parse(source)) == modules
 
 
-def test_what_is_excused_has_a_limit_for_all_tests(
-    tmp_path: Path, write_course: WriteCourse
-) -> None:
+def test_excused_time_has_a_limit_over_all_tests(tmp_path: Path, write_course: WriteCourse) -> None:
     (exercise,) = write_course(tmp_path, "def test_a(student):\n    'A'\n").exercises
     budget = Budget(exercise)
     assert [budget.excuse(seconds) for seconds in (5, -1, 5, 5)] == [5, 0, 3, 0]
@@ -85,7 +83,7 @@ def test_what_is_excused_has_a_limit_for_all_tests(
 
 
 class _Source:
-    """A source whose sandbox is this process: it has no stack to show, and nothing to stop."""
+    """A source of sandboxes without a process: there is no stack to show and nothing to stop."""
 
     def show_stack(self, _: int) -> bool:
         return False
@@ -94,7 +92,7 @@ class _Source:
         return 0
 
     def kill(self, _: int) -> None:
-        """Nothing runs."""
+        """Do nothing, since no process runs."""
 
 
 @contextlib.contextmanager
@@ -108,10 +106,10 @@ def connected(schedule: int | None = None) -> Iterator[tuple[Sandbox, Channel]]:
         sandbox.stop()
 
 
-def test_a_stack_is_read_to_its_end_however_slowly_it_comes() -> None:
-    """A busy machine pauses a process while it prints: without the outer calls an import is not recognized.
+def test_a_slowly_printed_stack_is_read_to_its_end() -> None:
+    """A busy machine pauses a process while it prints.
 
-    A stack that was printed before does not count.
+    Without the outer calls, an import is not recognized. A stack that was printed earlier does not count.
     """
     stack = "Stack (most recent call first):\n" + IMPORT + OWN
     stack += '  File "<frozen runpy>", line 198 in _run_module_as_main\n'
@@ -138,7 +136,7 @@ def test_a_stack_is_read_to_its_end_however_slowly_it_comes() -> None:
         sandbox.stop()
 
 
-def test_a_call_goes_on_as_long_as_there_is_more_time() -> None:
+def test_a_call_continues_while_more_time_is_given() -> None:
     given = iter([0.001, 0.002, 0])
     with connected() as (sandbox, there):
         with pytest.raises(TimeoutError):
@@ -154,7 +152,7 @@ def test_a_call_goes_on_as_long_as_there_is_more_time() -> None:
         assert sandbox.ask(ListImports(), Packing(), 0.001, answer) == (Loaded(), [])
 
 
-def test_reports_that_were_told_and_did_not_come_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_announced_reports_that_never_arrive_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("grader.sandbox.client._REPORT_SECONDS", 0.01)
     with connected() as (sandbox, there):
 
@@ -167,7 +165,7 @@ def test_reports_that_were_told_and_did_not_come_are_told(monkeypatch: pytest.Mo
         assert sandbox.take_reports() == [UNCLEAR]
 
 
-def test_a_wait_for_a_processor_is_read_from_the_kernel(tmp_path: Path) -> None:
+def test_time_waiting_for_a_processor_is_read_from_the_kernel(tmp_path: Path) -> None:
     counted = tmp_path / "schedstat"
     for text, seconds in (("7 1500000000 3\n", 1.5), ("", 0.0)):
         counted.write_text(text)
@@ -176,10 +174,10 @@ def test_a_wait_for_a_processor_is_read_from_the_kernel(tmp_path: Path) -> None:
         assert sandbox.delayed() == 0
 
 
-def test_a_call_that_timed_out_has_used_all_that_it_was_given(
+def test_a_timed_out_call_has_used_all_of_its_time(
     tmp_path: Path, write_course: WriteCourse
 ) -> None:
-    """Also where some of its wait was excused, but too little to wait again: else a rest is left each time."""
+    """A wait that was excused by too little to try again must not leave a rest of time."""
     (exercise,) = write_course(tmp_path, "def test_a(student):\n    'A'\n").exercises
     exercise = msgspec.structs.replace(exercise, seconds=0.5)
     counted = tmp_path / "schedstat"
@@ -226,10 +224,10 @@ def first():
         ("while True: pass", Outcome.TIMEOUT, "still importing a library at line 7, in first"),
     ],
 )
-def test_an_import_may_take_longer_and_ends(
+def test_an_import_may_take_longer_but_not_forever(
     judged: JudgeSource, module: str, outcome: Outcome, words: str
 ) -> None:
-    # Of a busy machine's stacks one may come too late to say that something is being imported.
+    # On a busy machine, a stack may come too late to show the import.
     for _ in range(4):
         (test,) = judged(SLOW.format(module=module), SUITE).result.tests
         if test.outcome is outcome and words in test.message:

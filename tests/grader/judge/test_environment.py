@@ -151,11 +151,11 @@ def watch(course: Path) -> str:
     "judge",
     [
         *(run, watch),
-        # They start their judges as `run` does.
+        # These start their judges like `run`.
         *(pytest.param(judge, marks=pytest.mark.thorough) for judge in (notebook, verify, plot)),
     ],
 )
-def test_the_callers_environment_changes_nothing(
+def test_the_callers_environment_does_not_affect_judging(
     course: Path, judge: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = judge(course)

@@ -1,4 +1,4 @@
-"""What a forged sandbox answers: from a tape of another run, or the same to everything."""
+"""Answers of a forged sandbox: replayed from a tape of another run, or a constant."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Counting:
 
 
 class Source:
-    """Starts such sandboxes, and keeps them."""
+    """A source that starts counting sandboxes and keeps them."""
 
     def __init__(self) -> None:
         self.started: list[Counting] = []
@@ -91,20 +91,20 @@ def test_a_tape_answers_each_test_in_the_order_of_the_first_run() -> None:
         return cast(Returned, reply).value
 
     assert [answered(), answered()] == [1, 2]
-    # There are no more of this test: the last one of any.
+    # This test has no more answers, so the last answer of any test is used.
     assert answered() == 3
     tape.next_test()
     assert answered() == 3
 
 
-def test_a_tape_has_no_answer_to_a_function_that_was_never_called() -> None:
+def test_a_tape_has_no_answer_for_a_function_that_was_never_called() -> None:
     tape = Tape()
     tape.keep(call("scale")[0], (Returned(1), []))
     with pytest.raises(ChannelClosed):
         tape.answer(*call("total"))
 
 
-def test_a_suite_that_changes_an_answer_does_not_change_the_tape() -> None:
+def test_changing_an_answer_does_not_change_the_tape() -> None:
     tape, given = Tape(), torch.ones(2)
     tape.keep(call("scale")[0], (Returned(0), [given]))
     given.zero_()
@@ -114,7 +114,7 @@ def test_a_suite_that_changes_an_answer_does_not_change_the_tape() -> None:
     assert again.tolist() == [1.0, 1.0]
 
 
-def test_a_taped_sandbox_is_the_true_one_and_its_answers_come_back_forged() -> None:
+def test_a_taped_run_can_be_replayed() -> None:
     source, tape = Source(), Tape()
     sandbox = sandbox_of(taped(cast(SandboxSource, source), tape))
     value_of(sandbox, Load("task", "task.py", SOURCE, ()))
@@ -128,7 +128,7 @@ def test_a_taped_sandbox_is_the_true_one_and_its_answers_come_back_forged() -> N
     assert len(source.started) == 1, "a forgery of the student's code starts no sandbox"
 
 
-def test_code_apart_from_the_student_s_is_never_forged_nor_taped() -> None:
+def test_a_sandbox_without_the_students_code_is_neither_forged_nor_taped() -> None:
     source, tape = Source(), Tape()
     for wrapped in (
         taped(cast(SandboxSource, source), tape),
@@ -160,24 +160,24 @@ def test_a_constant_is_the_answer_to_every_call(forgery: Forgery, value: Any) ->
     first, second = (cast(Returned, forge(*call(name))[0]).value for name in ("scale", "total"))
     assert first == second == value
     assert type(first) is type(value)
-    # A suite may fill it.
+    # Each answer is a new object, since a suite may fill it.
     assert first is not second or not isinstance(value, list | dict)
 
 
-def test_a_class_is_built_without_parameters() -> None:
+def test_a_forged_class_has_no_parameters() -> None:
     for forgery in (Forgery.NONE, Forgery.ECHO):
         request = Build("Layer", Packing().pack([]), Packing().pack({}))
         reply, _ = forge_of(forgery, SOURCE, Tape())(request, Packing())
         assert isinstance(reply, Built) and not reply.parameters
 
 
-def test_an_error_names_every_argument() -> None:
+def test_a_forged_error_names_every_argument() -> None:
     reply, _ = forge_of(Forgery.ERROR, SOURCE, Tape())(*call("scale"))
     assert isinstance(reply, Raised)
     assert (reply.type_name, reply.text) == ("ValueError", "factor, x")
 
 
-def test_an_echo_is_the_first_tensor_of_the_call() -> None:
+def test_an_echo_returns_the_first_tensor_of_the_call() -> None:
     forge = forge_of(Forgery.ECHO, SOURCE, Tape())
     x = torch.ones(2)
     _, (answer,) = forge(*call("scale", 1.0, x, torch.zeros(3)))

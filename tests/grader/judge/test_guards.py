@@ -1,4 +1,4 @@
-"""A forbidden operator is noticed as it runs, even if code disables or avoids the guard."""
+"""A forbidden operator is detected when it runs, even if code disables or bypasses the guard."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_curve(student):
     y.sum().backward()
     assert torch.autograd.gradcheck(student.function("curve"), x)
 """
-# What both answers do with the one line that is theirs; `around` is the way around the guard.
+# `gate`, `curve` and `backward` are the lines that differ. `around` is the way around the guard.
 ANSWER = """
 import torch
 from torch.nn import functional as F
@@ -247,7 +247,7 @@ Answer = Callable[..., Judgment]
 
 @pytest.fixture(scope="module")
 def slow_judge() -> Iterator[Judge]:
-    """A judge with a package that the references import, which takes seconds."""
+    """Return a judge that has preloaded a package that torch's references import, which takes seconds."""
     with judges(preload=("torch", "torch._dynamo")) as (judge,):
         yield judge
 
@@ -269,7 +269,7 @@ def answered(judge: Judge, write_course: Callable[..., Course], tmp_path: Path) 
     return answered
 
 
-# These stand for all ways in `make test`.
+# `make test` tries only these ways.
 SHORT = ("directly", "behind an except", "in a thread that was there before")
 
 
@@ -277,7 +277,7 @@ SHORT = ("directly", "behind an except", "in a thread that was there before")
     "way",
     [way if way in SHORT else pytest.param(way, marks=pytest.mark.thorough) for way in OTHERWISE],
 )
-def test_a_forbidden_operator_is_seen(
+def test_a_forbidden_operator_is_detected(
     answered: Answer, request: pytest.FixtureRequest, way: str
 ) -> None:
     importing = request.getfixturevalue("slow_judge") if way.startswith("by ") else None
@@ -286,11 +286,11 @@ def test_a_forbidden_operator_is_seen(
         assert test.outcome is Outcome.FAILED, test.message
         assert "not allowed here" in test.message.replace("\n", " ") and words in test.message
     assert result.score == 0
-    # Who ends the profiler has it print.
+    # Ending the profiler prints a message.
     assert not result.output or way == "with the profiler ended"
 
 
-def test_a_forbidden_operator_in_the_backward_pass_is_seen(answered: Answer) -> None:
+def test_a_forbidden_operator_in_the_backward_pass_is_detected(answered: Answer) -> None:
     before, _ = OTHERWISE["while modes are disabled"]
     parts = {**HONEST, "backward": "around(lambda: torch.ops.aten.gelu_backward(g, x))"}
     gate, curve = answered(before, parts).result.tests
@@ -377,7 +377,7 @@ def other(x):
     except RuntimeError:
         return x * 8.0
 """
-# What of the answer is PyTorch's, and the part whose test fails.
+# Each way to use PyTorch in the answer: the part whose test fails, and the changed lines.
 PROBED_WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "by hand": ("", {}),
     "an object": ("scale", {"scale": f'{GRAD_SCALER}("cpu", 8.0).scale(x)'}),
@@ -404,7 +404,7 @@ PROBED_WAYS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("way", PROBED_WAYS)
-def test_what_a_probe_calls_is_guarded_and_what_it_does_itself_is_not(
+def test_calls_by_a_probe_are_guarded_but_its_own_code_is_not(
     judge: Judge, write_course: Callable[..., Course], tmp_path: Path, way: str
 ) -> None:
     course = write_course(tmp_path, PROBED, PROBE, extra=SCALED)
@@ -442,7 +442,7 @@ except Refused:
 
 @pytest.mark.thorough
 def test_a_method_in_c_that_was_called_before_is_refused() -> None:
-    """Python remembers where it found a method, also across a fork."""
+    """Python caches where it found a method, even across a fork."""
     done = subprocess.run(
         [sys.executable, "-c", CALLED_BEFORE], capture_output=True, text=True, check=False
     )

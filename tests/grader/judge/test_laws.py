@@ -1,4 +1,4 @@
-"""Every law holds for the right answer of the documentation's example, and fails, in words, for a wrong one."""
+"""Each law passes for a right answer to its documented example, and fails with a message for wrong ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.results import Outcome, Visibility
 from ..conftest import MANIFEST
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "authoring.md"
-# From the law to its example.
+# Maps each law to its documented example.
 EXAMPLES = {
     name: example
     for example in re.findall(
@@ -139,7 +139,7 @@ def momentum(module, model):
     return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 """
 
-# For each law: a change of RIGHT, and words that the student then reads.
+# For each law: a text in RIGHT, its replacement, and words that the student then reads.
 _SCALE = "    return 3 * x\n"
 _RELU = "        return x.clamp(min=0)\n"
 WRONG: dict[str, list[tuple[str, str, str]]] = {
@@ -333,7 +333,7 @@ def judged_law(
         f"def test_law(student):\n    '''The law'''\n    {example or EXAMPLES[law]}\n"
     )
     for name, text in {
-        # Time enough: a busy machine imports matplotlib in more than two seconds.
+        # A busy machine takes more than two seconds to import matplotlib.
         "exercises/course.toml": MANIFEST.replace("seconds = 8", "seconds = 120"),
         "exercises/one/task.py": "raise NotImplementedError\n",
         "tests/hidden/one/test_task.py": suite,
@@ -353,7 +353,7 @@ def test_every_law_has_an_example_and_a_wrong_answer() -> None:
 
 
 @pytest.mark.parametrize("law", EXAMPLES)
-def test_a_law_holds_for_a_right_answer(judge: Judge, tmp_path: Path, law: str) -> None:
+def test_a_law_passes_for_a_right_answer(judge: Judge, tmp_path: Path, law: str) -> None:
     assert judged_law(judge, tmp_path, law, RIGHT) == (Outcome.PASSED, "")
 
 
@@ -361,7 +361,7 @@ def test_a_law_holds_for_a_right_answer(judge: Judge, tmp_path: Path, law: str) 
     ("law", "old", "new", "words"),
     [(law, *change) for law, changes in WRONG.items() for change in changes],
 )
-def test_a_law_fails_in_words(
+def test_a_law_explains_a_wrong_answer(
     judge: Judge, tmp_path: Path, law: str, old: str, new: str, words: str
 ) -> None:
     assert RIGHT.count(old) >= 1
@@ -370,7 +370,7 @@ def test_a_law_fails_in_words(
     assert words in message
 
 
-def test_an_operator_that_torch_lacks_is_no_part_to_be_written(
+def test_an_operator_that_torch_lacks_is_not_reported_as_unwritten(
     judge: Judge, tmp_path: Path
 ) -> None:
     example = 'laws.check_changes_nothing(student, "scale", torch.ones(2))'
@@ -386,7 +386,7 @@ def test_an_operator_that_torch_lacks_is_no_part_to_be_written(
 @pytest.mark.parametrize(
     ("error", "advice"), [("ValueError", "Check the arguments first"), ("KeyError", "no +=")]
 )
-def test_what_to_do_about_a_change_before_an_error(
+def test_the_advice_about_a_change_before_an_error(
     judge: Judge, tmp_path: Path, error: str, advice: str
 ) -> None:
     example = f'laws.check_changes_nothing(student, "scale", torch.ones(2), raises={error})'
@@ -406,7 +406,7 @@ def test_what_to_do_about_a_change_before_an_error(
         ("hidden", "pass", True),
     ],
 )
-def test_the_hint_of_values_is_not_shown_where_a_law_is_broken(
+def test_a_broken_law_hides_the_hint_about_values(
     judge: Judge, tmp_path: Path, folder: str, before: str, has_hint: bool
 ) -> None:
     suite = (
@@ -428,7 +428,7 @@ def test_the_hint_of_values_is_not_shown_where_a_law_is_broken(
     assert bool(test.hint) == has_hint
 
 
-# Steps with an optimizer that has state, and puts everything back.
+# `step` uses an optimizer with state and restores everything.
 STEPPING = """
 import copy
 import dataclasses
@@ -468,7 +468,9 @@ PAIR = 'laws.check_shares_no_memory(student, "pair", [torch.ones(3), torch.ones(
 
 
 @pytest.mark.parametrize("example", [STEP, READ, PAIR])
-def test_laws_look_into_what_they_are_given(judge: Judge, tmp_path: Path, example: str) -> None:
+def test_laws_look_into_optimizers_objects_and_lists(
+    judge: Judge, tmp_path: Path, example: str
+) -> None:
     judged = judged_law(judge, tmp_path, "check_restores", STEPPING, example)
     assert judged == (Outcome.PASSED, "")
 
@@ -493,7 +495,7 @@ def test_laws_look_into_what_they_are_given(judge: Judge, tmp_path: Path, exampl
         (PAIR, "tensors[1].clone()", "tensors[1][1:]", "shares its memory with argument 0"),
     ],
 )
-def test_laws_tell_what_changed_in_there(
+def test_laws_name_the_part_that_changed(
     judge: Judge, tmp_path: Path, example: str, old: str, new: str, words: str
 ) -> None:
     assert STEPPING.count(old) == 1
@@ -520,7 +522,9 @@ def test_a_call_of_a_probe_is_shown_as_the_students_own(judge: Judge, tmp_path: 
     assert "momentum" not in message
 
 
-def test_an_array_is_read(judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_is_checked_like_a_tensor(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     example = "import numpy as np\n    laws.check_changes_nothing(student, 'scale', np.arange(3.0))"
     monkeypatch.setitem(EXAMPLES, "check_changes_nothing", example)
     assert judged_law(judge, tmp_path, "check_changes_nothing", RIGHT)[1] == ""
@@ -543,7 +547,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 @pytest.mark.parametrize("law", ["check_changes_nothing", "check_restores"])
-def test_a_forged_report_is_the_submission_s_fault(
+def test_a_forged_report_fails_the_test(
     judge: Judge, tmp_path: Path, law: str, garbage: str
 ) -> None:
     forged = (
@@ -560,7 +564,9 @@ def test_a_forged_report_is_the_submission_s_fault(
     assert message
 
 
-def test_every_floating_argument_gets_the_dtype(judged: Callable[..., Judgment]) -> None:
+def test_check_dtypes_converts_every_floating_point_argument(
+    judged: Callable[..., Judgment],
+) -> None:
     source = """
 import torch
 def mixed(x, weight, index, scale):

@@ -1,4 +1,4 @@
-"""A judgment that takes too much time or memory costs that exercise of that submission, and nobody else."""
+"""Too much time or memory costs the submission this exercise, and does not affect other submissions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from grader.judge.process import Judge, judges
 from grader.results import Outcome, Status, Visibility
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the limits need Linux"),
     pytest.mark.thorough,
 ]
 
 OPTIONS = GradingOptions(suites=(Visibility.HIDDEN,))
-# What an answer can make a suite do: one function in C that does not come back, a huge list, a wait.
+# An answer can make a suite call a C function that never returns, create a huge list, or wait.
 SUITE = '''
 def test_first(student):
     """The first part"""
@@ -40,7 +40,7 @@ def test_second(student):
     """The second part"""
     assert student.function("second")() == 2
 '''
-# Only the test that needs it imports torch, which takes longer than all that is judged here.
+# Only one test imports torch, which takes longer than all judging here.
 IN_TORCH = SUITE.replace("assert len([0] * value)", "assert len(torch.zeros(value))")
 # The limits are a constant and twice the exercise's 8 s.
 SHORT = """
@@ -64,7 +64,7 @@ class Short(Judges):
 
 @pytest.fixture
 def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Judges]]:
-    """Judges in which this limit is half a second."""
+    """Return a function that starts judges with the named limit set to half a second."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with contextlib.ExitStack() as stack:
 
@@ -80,7 +80,7 @@ def course(tmp_path: Path, write_course: Callable[..., Course]) -> Course:
     return write_course(tmp_path / "course", SUITE)
 
 
-def test_processor_time_costs_the_exercise_and_the_judge(
+def test_excess_processor_time_costs_the_exercise_and_the_judge(
     course: Course, short: Callable[[str], Judges]
 ) -> None:
     exercise, judges = course.exercises[0], short("_PROCESSOR_SECONDS")
@@ -93,7 +93,7 @@ def test_processor_time_costs_the_exercise_and_the_judge(
 
 
 @pytest.mark.parametrize(("suite", "value"), [(SUITE, 10**9), (IN_TORCH, 2**32)])
-def test_memory_costs_the_exercise_and_the_judge(
+def test_excess_memory_costs_the_exercise_and_the_judge(
     tmp_path: Path, write_course: Callable[..., Course], suite: str, value: int
 ) -> None:
     course = write_course(tmp_path, suite)
@@ -106,7 +106,7 @@ def test_memory_costs_the_exercise_and_the_judge(
     assert (honest.status, honest.score) == (Status.PASSED, 10)
 
 
-def test_time_on_the_clock_is_a_fault_of_ours(
+def test_excess_wall_clock_time_is_a_fault_of_the_grader(
     course: Course, short: Callable[[str], Judges]
 ) -> None:
     exercise, judges = course.exercises[0], short("_CLOCK_SECONDS")

@@ -44,7 +44,7 @@ def wrong():
 """
 
 
-def test_the_mode_and_its_line_are_told_once(judged: JudgeSource) -> None:
+def test_the_mode_and_its_line_are_reported_once(judged: JudgeSource) -> None:
     result = judged(SOURCE + "torch.set_grad_enabled(False)\n", SUITE).result
     gradient, total, wrong = result.tests
     assert "gradients are switched off (set_grad_enabled, line 9)" in gradient.message
@@ -84,12 +84,12 @@ def test_second(student):
 '''
 
 
-def test_a_mode_of_one_test_is_none_of_the_next(judged: JudgeSource) -> None:
+def test_a_mode_set_in_one_test_does_not_reach_the_next(judged: JudgeSource) -> None:
     result = judged(LEFT_ON, PARTS).result
     assert [(test.outcome, test.message) for test in result.tests] == [(Outcome.PASSED, "")] * 2
 
 
-def told(
+def explained(
     source: str, modes: Sequence[str], *results: TestResult, passing: Sequence[str] = ()
 ) -> list[TestResult]:
     def passes(tried: Sequence[TestResult]) -> set[tuple[Visibility, str]]:
@@ -115,19 +115,19 @@ FAILED = checked("test_a", Outcome.FAILED)
         ("import helper", "grad", None),
     ],
 )
-def test_the_line_that_sets_a_mode(source: str, mode: str, line: int | None) -> None:
-    (result,) = told(source, [mode], FAILED, passing=["test_a"])
+def test_the_line_that_sets_a_mode_is_found(source: str, mode: str, line: int | None) -> None:
+    (result,) = explained(source, [mode], FAILED, passing=["test_a"])
     assert (result.place.line if result.place else None) == line
     assert (result.outcome, result.cause, result.score) == (Outcome.ERROR, Cause.OTHER, 0)
 
 
-def test_only_what_passes_without_it_fails_by_a_mode() -> None:
+def test_only_tests_that_pass_without_the_mode_are_blamed_on_it() -> None:
     held, other = checked("test_b"), checked("test_c", Outcome.FAILED)
-    results = told("f()", ["grad"], FAILED, held, other, passing=["test_a", "test_b"])
+    results = explained("f()", ["grad"], FAILED, held, other, passing=["test_a", "test_b"])
     assert results[0].message.endswith("Without this change, the test passes.")
     assert results[1:] == [held, other]
 
 
 @pytest.mark.parametrize("modes", [[], ["\x1b[31m"], ["no such mode"]])
-def test_of_a_sandboxs_word_only_known_modes_count(modes: Sequence[str]) -> None:
-    assert told("f()", modes, FAILED, passing=["test_a"]) == [FAILED]
+def test_unknown_modes_reported_by_a_sandbox_are_ignored(modes: Sequence[str]) -> None:
+    assert explained("f()", modes, FAILED, passing=["test_a"]) == [FAILED]

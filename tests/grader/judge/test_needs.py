@@ -1,4 +1,4 @@
-"""Tests that need a package: left out where it is not installed, and said so; nobody loses a point."""
+"""Tests that need a package are left out with a remark if it is not installed, and cost no points."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REMARK = (
 
 
 @pytest.mark.parametrize(("one", "two", "score"), [(1, 2, 7.5), (1, 0, 7.5), (0, 2, 0)])
-def test_without_the_package_its_tests_are_not_run_and_not_in_the_maximum(
+def test_without_the_package_its_tests_and_points_are_left_out(
     judged: JudgeSource, one: int, two: int, score: float
 ) -> None:
     result = judged(SOURCE.format(one=one, two=two), SUITE, extra=MISSING).result
@@ -60,21 +60,21 @@ def test_without_the_package_its_tests_are_not_run_and_not_in_the_maximum(
     assert sum(part.max_score for part in shares(result)) == 750
 
 
-def test_with_the_package_its_tests_are_judged(judged: JudgeSource) -> None:
+def test_with_the_package_its_tests_are_run(judged: JudgeSource) -> None:
     suite = SUITE.replace("import no_such_package", "import torch")
     result = judged(SOURCE.format(one=1, two=0), suite, extra=NEED.format("torch", "")).result
     assert [test.outcome for test in result.tests] == [Outcome.PASSED, Outcome.FAILED]
     assert (result.score, result.max_score, result.left_out) == (7.5, 10, "")
 
 
-def test_it_is_said_to_the_student(judged: JudgeSource) -> None:
+def test_the_student_reads_what_was_left_out(judged: JudgeSource) -> None:
     result = judged(SOURCE.format(one=1, two=2), SUITE, extra=EXTRA).result
     remark = f"{REMARK}'lab-bench[two]'"
     assert [plain(section.blocks) for section in summarized(result).sections] == [remark]
     assert plain(in_full(result)[-1].blocks) == remark
 
 
-def test_a_verdict_is_as_old_as_what_is_installed(
+def test_installing_the_package_outdates_the_verdict(
     write_course: Callable[..., Course], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     course = write_course(tmp_path, SUITE, extra=MISSING)
@@ -87,7 +87,9 @@ def test_a_verdict_is_as_old_as_what_is_installed(
     assert exercise_digest(course, exercise) != without
 
 
-def test_what_is_wrong_with_a_need(write_course: Callable[..., Course], tmp_path: Path) -> None:
+def test_mistakes_in_needs_are_explained(
+    write_course: Callable[..., Course], tmp_path: Path
+) -> None:
     for old, new, complaint in (
         ("share = 'two'", "share = 'three'", "which is not one of its shares"),
         ("one = 3, two = 1", "two = 1", "for all of its shares"),
@@ -107,7 +109,7 @@ def test_what_is_wrong_with_a_need(write_course: Callable[..., Course], tmp_path
             )
 
 
-def test_what_could_not_be_proved_is_said(
+def test_verify_names_the_shares_that_it_could_not_prove(
     write_course: Callable[..., Course], tmp_path: Path
 ) -> None:
     course = write_course(tmp_path, SUITE, extra=MISSING)

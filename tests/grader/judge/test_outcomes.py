@@ -1,4 +1,4 @@
-"""The replies of a sandbox as exceptions and sentences."""
+"""Replies of a sandbox are turned into exceptions and sentences."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def reply(type_name: str, text: str, *ancestry: str, **fields: Any) -> Raised:
         ((), Exception),
     ],
 )
-def test_an_exception_is_of_the_nearest_builtin_type(
+def test_an_exception_has_the_nearest_builtin_type(
     ancestry: tuple[str, ...], base: type[Exception]
 ) -> None:
     error = student_error("MyError", ancestry, "no", (FRAME,))
@@ -73,14 +73,14 @@ def test_no_other_type_is_adopted(name: str) -> None:
     assert str(error) == name
 
 
-def test_an_exception_reads_as_in_python() -> None:
+def test_an_exception_reads_like_one_of_python() -> None:
     error = student_error("KeyError", ("KeyError",), "'a'", ())
     assert str(error) == "KeyError: 'a'"
     error.misuse = "your code returned None"
     assert str(error) == "KeyError: your code returned None ('a')"
 
 
-def test_a_failed_check_is_an_assertion_with_its_finding() -> None:
+def test_a_failed_check_is_an_assertion_with_a_finding() -> None:
     failed = CheckFailed(["It is 2.", "It should be 3."], Cause.VALUES, "forward")
     assert isinstance(failed, AssertionError) and isinstance(failed, SubmissionFailure)
     assert str(failed) == "It is 2.\nIt should be 3."
@@ -114,7 +114,7 @@ def test_an_exception_in_a_probe_blames_the_return_value(
     assert (error.misuse, error.text) == (misuse, text)
 
 
-def test_an_exception_of_the_student_is_told_whole_and_bounded() -> None:
+def test_an_exception_of_the_student_is_escaped_and_limited() -> None:
     error = raised_error(
         reply("Value\x1bError", "first.\nsecond", probe=("pro\x1bbe", 7)), (FRAME,)
     )
@@ -137,12 +137,12 @@ def test_an_exception_of_the_student_is_told_whole_and_bounded() -> None:
         ("AttributeError", "'Layer' object has no attribute 'relu'", ""),
     ],
 )
-def test_a_name_that_the_file_lacks(type_name: str, text: str, name: str) -> None:
+def test_a_name_missing_from_the_file_is_recognized(type_name: str, text: str, name: str) -> None:
     assert missing_name(reply(type_name, text), "task") == name
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "told"),
+    ("text", "name", "start"),
     [
         (
             "Layer.forward() got an unexpected keyword argument 'mask'",
@@ -161,11 +161,11 @@ def test_a_name_that_the_file_lacks(type_name: str, text: str, name: str) -> Non
         ("'int' object is not callable", "", ""),
     ],
 )
-def test_a_call_that_does_not_fit(text: str, name: str, told: str) -> None:
+def test_a_call_that_does_not_fit_is_explained(text: str, name: str, start: str) -> None:
     found, message = misfitting_call(reply("TypeError", text))
     assert found == name
-    assert message.startswith(told) and bool(message) == bool(told)
-    assert message.endswith("; keep the parameters of the stub" if told else "")
+    assert message.startswith(start) and bool(message) == bool(start)
+    assert message.endswith("; keep the parameters of the stub" if start else "")
     assert misfitting_call(reply("ValueError", text)) == ("", "")
 
 
@@ -173,7 +173,7 @@ def test_a_call_that_does_not_fit(text: str, name: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "message"),
     [
         (
             0,
@@ -185,21 +185,21 @@ def test_a_call_that_does_not_fit(text: str, name: str, told: str) -> None:
         (-4242, "(signal 4242) at line 3, in forward: a signal ended it."),
     ],
 )
-def test_how_a_process_ended_is_told_with_the_last_line(status: int, told: str) -> None:
-    assert told in cause_of_death(status, FRAME)
+def test_the_end_of_a_process_is_explained_with_the_last_line(status: int, message: str) -> None:
+    assert message in cause_of_death(status, FRAME)
     assert cause_of_death(status, None) == cause_of_death(status, FRAME).replace(
         " at line 3, in forward", ""
     )
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGXCPU"), reason="a signal of POSIX")
+@pytest.mark.skipif(not hasattr(signal, "SIGXCPU"), reason="needs SIGXCPU")
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("SIGKILL", "killed for using more"),
         ("SIGXCPU", "processor time"),
         ("SIGXFSZ", "larger than"),
     ],
 )
-def test_a_limit_that_was_reached_is_named(name: str, told: str) -> None:
-    assert told in cause_of_death(-getattr(signal, name), None)
+def test_an_exceeded_limit_is_named(name: str, message: str) -> None:
+    assert message in cause_of_death(-getattr(signal, name), None)

@@ -1,4 +1,4 @@
-"""Suites under plain pytest: which files are suites, and what the end of a test becomes; no sandbox starts."""
+"""Suites under plain pytest: which files are suites, and how tests end. No sandbox starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TESTS = {
 
 
 class Run:
-    """The run of a suite: what was begun, and the end that each test has."""
+    """A stub of a suite run: it records the tests begun and gives each its end."""
 
     def __init__(self) -> None:
         self.tests = TESTS
@@ -88,7 +88,7 @@ def failing(student: object) -> None:
 # --- a test -----------------------------------------------------------------------------------------
 
 
-def test_a_test_of_a_suite_is_begun_and_gets_the_student(run: Run) -> None:
+def test_a_test_of_a_suite_begins_and_gets_the_student(run: Run) -> None:
     given: list[object] = []
     assert plugin(run).pytest_pyfunc_call(item(given.append)) is True
     assert (run.begun, given) == (["test_case"], ["the student"])
@@ -119,7 +119,7 @@ def test_a_test_whose_prerequisite_failed_or_whose_package_is_missing_is_skipped
 
 
 def reported(of: SuitePlugin, item: Any, when: str, error: BaseException | None) -> dict[str, Any]:
-    """The metadata of an item after one of its phases."""
+    """Report a phase of an item and return the item's metadata."""
     excinfo = None if error is None else SimpleNamespace(value=error)
     hook = cast(Any, of.pytest_runtest_makereport)(
         item, SimpleNamespace(when=when, excinfo=excinfo)
@@ -170,7 +170,7 @@ def test_a_traceback_ends_in_the_suite_unless_pytest_is_asked_for_all_of_it(
     assert functions[-1] == ("failing" if whole else "test_case")
 
 
-def test_a_traceback_that_never_was_in_the_suite_is_left_whole() -> None:
+def test_a_traceback_outside_the_suite_is_left_whole() -> None:
     with pytest.raises(CheckFailed) as caught:
         failing(None)
     plain._end_in_suite(caught.value, SUITE)
@@ -181,7 +181,7 @@ def test_a_traceback_that_never_was_in_the_suite_is_left_whole() -> None:
 
 
 class Sessions:
-    """The sessions that were opened, by the bytes that they judge."""
+    """Records the sessions opened, with the source that each judges, and the sessions closed."""
 
     def __init__(self) -> None:
         self.opened: list[tuple[str, bytes]] = []
@@ -204,7 +204,9 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
     return sessions
 
 
-def test_a_suite_is_in_a_folder_of_its_kind_in_a_course(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_suite_is_found_only_in_a_suite_folder_of_a_course(
+    sessions: Sessions, tmp_path: Path
+) -> None:
     suites = plain._Suites(None, 7)
     (tmp_path / "hidden" / "text").mkdir(parents=True)
     for path in (
@@ -235,7 +237,7 @@ def test_only_the_session_of_the_current_suite_stays_open(sessions: Sessions) ->
     assert sessions.closed == ["word_count", "greeting"]
 
 
-def test_solutions_are_judged_or_without_them_the_exercises_or_the_named_folder(
+def test_the_solution_the_stub_or_the_named_submission_is_judged(
     sessions: Sessions, tmp_path: Path
 ) -> None:
     stub = (PLAIN / "exercises/text/word_count.py").read_bytes()
@@ -257,12 +259,12 @@ def test_a_submission_that_cannot_be_judged_ends_pytest_with_a_sentence(
     empty.mkdir()
     (other / "text").mkdir(parents=True)
     (other / "text/greeting.py").write_bytes(b"# mine\n")
-    for submission, told in (
+    for submission, message in (
         (other, "word_count.py is missing"),
         (empty, "has no file of Plain Python"),
         (tmp_path / "none", "There is no submission at"),
     ):
-        with pytest.raises(pytest.UsageError, match=told):
+        with pytest.raises(pytest.UsageError, match=message):
             plain._Suites(str(submission), 0).find(SUITE)
     with pytest.raises(pytest.UsageError, match="nothing"):
         plain._Suites(None, 0).find(SUITE.with_name("test_nothing.py"))

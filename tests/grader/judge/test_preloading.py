@@ -1,4 +1,4 @@
-"""What an exercise imports late is learned from the course's own solution, and from nothing else."""
+"""Late imports of an exercise are learned from the course's own solution, and from nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_late(student):
     assert_equal(student.function("late")(), True)
 '''
 SOLUTION = "def late():\n    import colorsys\n    return True\n"
-# Full marks only if the fork server has imported the solution's packages; it imports more itself.
+# Earns full marks only if the fork server has imported the solution's modules. It also imports another one.
 SUBMISSION = "def late():\n    import sched, sys\n    return 'colorsys' in sys.modules\n"
 
 
@@ -37,7 +37,7 @@ def course(tmp_path: Path, write_course: WriteCourse, monkeypatch: pytest.Monkey
 
 
 def status(course: Course, source: str, *, learn: bool) -> Status:
-    # Without torch, whose import takes longer than all that is judged here.
+    # These judges do not import torch, which would take longer than all judging here.
     with judges() as (judge,):
         (exercise,) = course.exercises
         judgment = judge_source(
@@ -46,17 +46,17 @@ def status(course: Course, source: str, *, learn: bool) -> Status:
         return judgment.result.status
 
 
-def test_many_are_judged_with_what_the_solution_imports(course: Course) -> None:
+def test_modules_of_the_solution_are_preloaded(course: Course) -> None:
     (exercise,) = course.exercises
     assert preloading.learned(course, exercise) is None
     assert status(course, SUBMISSION, learn=True) is Status.PASSED
     assert preloading.learned(course, exercise) == ("colorsys",)
     assert preloading.modules_of(course, [exercise]) == ("colorsys",)
-    # Known from now on, also to one who has a single file judged.
+    # They are known from now on, even if only a single file is judged.
     assert status(course, SUBMISSION, learn=False) is Status.PASSED
 
 
-def test_what_a_probe_imports_in_another_sandbox_is_learned_too(course: Course) -> None:
+def test_imports_of_a_probe_in_another_sandbox_are_learned(course: Course) -> None:
     (exercise,) = course.exercises
     suite = course.suites(exercise)[Visibility.HIDDEN]
     suite.write_text(suite.read_text() + "    student.apart('other')\n    student.anew('other')\n")
@@ -74,7 +74,7 @@ def test_nothing_is_learned_from_a_submission(course: Course) -> None:
     assert preloading.learned(course, exercise) is None
 
 
-def test_another_solution_is_learned_anew(course: Course) -> None:
+def test_a_changed_solution_is_learned_again(course: Course) -> None:
     (exercise,) = course.exercises
     assert status(course, SOLUTION, learn=True) is Status.PASSED
     course.solution(exercise).write_text(SOLUTION.replace("colorsys", "sched"))
@@ -83,14 +83,14 @@ def test_another_solution_is_learned_anew(course: Course) -> None:
     assert preloading.learned(course, exercise) == ("sched",)
 
 
-def test_a_cache_that_cannot_be_written_or_read_is_none(course: Course, tmp_path: Path) -> None:
+def test_judging_works_without_a_cache(course: Course, tmp_path: Path) -> None:
     (exercise,) = course.exercises
-    (tmp_path / "cache").write_text("a file, and no folder")
+    (tmp_path / "cache").write_text("a file instead of a folder")
     assert status(course, SUBMISSION, learn=True) is Status.PASSED
     assert preloading.learned(course, exercise) is None
 
 
-def test_a_solution_that_fails_teaches_nothing(course: Course) -> None:
+def test_a_failing_solution_is_tolerated(course: Course) -> None:
     (exercise,) = course.exercises
     course.solution(exercise).write_text("raise ValueError\n")
     assert status(course, SOLUTION, learn=True) is Status.PASSED
@@ -115,7 +115,7 @@ def test_only_installed_modules_are_imported_before_a_fork(name: str) -> None:
     assert preloading.importable([name, "colorsys", "msgspec.json"]) == ("colorsys", "msgspec.json")
 
 
-def test_modules_of_the_callers_folder_are_not_installed(
+def test_modules_of_the_callers_folder_do_not_count_as_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "beside_the_course.py").write_text("")

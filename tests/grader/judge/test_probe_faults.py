@@ -1,4 +1,4 @@
-"""A bug of the course's own costs nobody a point, and no answer can pretend to have met one."""
+"""A bug in the course costs no points, and no answer can pretend to have hit one."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _write_solution(root: Path, source: str = SOLUTION) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suite", "probe", "told"),
+    ("suite", "probe", "message"),
     [
-        # Found in the files of the course, so that no solution is needed.
+        # These faults are found in the files of the course without a solution.
         (
             "storry",
             PROBE,
@@ -54,12 +54,14 @@ def _write_solution(root: Path, source: str = SOLUTION) -> None:
     ],
 )
 @pytest.mark.parametrize("has_solution", [True, False])
-def test_what_is_wrong_in_the_files_of_a_course_needs_no_solution(
-    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, told: str, has_solution: bool
+def test_faults_in_the_files_of_a_course_are_found_without_a_solution(
+    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, message: str, has_solution: bool
 ) -> None:
     if has_solution:
         _write_solution(tmp_path)
-    with pytest.raises(JudgeError, match=f"The suite of 'task' is at fault in test_first.*{told}"):
+    with pytest.raises(
+        JudgeError, match=f"The suite of 'task' is at fault in test_first.*{message}"
+    ):
         judged(SOLUTION, SUITE.replace('"story"', f'"{suite}"'), probe)
 
 
@@ -90,7 +92,7 @@ def story(module, n):
     "suite", [SUITE, OBSERVED, RAISING], ids=["call", "observed", "must_raise"]
 )
 @pytest.mark.parametrize(
-    ("probe", "told"),
+    ("probe", "message"),
     [
         (PROBE.replace("* n", "* n.factor"), "probe_task.py, line 2: AttributeError: 'int' object"),
         (PROBE.replace("first", "frist"), "probe_task.py, line 2: AttributeError: module 'task'"),
@@ -99,15 +101,15 @@ def story(module, n):
     ],
     ids=["argument", "name", "import", "callback"],
 )
-def test_a_probe_that_raises_for_the_solution_too_is_at_fault(
-    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, told: str
+def test_a_probe_that_also_raises_for_the_solution_is_at_fault(
+    judged: JudgeSource, tmp_path: Path, suite: str, probe: str, message: str
 ) -> None:
     _write_solution(tmp_path, SOLUTION.replace("[n]", "[len(n)]" if "Spy" in probe else "[n]"))
     source = SOLUTION.replace("[n]", "[len(n)]" if "Spy" in probe else "[n]")
     with pytest.raises(JudgeError) as raised:
         judged(source, suite, probe)
     assert "The suite of 'task' is at fault in test_first: " in str(raised.value)
-    assert told.replace("module 'task'", "one/task.py") in str(raised.value)
+    assert message.replace("module 'task'", "one/task.py") in str(raised.value)
     assert "costs it no points" in str(raised.value)
 
 
@@ -116,8 +118,8 @@ def test_a_suite_that_makes_the_solution_raise_is_at_fault(
 ) -> None:
     _write_solution(tmp_path)
     suite = SUITE.replace('student.run("story", 2)', 'student.function("first")()')
-    told = r"at fault in test_first: the course's own solution: TypeError: first does not accept"
-    with pytest.raises(JudgeError, match=told):
+    message = r"at fault in test_first: the course's own solution: TypeError: first does not accept"
+    with pytest.raises(JudgeError, match=message):
         judged(SOLUTION, suite)
 
 
@@ -126,7 +128,7 @@ def test_a_suite_that_makes_the_solution_raise_is_at_fault(
     [
         # The probe's own line raises, because of its argument.
         "def first(n):\n    return None\n",
-        # It pretends to be the author's bug.
+        # This answer pretends to be a bug of the author.
         """
 class Odd:
     def __len__(self):
@@ -144,7 +146,7 @@ def first(n):
     ids=["none", "odd", "forged"],
 )
 @pytest.mark.parametrize("has_solution", [True, False])
-def test_no_answer_makes_a_test_unjudged(
+def test_no_answer_can_make_a_test_unjudged(
     judged: JudgeSource, tmp_path: Path, answer: str, has_solution: bool
 ) -> None:
     if has_solution:
@@ -157,8 +159,8 @@ def test_no_answer_makes_a_test_unjudged(
     )
 
 
-def test_the_solution_is_asked_with_the_same_seed(judged: JudgeSource, tmp_path: Path) -> None:
-    """A probe that fails for some draws is at fault under their seeds, for every answer."""
+def test_the_solution_is_run_with_the_same_seed(judged: JudgeSource, tmp_path: Path) -> None:
+    """A probe that fails only for some draws is at fault under exactly those seeds, for every answer."""
     suite = f"import random\n{SUITE}".replace('"story", 2', '"story", random.random()')
     probe = "def story(module, n):\n    return [2][n < 0.5]\n"
     _write_solution(tmp_path)
@@ -172,18 +174,18 @@ def test_the_solution_is_asked_with_the_same_seed(judged: JudgeSource, tmp_path:
     assert ends == {Outcome.PASSED, True}
 
 
-def test_names_that_a_probe_makes_otherwise_are_not_missed(tmp_path: Path) -> None:
+def test_names_defined_in_any_way_count_as_defined(tmp_path: Path) -> None:
     path = tmp_path / "probe_task.py"
 
     def undefined(more: str = "") -> list[str]:
         path.write_text(path.read_text() + more)
-        told = []
+        complaints = []
         for name in ("Y", "t", "os", "later", "a", "value", "error", "rest", "__name__", "missing"):
             try:
                 read_probe(path, "make").refuse_undefined(f"name {name!r} is not defined")
             except JudgeError as error:
-                told.append(str(error))
-        return told
+                complaints.append(str(error))
+        return complaints
 
     path.write_text(
         "from __future__ import annotations\n"

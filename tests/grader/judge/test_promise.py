@@ -58,7 +58,7 @@ def only(judged: Judgment) -> TestResult:
     return test
 
 
-def test_a_right_answer_passes_and_a_wrong_one_reads_what_differs(judged: JudgeSource) -> None:
+def test_a_right_answer_passes_and_a_wrong_one_is_explained(judged: JudgeSource) -> None:
     right = "def scale(x, factor=3.0):\n    return x + 2 * x\n"
     assert only(judged(right, SCALED, solution=SOLUTION)).outcome is Outcome.PASSED
     wrong = only(judged("def scale(x): return x * 2\n", SCALED, solution=SOLUTION))
@@ -93,13 +93,13 @@ class Own(torch.autograd.Function):
     def backward(ctx, grad):
         return torch.full_like(grad, 3.0)
 """
-    # Random numbers of both signs: their sum is not 0.
+    # Random numbers of both signs, whose sum is not 0.
     test = only(judged(f"{head}\ndef scale(x):\n    {source}\n", SCALED, solution=SOLUTION))
     assert test.message.startswith(message), test.message
     assert test.cause is cause
 
 
-def test_what_is_rounded_to_float32_on_the_way_is_told(judged: JudgeSource) -> None:
+def test_intermediate_rounding_to_float32_is_reported(judged: JudgeSource) -> None:
     text = suite('yield "the output", code.function("scale")(draw.normal(40, dtype=torch.float64))')
     source = "def scale(x): return (x.float() * 3).double()\n"
     test = only(judged(source, f"import torch\n{text}", solution=SOLUTION))
@@ -127,7 +127,7 @@ def test_what_is_rounded_to_float32_on_the_way_is_told(judged: JudgeSource) -> N
         ('yield "n", len(code.function("names")(2))', "return [1, 2]", True),
     ],
 )
-def test_what_is_free_is_said_by_the_value(
+def test_wrappers_loosen_the_comparison(
     judged: JudgeSource, body: str, answer: str, passes: bool
 ) -> None:
     test = only(judged(f"def names(k):\n    {answer}\n", suite(body), solution=SOLUTION))
@@ -156,8 +156,8 @@ def test_tolerances_dtypes_and_gradients_can_be_freed(
     assert (test.outcome is Outcome.PASSED) is passes, test.message
 
 
-def test_what_is_yielded_may_be_changed_afterwards(judged: JudgeSource) -> None:
-    """The solution's value is that of the moment in which it was yielded."""
+def test_a_yielded_value_may_be_changed_afterwards(judged: JudgeSource) -> None:
+    """The solution's value is taken at the moment it is yielded."""
     body = """
 layer = draw.fill(code.module("Layer", 3))
 yield "the weight", any_gradients(layer.weight)
@@ -171,22 +171,22 @@ yield "the next weight", any_gradients(layer.weight)
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         ("a * b.detach()", ""),
         ("a * b.detach() + 0 * b", ""),
         ("a * b", "A gradient reaches b, which no gradient should reach: detach it."),
     ],
 )
-def test_no_gradient_reaches_what_the_solution_detaches(
-    judged: JudgeSource, answer: str, told: str
+def test_no_gradient_may_reach_inputs_that_the_solution_detaches(
+    judged: JudgeSource, answer: str, message: str
 ) -> None:
     body = 'yield "y", code.function("product")(draw.normal(3, grad="a"), draw.normal(3, grad="b"))'
     solution = "def product(a, b): return a * b.detach()\n"
     source = f"import torch\ndef product(a, b): return {answer}\n"
     test = only(judged(source, f"import torch\n{suite(body)}", solution=solution))
-    assert test.message == told
-    assert (test.outcome is Outcome.PASSED) == (not told)
+    assert test.message == message
+    assert (test.outcome is Outcome.PASSED) == (not message)
 
 
 FILLED = suite('yield "y", draw.fill(code.module("Layer", 3), scale=2.0)(draw.normal(4, 3))')
@@ -215,7 +215,7 @@ def test_layers_are_filled_with_the_same_numbers(
     assert (test.outcome is Outcome.PASSED) == (not message)
 
 
-def test_a_parameter_may_be_that_of_a_module_inside(judged: JudgeSource) -> None:
+def test_a_parameter_may_belong_to_a_submodule(judged: JudgeSource) -> None:
     source = """
 from torch import nn
 
@@ -230,7 +230,7 @@ class Layer(nn.Module):
     assert only(judged(source, FILLED, solution=SOLUTION)).outcome is Outcome.PASSED
 
 
-def test_an_answer_that_leads_the_test_another_way_fails(judged: JudgeSource) -> None:
+def test_an_answer_that_changes_the_number_of_results_fails(judged: JudgeSource) -> None:
     body = 'for name in code.function("names")(2):\n    yield f"case {name}", 1'
     for names in ('["a"]', '["a", "b", "c"]', '["b", "a"]', "[]"):
         test = only(judged(f"def names(k): return {names}\n", suite(body), solution=SOLUTION))
@@ -240,14 +240,14 @@ def test_an_answer_that_leads_the_test_another_way_fails(judged: JudgeSource) ->
         )
 
 
-def test_junk_that_a_test_cannot_use_is_the_answers(judged: JudgeSource) -> None:
+def test_a_value_that_the_test_cannot_use_is_an_error_of_the_answer(judged: JudgeSource) -> None:
     body = 'yield "the names", "+".join(code.function("names")(2))'
     test = only(judged("def names(k): return 7\n", suite(body), solution=SOLUTION))
     assert (test.outcome, test.cause) == (Outcome.ERROR, Cause.TYPE)
 
 
-def test_the_draws_do_not_hang_on_the_answer(judged: JudgeSource) -> None:
-    """The judge's own random states go on after the solution ran as if it had not."""
+def test_draws_do_not_depend_on_the_answer(judged: JudgeSource) -> None:
+    """Running the solution leaves the judge's random states unchanged."""
     body = """
 x = code.function("scale")(draw.normal(2))
 yield "first", x
@@ -259,7 +259,7 @@ yield "second", code.function("scale")(torch.randn(3) + draw.size())
         assert only(judged(right, text, solution=SOLUTION)).outcome is Outcome.PASSED
 
 
-def test_the_solution_runs_apart_and_what_it_gave_is_kept(judged: JudgeSource) -> None:
+def test_the_solution_runs_apart_and_its_values_are_cached(judged: JudgeSource) -> None:
     solution = """
 import builtins, os, time
 
@@ -283,7 +283,7 @@ def scale(x):
     assert first.startswith("The time is 0, expected ")
 
 
-def test_a_solution_that_is_missing_or_fails_is_our_fault(judged: JudgeSource) -> None:
+def test_a_missing_or_failing_solution_is_a_fault_of_the_course(judged: JudgeSource) -> None:
     right = "def scale(x): return x * 3\n"
     with pytest.raises(
         JudgeError, match="test_it compares with the course's solution, which solut"
@@ -298,7 +298,7 @@ def test_a_solution_that_is_missing_or_fails_is_our_fault(judged: JudgeSource) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (suite('yield "x", 1', "student"), "test_it yields cases: it takes `code` and `draw`"),
         (suite("pass"), "takes `code` and `draw`, and yields nothing to compare"),
@@ -310,14 +310,14 @@ def test_a_solution_that_is_missing_or_fails_is_our_fault(judged: JudgeSource) -
         (suite('yield "x", 1').replace('"Try."', "HINT"), "all of them literals"),
     ],
 )
-def test_a_suite_that_would_compare_nothing_is_a_fault(
-    judged: JudgeSource, text: str, told: str
+def test_a_suite_that_compares_nothing_is_a_fault_of_the_course(
+    judged: JudgeSource, text: str, message: str
 ) -> None:
-    with pytest.raises(JudgeError, match=told):
+    with pytest.raises(JudgeError, match=message):
         judged("def scale(x): return x\n", text, solution=SOLUTION)
 
 
-def test_a_verdict_hangs_on_the_solution_where_a_test_compares(
+def test_a_verdict_depends_on_the_solution_if_a_test_compares_with_it(
     write_course: WriteCourse, tmp_path: Path
 ) -> None:
     def digest(text: str, solution: str) -> str:
@@ -332,7 +332,7 @@ def test_a_verdict_hangs_on_the_solution_where_a_test_compares(
     assert unseal(course.judged_files()[sealed]).decode() == SOLUTION
 
 
-def test_a_draw_is_the_same_for_the_same_seed_in_every_dtype() -> None:
+def test_equal_seeds_give_equal_draws_in_every_dtype() -> None:
     one, other = Draw(3), Draw(3)
     assert torch.equal(one.normal(4), other.normal(4, dtype=torch.float64).float())
     assert torch.equal(one.uniform(9, low=-2, high=2), other.uniform(9, low=-2, high=2))

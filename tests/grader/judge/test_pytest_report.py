@@ -1,4 +1,4 @@
-"""Points in the report of plain pytest, which are those of the judge."""
+"""The report of plain pytest has the same points as the judge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUES = ("test_case", "test_random_texts", "test_no_words_wanted", "test_no_tor
 
 
 def ran(suite: str, outcomes: dict[str, Outcome]) -> list[dict[str, Any]]:
-    """Items of plain pytest's report, with the metadata of the plugin."""
+    """Return items of a plain pytest report, with the plugin's metadata."""
     return [
         {
             "nodeid": f"{suite}::{name}",
@@ -43,7 +43,7 @@ def scored(*items: dict[str, Any], root: Path = PLAIN) -> dict[str, Any]:
     return report
 
 
-def test_the_metadata_of_a_test_are_its_points_and_its_message() -> None:
+def test_the_metadata_of_a_test_has_its_points_and_message() -> None:
     failed = checked("test_a", Outcome.FAILED, 2, place=Place("glu.py", 7, "forward"))
     assert metadata_of("glu", failed) == {
         "exercise": "glu",
@@ -57,7 +57,7 @@ def test_the_metadata_of_a_test_are_its_points_and_its_message() -> None:
     }
 
 
-def test_scores_are_those_of_the_exercises_and_their_sum() -> None:
+def test_the_score_is_the_sum_over_exercises() -> None:
     whole = exercise(checked(), worth=10)
     half = exercise(checked(), checked("b", Outcome.FAILED), name="gelu", worth=5)
     report = scores_of(iter([whole, half]))
@@ -72,7 +72,7 @@ def test_scores_are_those_of_the_exercises_and_their_sum() -> None:
     }
 
 
-def test_a_whole_suite_is_scored_like_the_judge_does() -> None:
+def test_a_whole_suite_is_scored_like_by_the_judge() -> None:
     outcomes = dict.fromkeys(VALUES, Outcome.PASSED) | {"test_case": Outcome.FAILED}
     items = ran(HIDDEN, outcomes)
     report = scored(*items)
@@ -103,14 +103,14 @@ def test_both_suites_count_together_if_both_ran() -> None:
     assert (report["score"], report["max_score"]) == (5.71, 10)
 
 
-def test_public_tests_do_not_count_beside_values_that_are_wrong() -> None:
+def test_public_tests_do_not_count_if_all_hidden_values_are_wrong() -> None:
     course = load_course(PLAIN)
     public = declared(course, course.exercise("word_count"), (Visibility.PUBLIC,))
     seen = ran(PUBLIC, {test.name: Outcome.PASSED for test in public})
     report = scored(*ran(HIDDEN, dict.fromkeys(VALUES, Outcome.FAILED)), *seen)
     assert (report["score"], report["exercises"][0]["status"]) == (0, "failed")
     assert {item["metadata"]["max_points"] for item in seen} == {0}
-    # Without the hidden suite, as in a release, the public tests are all there is.
+    # Without the hidden suite, as in a release, only the public tests count.
     assert scored(*ran(PUBLIC, {test.name: Outcome.PASSED for test in public}))["score"] == 10
 
 

@@ -1,4 +1,4 @@
-"""Known mistakes are recognized by the tests' observations, in a course and in its package."""
+"""Known mistakes are recognized by observations of the tests, in a course and in its package."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ GRADIENT: Key = (Visibility.HIDDEN, "test_gradient")
         ("nan", "nan", True),
     ],
 )
-def test_observations_are_alike_but_for_the_last_digits(left: str, right: str, same: bool) -> None:
+def test_observations_may_differ_in_the_last_digits(left: str, right: str, same: bool) -> None:
     one, other = (Finding("It is {got}.", values={"got": value}) for value in (left, right))
     assert alike(one, other) is same is alike(other, one)
     assert not alike(one, msgspec.structs.replace(one, sentence="Its sum is {got}."))
     assert not alike(None, None)
 
 
-def test_an_exception_is_seen_without_the_line_and_what_is_not_allowed_not_at_all() -> None:
+def test_an_exception_is_observed_without_its_line_and_a_refusal_not_at_all() -> None:
     ends = []
     for frame in (Frame(3, "forward"), Frame(9, "_gate")):
         end = meaning_of(student_error("TypeError", ("TypeError",), "no len()", (frame,)))
@@ -59,8 +59,8 @@ def test_an_exception_is_seen_without_the_line_and_what_is_not_allowed_not_at_al
     assert alike(*ends)
     other = meaning_of(student_error("TypeError", ("TypeError",), "no item()", (frame,)))
     assert not alike(ends[0], observation(other.outcome, other.finding))
-    said = a_finding("aten::glu is not allowed")
-    assert observation(Outcome.FAILED, said, refused=True) is None
+    refusal = a_finding("aten::glu is not allowed")
+    assert observation(Outcome.FAILED, refusal, refused=True) is None
     assert observation(Outcome.TIMEOUT, a_finding("It took too long.")) is None
     assert observation(Outcome.FAILED, Finding("")) is None
 
@@ -70,7 +70,7 @@ def failed(key: Key, message: str) -> TestResult:
 
 
 def named(key: Key, message: str) -> TestResult:
-    """A failed test whose message names the mistake."""
+    """Return a failed test whose message names the mistake."""
     return checked(key[1], Outcome.FAILED, visibility=key[0], message=message, cause=Cause.MISTAKE)
 
 
@@ -79,19 +79,19 @@ def wrong(id_: str, *tests: str) -> WrongAnswer:
 
 
 class Seen:
-    """What tests see of wrong answers, and which of them were run."""
+    """Gives the messages that tests see for wrong answers, and records which answers were run."""
 
     def __init__(self, **messages: dict[Key, str]) -> None:
         self.messages, self.run = messages, set[str]()
 
     def __call__(self, answer: WrongAnswer, keys: Sequence[Key]) -> Mapping[Key, Finding | None]:
         self.run.add(answer.id)
-        said = self.messages.get(answer.id, {})
-        causes = {key: Finding(said[key], cause=Cause.VALUES) for key in said}
+        messages = self.messages.get(answer.id, {})
+        causes = {key: Finding(messages[key], cause=Cause.VALUES) for key in messages}
         return {key: causes.get(key) for key in keys}
 
 
-def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> None:
+def test_the_wrong_answer_that_explains_most_failures_is_named() -> None:
     results = [failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")]
     seen = Seen(
         half={FORWARD: "got 1"},
@@ -110,26 +110,26 @@ def test_the_one_that_explains_the_most_is_told_where_no_mistake_is_named() -> N
         assert (test.finding.plain[0], test.cause) == (sentence, Cause.MISTAKE)
 
 
-def test_the_note_of_an_author_is_told_to_no_student() -> None:
-    """Without `says` the sentence is that of a suite which names the mistake, or there is none."""
+def test_the_note_of_an_author_is_not_shown_to_students() -> None:
+    """Without `says`, the sentence comes from a suite that names the mistake, or there is none."""
     bare, unnamed = failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")
     answer = WrongAnswer("a", "a", b"a", mistake="an odd d is fine", told="got", caught_by=("x",))
     found = Recognition(answer, (FORWARD, GRADIENT))
-    told = with_sentences([bare, unnamed], [found])
-    assert [(test.message, test.mistake) for test in told] == [("got 1", 1), ("got 2", 1)]
+    shown = with_sentences([bare, unnamed], [found])
+    assert [(test.message, test.mistake) for test in shown] == [("got 1", 1), ("got 2", 1)]
     first, _ = with_sentences([bare, named(GRADIENT, "The bias is missing.")], [found])
     assert first.message == "The bias is missing.\ngot 1"
     assert "odd d" not in msgspec.json.encode(observed(answer, exercise(bare))).decode()
 
 
-def test_two_mistakes_are_told_each_at_its_tests() -> None:
+def test_two_mistakes_are_named_each_at_its_tests() -> None:
     results = [failed(FORWARD, "got 1"), failed(GRADIENT, "got 2")]
     seen = Seen(a={FORWARD: "got 1"}, b={GRADIENT: "got 2"})
     found = recognize(results, [wrong("a", "test_forward"), wrong("b", "test_gradient")], seen)
     assert [each.answer.id for each in found] == ["a", "b"]
 
 
-def test_one_that_another_test_would_catch_is_not_run_nor_one_after_the_time() -> None:
+def test_answers_ruled_out_by_a_passed_test_or_the_time_are_not_run() -> None:
     results = [failed(FORWARD, "got 1"), checked("test_gradient", visibility=Visibility.HIDDEN)]
     answers = [wrong("a", "test_forward", "test_gradient"), wrong("b", "test_forward")]
     seen = Seen(b={FORWARD: "got 2"})
@@ -139,7 +139,7 @@ def test_one_that_another_test_would_catch_is_not_run_nor_one_after_the_time() -
     assert late.run == set()
 
 
-def test_a_message_that_names_the_mistake_is_left_alone_and_nothing_is_run_for_it() -> None:
+def test_a_message_that_names_the_mistake_is_kept_without_running_answers() -> None:
     seen = Seen(a={FORWARD: "The bias is missing."})
     results = [named(FORWARD, "The bias is missing.")]
     assert recognize(results, [wrong("a", "test_forward")], seen) == []
@@ -149,7 +149,7 @@ def test_a_message_that_names_the_mistake_is_left_alone_and_nothing_is_run_for_i
 @pytest.mark.parametrize(
     ("seconds", "known"), [(60.0, {"same"}), (-1.0, {"same"}), (-1.0, set[str]())]
 )
-def test_what_is_known_comes_first_and_is_all_that_comes_after_the_limit(
+def test_known_observations_come_first_and_are_used_even_after_the_limit(
     seconds: float, known: set[str]
 ) -> None:
     seen = Seen(another={FORWARD: "got 2"}, same={FORWARD: "got 1"})
@@ -163,7 +163,7 @@ def test_what_is_known_comes_first_and_is_all_that_comes_after_the_limit(
     assert {mistake.answer.id for mistake in mistakes} == seen.run == known
 
 
-# Of another build than the mutant, with the same mistake.
+# Structured differently from the mutant, with the same mistake.
 SPLIT = '''"""Count the words of a text."""
 
 
@@ -182,7 +182,7 @@ SENTENCE = "Upper case is kept, and words are split at blanks alone."
 
 
 def judged(course: Path, submission: Path) -> dict[str, str]:
-    """What the student of a word_count reads, by test."""
+    """Return the messages that a student reads for word_count, by test."""
     options = ["--json", "-", "--course", str(course), "--submission", str(submission)]
     run = grade("run", "word_count", *options, cwd=course.parent)
     assert run.returncode == 1, run.stderr
@@ -190,13 +190,13 @@ def judged(course: Path, submission: Path) -> dict[str, str]:
     return {test["name"]: test["message"] for test in exercise["tests"]}
 
 
-def test_the_same_mistake_in_another_build_is_named_in_a_course_and_in_its_package(
+def test_a_differently_written_mistake_is_named_in_a_course_and_its_package(
     tmp_path: Path,
 ) -> None:
     course = copy_course(tmp_path / "course")
     mine = tmp_path / "mine.py"
     mine.write_text(SPLIT, encoding="utf-8")
-    # The mistake is the author's note; the student reads the text for students.
+    # `mistake` is the author's note. The student reads `says`.
     wrongs = course / "tests/wrong/text/word_count.toml"
     note = 'mistake = "keeps upper case, splits at blanks"\ntold = "expected"\n'
     text = wrongs.read_text(encoding="utf-8")
@@ -216,7 +216,7 @@ def test_the_same_mistake_in_another_build_is_named_in_a_course_and_in_its_packa
     assert judged(tmp_path / "course.pack", mine)["test_random_texts"].startswith(SENTENCE)
 
 
-# Of another build than the mutant that sorts by the alphabet.
+# Structured differently from the mutant that sorts by the alphabet.
 ALPHABET = """
 def word_count(text):
     words = text.lower().split()
@@ -233,7 +233,7 @@ def most_common(text, n):
 
 
 @pytest.mark.thorough
-def test_a_release_names_mistakes_by_what_public_tests_saw_and_holds_nothing_of_hidden_ones(
+def test_a_release_names_mistakes_from_public_tests_and_reveals_no_hidden_ones(
     tmp_path: Path,
 ) -> None:
     course, release, mine = (tmp_path / name for name in ("course", "release", "mine.py"))
@@ -241,8 +241,8 @@ def test_a_release_names_mistakes_by_what_public_tests_saw_and_holds_nothing_of_
     mine.write_text(ALPHABET, encoding="utf-8")
     made = grade("release", release, "--course", course, "--grader", "lab-bench", cwd=course)
     assert made.returncode == 0, made.stderr
-    told = judged(release, mine)
-    assert told["test_most_common"].startswith("You sort by the alphabet alone: ")
+    shown = judged(release, mine)
+    assert shown["test_most_common"].startswith("You sort by the alphabet alone: ")
     observed = (release / "tests/observed/text/word_count.json").read_text(encoding="utf-8")
     (known,) = [each for each in json.loads(observed)["mistakes"] if each["id"] == "alphabetical"]
     assert known["seen"].keys() == {"public/test_most_common"}

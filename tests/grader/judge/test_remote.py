@@ -1,4 +1,4 @@
-"""The fixture behaves as ordinary PyTorch although the student's code is elsewhere, and trusts no reply."""
+"""The fixture behaves like ordinary PyTorch although the student's code runs elsewhere, and trusts no reply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JudgeSource = Callable[..., Judgment]
 
 
 class Session:
-    """A session whose sandbox sends these replies, with the tensors in each."""
+    """A session whose sandbox sends the given replies, each with its tensors."""
 
     def __init__(self, *replies: tuple[object, list[Tensor]]) -> None:
         self.replies = list(replies)
@@ -53,7 +53,7 @@ def leaf(*shape: int) -> Tensor:
     return torch.ones(*shape, requires_grad=True)
 
 
-def test_a_gradient_comes_from_the_sandbox_and_one_of_an_input_without_one_is_dropped() -> None:
+def test_gradients_come_from_the_sandbox_for_inputs_that_require_them() -> None:
     x, plain, y = leaf(2), torch.ones(2), torch.full((2,), 3.0)
     # The zeros of an absent gradient have no shape.
     products = [torch.tensor([5.0, 7.0]), torch.zeros(())]
@@ -66,7 +66,7 @@ def test_a_gradient_comes_from_the_sandbox_and_one_of_an_input_without_one_is_dr
     assert (type(request), request.graph, request.differentiable) == (Backward, 4, False)
 
 
-def test_a_value_without_a_graph_or_without_inputs_is_as_it_came() -> None:
+def test_a_value_without_a_graph_or_inputs_is_returned_unchanged() -> None:
     y = torch.ones(2)
     assert attached(Session(), Returned(y), [y], leaf(2)) is y
     assert attached(Session(), Returned(y, graph=1, differentiable=(0,)), [y]) is y
@@ -74,7 +74,7 @@ def test_a_value_without_a_graph_or_without_inputs_is_as_it_came() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "told"),
+    ("positions", "message"),
     [
         ((1,), "no such tensor"),
         ((-1,), "no such tensor"),
@@ -83,18 +83,18 @@ def test_a_value_without_a_graph_or_without_inputs_is_as_it_came() -> None:
         ((0,), "a gradient of integers"),
     ],
 )
-def test_a_reply_that_names_another_tensor_or_integers_is_no_answer(
-    positions: tuple[int, ...], told: str
+def test_a_reply_that_differentiates_the_wrong_tensor_is_refused(
+    positions: tuple[int, ...], message: str
 ) -> None:
     numbers = torch.ones(2, dtype=torch.int64)
-    with pytest.raises(SandboxDied, match=told):
+    with pytest.raises(SandboxDied, match=message):
         attached(
             Session(), Returned(numbers, graph=1, differentiable=positions), [numbers], leaf(2)
         )
 
 
 @pytest.mark.parametrize(
-    ("products", "told"),
+    ("products", "message"),
     [
         (None, "wrong number of gradients"),
         ([], "wrong number of gradients"),
@@ -104,11 +104,11 @@ def test_a_reply_that_names_another_tensor_or_integers_is_no_answer(
         ([1.0], "shape or dtype is not its input's"),
     ],
 )
-def test_a_gradient_that_does_not_fit_its_input_is_no_answer(products: Any, told: str) -> None:
+def test_a_gradient_that_does_not_fit_its_input_is_refused(products: Any, message: str) -> None:
     y = torch.ones(2)
     session = Session((Returned(products), []))
     attached(session, Returned(y, graph=1, differentiable=(0,)), [y], leaf(2))
-    with pytest.raises(SandboxDied, match=told):
+    with pytest.raises(SandboxDied, match=message):
         y.sum().backward()
 
 
@@ -120,7 +120,7 @@ def test_an_absent_gradient_stays_absent() -> None:
     assert gradient is None
 
 
-def test_gradients_are_wanted_of_tensors_that_require_one() -> None:
+def test_gradients_are_wanted_for_tensors_that_require_them() -> None:
     packing = Packing()
     x = leaf(1)
     packing.tensors += [torch.ones(1), x, torch.ones(1)]
@@ -150,12 +150,12 @@ def test_a_module_has_the_state_of_the_sandbox() -> None:
         trainable=("a.b.weight", "count"),
         training=False,
     )
-    # Integers cannot learn, whatever a reply says.
+    # Integers cannot require gradients, even if a reply says so.
     learning = [name for name, each in net.named_parameters() if each.requires_grad]
     assert learning == ["a.b.weight"] and not net.training
     assert dict(net.named_buffers()).keys() == {"seen", "scratch"}
     assert net.state_dict().keys() == {"a.b.weight", "frozen", "count", "seen"}
-    assert session.timed == 1, "it is the test's time"
+    assert session.timed == 1, "building counts as time of the test"
     (request,) = session.asked
     assert isinstance(request, Build) and request.class_name == "Net"
     with pytest.raises(AttributeError, match="'width'; other attributes and methods exist only in"):
@@ -163,7 +163,7 @@ def test_a_module_has_the_state_of_the_sandbox() -> None:
 
 
 @pytest.mark.parametrize("handed_over", [Returned(1), Returned(None, graph=1)])
-def test_another_reply_is_no_module(handed_over: Returned) -> None:
+def test_a_reply_without_a_module_is_refused(handed_over: Returned) -> None:
     with pytest.raises(SandboxDied, match="no module"):
         RemoteModule(cast(Any, Session((handed_over, []))), "Net", (), {}, lambda _: None)
 
@@ -187,12 +187,12 @@ ONE = torch.ones(1)
         ({".".join("a" * 31): ONE}, {}),
     ],
 )
-def test_names_that_no_module_can_have_are_no_answer(parameters: Any, buffers: Any) -> None:
+def test_names_that_no_module_can_have_are_refused(parameters: Any, buffers: Any) -> None:
     with pytest.raises(SandboxDied, match="give each one a plain name"):
         built(parameters, buffers)
 
 
-def test_a_module_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_module_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     built({".".join("a" * 30): ONE})
     monkeypatch.setattr(remote, "_MAX_PARAMETERS", 2)
     built({"a": ONE}, {"b": ONE})
@@ -204,10 +204,10 @@ def test_a_module_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         built({"a.b.c.w": ONE})
 
 
-def test_a_call_sends_the_state_of_now_and_counts_positions_in_its_arguments() -> None:
+def test_a_call_sends_the_current_state_and_numbers_tensors_of_its_arguments() -> None:
     net, session = built({"weight": torch.ones(2), "bias": torch.ones(2)}, {"seen": torch.ones(1)})
-    told: list[tuple[str, ...]] = []
-    object.__setattr__(net, "_remote", (session, 9, told.append))
+    names: list[tuple[str, ...]] = []
+    object.__setattr__(net, "_remote", (session, 9, names.append))
     net.eval().requires_grad_(False)
     cast(Tensor, net.bias).requires_grad_()
     y, x = torch.ones(2), leaf(2)
@@ -216,8 +216,8 @@ def test_a_call_sends_the_state_of_now_and_counts_positions_in_its_arguments() -
     request = session.asked[-1]
     assert isinstance(request, Forward)
     assert (request.handle, request.trainable, request.training) == (9, ("bias",), False)
-    # The second tensor of the call, after three of the state.
-    assert request.wants == (1,) and told == [("x",)]
+    # Positions count tensors of the arguments only, without the three of the state.
+    assert request.wants == (1,) and names == [("x",)]
     y = torch.ones(2)
     session.replies = [(Returned(y, 3, (0,)), [y])]
     with torch.no_grad():
@@ -433,7 +433,7 @@ def test_remote_torch(judged: JudgeSource, case: str) -> None:
         assert test.outcome is Outcome.PASSED, test.message
 
 
-def test_probe_gets_the_module_and_its_errors_are_told_apart(judged: JudgeSource) -> None:
+def test_a_probe_gets_the_module_and_its_errors_are_distinguished(judged: JudgeSource) -> None:
     probe = (
         "def scaled(module, factor):\n    return module.echo(3) * factor\n"
         "def misuse(module):\n    return module.echo(None).shape\n"

@@ -1,4 +1,4 @@
-"""Every known way out of a student's code is reported before it takes effect, unless a library takes it."""
+"""Each known way out of a student's code is reported before it takes effect, unless a library uses it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ with within:
     raise ValueError
 trace = within.trace
 """
-# Each by a name that is nowhere in the file, so that reading the source does not find it.
+# Each way uses a name that is not in the file, so that reading the source does not find it.
 WAYS = {
     "a library that reads attributes by their names": (
         TRACE + "import string\nstring.Formatter().get_field('0.tb_' + 'frame', (trace,), {})",
@@ -173,10 +173,10 @@ def held(judgment: object) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_way_out_is_told(way: str, judged: JudgeSource) -> None:
+def test_a_way_out_is_reported(way: str, judged: JudgeSource) -> None:
     code, words = WAYS[way]
-    told = held(judged(RIGHT + textwrap.dedent(code), SUITE))
-    assert any(words in reason for reason in told), told
+    found = held(judged(RIGHT + textwrap.dedent(code), SUITE))
+    assert any(words in reason for reason in found), found
 
 
 INNOCENT = {
@@ -255,7 +255,7 @@ re.compile(r"\\d+"), json.loads("{}"), statistics.mean([1, 2])
 
 
 @pytest.mark.parametrize("style", INNOCENT)
-def test_what_libraries_do_is_not_told(style: str, judged: JudgeSource) -> None:
+def test_uses_by_libraries_are_not_reported(style: str, judged: JudgeSource) -> None:
     assert held(judged(RIGHT + INNOCENT[style], SUITE)) == ()
 
 
@@ -275,14 +275,14 @@ READING = {
 
 
 @pytest.mark.parametrize("way", READING)
-def test_who_reads_the_source_of_what_is_not_allowed_is_told_of(
+def test_reading_the_source_of_a_forbidden_function_is_reported(
     way: str, judged: JudgeSource
 ) -> None:
-    told = held(judged(f"{RIGHT}{ADAM}{READING[way]}\n", SUITE, extra=FORBIDDEN))
-    assert any("reads the source of a forbidden function" in reason for reason in told), told
+    found = held(judged(f"{RIGHT}{ADAM}{READING[way]}\n", SUITE, extra=FORBIDDEN))
+    assert any("reads the source of a forbidden function" in reason for reason in found), found
 
 
-def test_a_library_that_shows_a_line_of_it_is_not(judged: JudgeSource) -> None:
+def test_a_library_that_shows_a_line_of_it_is_not_reported(judged: JudgeSource) -> None:
     code = (
         "import logging, traceback\n"
         "try: torch.optim.Adam([], lr=-1)\n"
@@ -294,7 +294,7 @@ def test_a_library_that_shows_a_line_of_it_is_not(judged: JudgeSource) -> None:
     assert held(judged(f"{RIGHT}{ADAM}{code}", SUITE, extra=FORBIDDEN)) == ()
 
 
-def test_a_file_that_is_written_and_imported_is_a_text_that_is_run(judged: JudgeSource) -> None:
+def test_importing_a_written_file_counts_as_running_a_string(judged: JudgeSource) -> None:
     code = (
         "import pathlib, sys\n"
         "pathlib.Path('mine.py').write_text('x = 1')\n"
@@ -304,25 +304,25 @@ def test_a_file_that_is_written_and_imported_is_a_text_that_is_run(judged: Judge
     assert any("runs code from a string" in reason for reason in held(judged(RIGHT + code, SUITE)))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="descriptors of sockets are no files there")
+@pytest.mark.skipif(sys.platform == "win32", reason="sockets are not file descriptors on Windows")
 @pytest.mark.parametrize(
     "way",
     ["os.dup2(os.open(os.devnull, os.O_WRONLY), 4)", "os.write(4, b'all is well')"],
 )
-def test_who_touches_the_reports_is_told_of(way: str, judged: JudgeSource) -> None:
-    told = held(judged(f"{RIGHT}import os\n{way}\n", SUITE))
-    assert told == ("the code kept the sandbox from reporting its actions",)
+def test_tampering_with_the_reports_is_reported(way: str, judged: JudgeSource) -> None:
+    found = held(judged(f"{RIGHT}import os\n{way}\n", SUITE))
+    assert found == ("the code kept the sandbox from reporting its actions",)
 
 
-def test_nothing_is_done_that_cannot_be_told(judged: JudgeSource) -> None:
+def test_an_action_that_cannot_be_reported_ends_the_sandbox(judged: JudgeSource) -> None:
     way = "import os, textwrap\nos.dup2(os.open(os.devnull, os.O_WRONLY), 4)\ntextwrap.dedent.__globals__\n"
     judgment = judged(f"{RIGHT}{way}", SUITE)
     assert "ended the whole process (exit code 71)" in judgment.result.message  # type: ignore[attr-defined]
     assert judgment.result.score == 0  # type: ignore[attr-defined]
 
 
-def test_a_reply_of_one_s_own_is_no_reply(judged: JudgeSource) -> None:
-    """Who finds the descriptor and knows the protocol does not know the number of the question."""
+def test_a_forged_reply_is_refused(judged: JudgeSource) -> None:
+    """Code that finds the descriptor and knows the protocol does not know the key of the request."""
     forged = (
         "import os, struct\n"
         "reply = b'\\x82\\xa4type\\xa8returned\\xa5value\\x04'\n"
@@ -335,8 +335,8 @@ def test_a_reply_of_one_s_own_is_no_reply(judged: JudgeSource) -> None:
     assert "a reply is not the sandbox's own" in result.tests[0].message
 
 
-def test_who_reads_the_question_cannot_answer_it(judged: JudgeSource) -> None:
-    """A thread that takes a request from the worker has all but the key."""
+def test_a_thread_that_reads_a_request_cannot_answer_it(judged: JudgeSource) -> None:
+    """A thread that takes a request from the worker lacks only the key."""
     forged = """
 import os, struct, threading
 reply = b'\\x82\\xa4type\\xa8returned\\xa5value\\x04'
@@ -351,7 +351,7 @@ def first(x):
     assert result.score == 0
 
 
-# What a student's code sees of ours, by ways that are told all the same; it returns 4 if that is nothing.
+# Code that looks for objects of the grader, in ways that are also reported. It returns 4 if it finds none.
 EMPTY = {
     "frames": """
 import sys
@@ -394,12 +394,12 @@ def first(x):
 
 
 @pytest.mark.parametrize("way", EMPTY)
-def test_nothing_of_ours_is_seen(way: str, judged: JudgeSource) -> None:
+def test_no_objects_of_the_grader_are_visible(way: str, judged: JudgeSource) -> None:
     (test,) = judged(EMPTY[way], SUITE).result.tests  # type: ignore[attr-defined]
     assert test.outcome.value == "passed", test.message
 
 
-def test_a_probe_imports_what_was_there(judged: JudgeSource) -> None:
+def test_a_probe_imports_modules_as_they_were_before(judged: JudgeSource) -> None:
     source = """
 import sys
 found = []
@@ -421,13 +421,13 @@ def told(module):
     assert test.outcome.value == "passed", test.message
 
 
-def test_a_library_that_a_probe_imports_first_is_not_told(judged: JudgeSource) -> None:
-    # Importing it runs texts: named tuples and enumerations.
+def test_a_library_first_imported_by_a_probe_is_not_reported(judged: JudgeSource) -> None:
+    # Importing these libraries runs strings, for named tuples and enumerations.
     probe = "def told(module):\n    import sched, plistlib, ssl\n    return 'as it is'\n"
     assert held(judged(RIGHT, PROBED, probe)) == ()
 
 
-def test_names_of_a_probe_are_not_given_to_what_it_iterates_over(judged: JudgeSource) -> None:
+def test_an_iterated_object_cannot_read_the_variables_of_a_probe(judged: JudgeSource) -> None:
     source = """
 found = []
 class Numbers:
@@ -449,7 +449,7 @@ def told(module):
     assert held(judgment) == ("reads a running function's frame as it runs (f_locals)",)
 
 
-def test_a_probe_that_is_found_is_not_the_one_that_runs(judged: JudgeSource) -> None:
+def test_changing_a_probe_that_was_found_has_no_effect(judged: JudgeSource) -> None:
     forged = (
         "import sys\n"
         "def first(x):\n"
@@ -463,12 +463,12 @@ def test_a_probe_that_is_found_is_not_the_one_that_runs(judged: JudgeSource) -> 
     assert judgment.result.tests[0].outcome.value == "passed"  # type: ignore[attr-defined]
 
 
-def test_ours_is_not_among_the_modules(judged: JudgeSource) -> None:
+def test_sys_modules_has_no_module_of_the_grader(judged: JudgeSource) -> None:
     source = "import sys\ndef first(x):\n    return 4 if not any('grader' in n for n in sys.modules) else 0\n"
     assert judged(source, SUITE).result.score > 0  # type: ignore[attr-defined]
 
 
-def test_reasons_name_the_line_and_the_event_and_what_is_ordinary_is_none() -> None:
+def test_reasons_name_line_and_event_and_skip_ordinary_libraries() -> None:
     reports = [
         Report("tb_frame", 3, "torch/ao/quantization/utils.py:getattr_from_fqn"),
         Report("f_back", 3, ""),

@@ -1,4 +1,4 @@
-"""Whatever a submission does, each test ends in an outcome of its own and the others still run."""
+"""Each test ends with its own outcome, whatever a submission does, and the other tests still run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.results import Cause, Outcome, Place, Status, TestResult, Visibility
 JudgeSource = Callable[..., Judgment]
 
 
-# Two tests: the first one's fate must not cost the second one points.
+# The outcome of the first test must not cost the second one points.
 SUITE = '''
 def test_first(student):
     """The first part"""
@@ -92,7 +92,7 @@ SECOND = "\ndef second():\n    return 2\n"
         ("return '\\ud800'", Outcome.FAILED, ""),
     ],
 )
-def test_an_end_costs_its_own_test_only(
+def test_each_outcome_costs_only_its_own_test(
     judged: JudgeSource, body: str, outcome: Outcome, words: str
 ) -> None:
     seconds = 2 if outcome is Outcome.TIMEOUT else 8
@@ -126,12 +126,12 @@ def first():
         ("pass", "print('x' * 1000)", {8, 9}),
         ("pass", "os.write(2, b'y' * 5000)", {8, 9}),
         ("sys.stderr.close()", "os.getpid()", {8, 9}),
-        # A student may hide the line, and gets a verdict without it.
+        # A student may hide the line, and then gets a verdict without it.
         ("signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "pass", {None}),
         ("os.close(2)", "pass", {None}),
     ],
 )
-def test_a_loop_is_told_by_its_line(
+def test_an_endless_loop_is_reported_with_its_line(
     judged: JudgeSource, before: str, inside: str, places: set[int | None]
 ) -> None:
     source = LOOPS.format(before=before, inside=inside) + SECOND
@@ -140,12 +140,12 @@ def test_a_loop_is_told_by_its_line(
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.PASSED)
     assert (first.place.line if first.place else None) in places
     assert ("in endless" in first.message) == (places != {None})
-    # The stack is for the message, and is nothing that the code printed.
+    # The stack is only for the message, and is not shown as output.
     assert "begun" in judgment.result.output
     assert "most recent call first" not in judgment.result.output
 
 
-def test_a_stack_that_the_code_makes_up_shows_itself_and_no_more(judged: JudgeSource) -> None:
+def test_a_made_up_stack_only_changes_the_line_shown(judged: JudgeSource) -> None:
     forged = 'Stack (most recent call first):\n  File "one/task.py", line 2 in a\x1b[31m\n'
     source = LOOPS.format(
         before="signal.signal(signal.SIGUSR1, signal.SIG_IGN)",
@@ -157,7 +157,7 @@ def test_a_stack_that_the_code_makes_up_shows_itself_and_no_more(judged: JudgeSo
     assert "still running line 2, in <module>." in first.message
 
 
-def test_a_file_of_ones_own_can_be_copied_with_its_mode(judged: JudgeSource) -> None:
+def test_a_file_can_be_copied_with_its_mode(judged: JudgeSource) -> None:
     body = (
         "import os, pathlib, shutil; a = pathlib.Path('a').absolute(); a.write_text('1'); "
         "shutil.copy(a, 'b'); shutil.copy2(a, 'c'); os.chmod('b', 0o600); "
@@ -168,17 +168,17 @@ def test_a_file_of_ones_own_can_be_copied_with_its_mode(judged: JudgeSource) -> 
 
 
 @pytest.mark.parametrize("call", ['student.function("first")()', 'student.run("first")'])
-def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
+def test_a_missing_name_is_reported(judged: JudgeSource, call: str) -> None:
     probe = "def first(module):\n    return module.first()\n"
     suite = SUITE.replace('student.function("first")()', call)
     first, second = judged("def second():\n    return 2\n", suite, probe).result.tests
-    told = "one/task.py defines no 'first'; keep the names of the stub."
-    assert (first.outcome, first.message) == (Outcome.ERROR, told)
+    message = "one/task.py defines no 'first'; keep the names of the stub."
+    assert (first.outcome, first.message) == (Outcome.ERROR, message)
     assert second.outcome is Outcome.PASSED
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ("a, c", "first has no parameter 'b', which the exercise passes by name;"),
         ("a", "first has no parameter 'b', which the exercise passes by name;"),
@@ -187,22 +187,22 @@ def test_missing_name_is_told(judged: JudgeSource, call: str) -> None:
     ],
 )
 @pytest.mark.parametrize("call", ['student.function("first")(1, b=2)', 'student.run("first")'])
-def test_other_parameters_are_told(
-    judged: JudgeSource, call: str, parameters: str, told: str
+def test_changed_parameters_are_reported(
+    judged: JudgeSource, call: str, parameters: str, message: str
 ) -> None:
     probe = "def first(module):\n    return module.first(1, b=2)\n"
     suite = SUITE.replace('student.function("first")()', call)
     source = f"def first({parameters}):\n    return 1\n\ndef second():\n    return 2\n"
     first, second = judged(source, suite, probe).result.tests
-    assert first.message.startswith(told)
+    assert first.message.startswith(message)
     assert first.message.endswith("; keep the parameters of the stub.")
     assert (first.outcome, second.outcome) == (Outcome.ERROR, Outcome.PASSED)
-    # A call of the student's own has a line of the file.
+    # A wrong call in the student's own code is reported with its line.
     own = f"def help({parameters}):\n    return 1\n\ndef first(*a, **k):\n    return help(1, b=2)\n"
     assert "(line 5, in first)" in judged(own, suite, probe).result.tests[0].message
 
 
-def test_a_check_may_place_a_mistake_in_another_function(judged: JudgeSource) -> None:
+def test_a_check_can_place_a_mistake_in_another_function(judged: JudgeSource) -> None:
     suite = SUITE.replace(
         'student.function("first")()', 'entry({}, "a", told="No a.", place="second")'
     )
@@ -213,7 +213,7 @@ def test_a_check_may_place_a_mistake_in_another_function(judged: JudgeSource) ->
     assert (first.message, first.place) == ("No a.", Place("one/task.py", 4, "second"))
 
 
-def test_an_error_is_placed_in_what_the_student_wrote_and_not_in_what_is_given(
+def test_an_error_is_placed_in_the_students_code_and_not_in_given_code(
     judge: Judge, write_course: Callable[..., Course], tmp_path: Path
 ) -> None:
     given = "def launch(worker):\n    return worker[0]\n\n"
@@ -230,7 +230,7 @@ def test_an_error_is_placed_in_what_the_student_wrote_and_not_in_what_is_given(
 
     call = part.format("return launch([])")
     assert place(given + call + SECOND) == (5, "first")
-    # Who changed it wrote it.
+    # Given code that was changed counts as the student's.
     assert place(given.replace("[0]", "[1]") + call + SECOND) == (2, "launch")
 
 
@@ -258,14 +258,16 @@ def test_value(student):
         ("return torch.ones(2) + torch.ones(3)", Cause.OTHER, True),
     ],
 )
-def test_the_cause_of_an_end(judged: JudgeSource, body: str, cause: Cause, has_hint: bool) -> None:
+def test_the_cause_decides_whether_the_hint_is_shown(
+    judged: JudgeSource, body: str, cause: Cause, has_hint: bool
+) -> None:
     suite = CAUSES.replace("def test", "import pytest\n@pytest.mark.hint('Count.')\ndef test")
     (test,) = judged(f"import torch\ndef value():\n    {body}\n", suite).result.tests
     assert (test.cause, bool(test.hint)) == (cause, has_hint)
 
 
 @pytest.mark.parametrize("what", ["x.grad", "the gradient of x", "the list of gradients"])
-def test_a_wrong_gradient_is_one_by_its_name(judged: JudgeSource, what: str) -> None:
+def test_a_wrong_gradient_is_recognized_by_its_name(judged: JudgeSource, what: str) -> None:
     check = f'assert_close(student.function("value")(), torch.ones(2), what="{what}")'
     suite = f"import torch\ndef test_value(student):\n    '''It'''\n    {check}\n"
     for body in ("torch.zeros(2)", "torch.zeros(3)", "None"):
@@ -293,7 +295,7 @@ def test_a_wrong_gradient_is_one_by_its_name(judged: JudgeSource, what: str) -> 
         ("while True: pass\n", Status.TIMEOUT, "no answer"),
     ],
 )
-def test_module_that_does_not_load_has_one_message(
+def test_a_module_that_does_not_load_has_one_message(
     judged: JudgeSource, source: str, status: Status, words: str
 ) -> None:
     seconds = 2 if status is Status.TIMEOUT else 8
@@ -303,7 +305,7 @@ def test_module_that_does_not_load_has_one_message(
     assert words in result.message
 
 
-def test_prerequisite_skips_its_dependants_with_one_cause(judged: JudgeSource) -> None:
+def test_a_failed_prerequisite_skips_its_dependants(judged: JudgeSource) -> None:
     suite = (
         SUITE
         + '''
@@ -323,7 +325,7 @@ def test_fourth(student):
     assert result.tests[2].message == 'Not judged yet: first correct "The first part".'
 
 
-def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
+def test_the_time_of_an_exercise_is_limited(judged: JudgeSource) -> None:
     suite = "\n".join(
         f'def test_{n}(student):\n    """Part {n}"""\n    student.function("loop")()\n'
         for n in range(10)
@@ -331,11 +333,11 @@ def test_time_of_an_exercise_is_bounded(judged: JudgeSource) -> None:
     result = judged("import time\ndef loop():\n    time.sleep(60)\n", suite, seconds=2).result
     assert {test.outcome for test in result.tests} == {Outcome.TIMEOUT}
     assert "is used up" in result.tests[-1].message
-    # Each test may use a quarter of the 2 s, which a busy machine may double.
+    # Each test may use a quarter of the 2 s.
     assert "within 0.5 s" in result.tests[0].message
 
 
-def test_mutants_stop_at_their_first_failure_and_within_their_own_time(
+def test_mutants_stop_at_the_first_failure_and_within_their_own_time(
     judge: Judge, write_course: Callable[..., Course], tmp_path: Path
 ) -> None:
     course = write_course(tmp_path, SUITE)
@@ -351,17 +353,17 @@ def test_mutants_stop_at_their_first_failure_and_within_their_own_time(
     mutant = AuthorOptions(seconds=2, stop_at_first_failure=True)
     first, second = tests(f"def first():\n    while True: pass\n{SECOND}", mutant)
     assert (first.outcome, second.outcome) == (Outcome.TIMEOUT, Outcome.SKIPPED)
-    # A quarter of the mutant's time, not of the exercise's.
+    # This is a quarter of the mutant's time, not of the exercise's.
     assert "within 0.5 s" in first.message
     wrong = f"def first():\n    return 2\n{SECOND}"
     assert outcomes(wrong, mutant) == [Outcome.FAILED, Outcome.SKIPPED]
     right = wrong.replace("return 2", "return 1", 1)
     assert outcomes(right, mutant) == [Outcome.PASSED, Outcome.PASSED]
-    # Neither stays for the next assignment of the same judge.
+    # Neither option carries over to the next assignment of the same judge.
     assert outcomes(wrong, AuthorOptions()) == [Outcome.FAILED, Outcome.PASSED]
 
 
-def test_points_weigh_and_places_show(judged: JudgeSource) -> None:
+def test_points_weight_tests_and_places_are_shown(judged: JudgeSource) -> None:
     suite = '''
 @pytest.mark.points(3)
 @pytest.mark.place("first")
@@ -382,7 +384,7 @@ def test_second(student):
     assert first.title == "The first part. More words"
 
 
-def test_a_source_that_only_the_judge_cannot_parse_is_no_fault(judged: JudgeSource) -> None:
+def test_a_syntax_error_is_not_a_fault_of_the_judge(judged: JudgeSource) -> None:
     suite = '''
 def test_first(student):
     """The first part"""
@@ -392,7 +394,7 @@ def test_first(student):
     assert "one/task.py is not valid Python: line 1: " in result.message
 
 
-def test_fault_of_a_suite_is_ours_and_costs_nothing(judged: JudgeSource) -> None:
+def test_a_fault_of_a_suite_is_an_error_of_the_judge(judged: JudgeSource) -> None:
     suite = '''
 def test_first(student):
     """The first part"""
@@ -427,20 +429,20 @@ def test_first(student):
     assert (test.outcome, test.message) == (Outcome.FAILED, "one is not two")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the policy is Linux's")
-def test_a_sandbox_gives_way(judged: JudgeSource) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="the scheduling policy needs Linux")
+def test_a_sandbox_runs_with_batch_priority(judged: JudgeSource) -> None:
     first = "return int(os.sched_getscheduler(0) == os.SCHED_BATCH)"
     source = f"import os\ndef first():\n    {first}\n{SECOND}"
     assert judged(source, SUITE).result.tests[0].outcome is Outcome.PASSED
 
 
-def test_a_probe_that_is_missing_is_named(judged: JudgeSource) -> None:
+def test_a_missing_probe_is_named(judged: JudgeSource) -> None:
     suite = '\ndef test_first(student):\n    """The first part"""\n    student.run("count")\n'
     with pytest.raises(JudgeError, match=r"The suite runs count of probe_task\.py"):
         judged("def first():\n    return 1\n", suite)
 
 
-def test_author_cannot_skip_silently(judged: JudgeSource) -> None:
+def test_an_author_cannot_skip_a_test_silently(judged: JudgeSource) -> None:
     suite = '''
 def test_first(student):
     """The first part"""
@@ -450,17 +452,17 @@ def test_first(student):
         judged("def first():\n    return 1\n", suite)
 
 
-def test_output_is_kept_bounded_and_clean(judged: JudgeSource) -> None:
+def test_output_is_kept_limited_and_without_colors(judged: JudgeSource) -> None:
     source = "import os\ndef first():\n    print('hello \\x1b[31m')\n    os.write(2, b'raw')\n    return 1"
     result = judged(source + SECOND, SUITE).result
-    assert result.output == "hello \nraw", "colors are left out"
+    assert result.output == "hello \nraw", "colors are removed"
     flood = "def first():\n    for n in range(10**4): print('x' * 100)\n    return 1" + SECOND
     result = judged(flood, SUITE).result
     assert result.tests[0].outcome is Outcome.PASSED
     assert len(result.output) <= 8_000
 
 
-def test_what_was_printed_is_told_test_by_test(judged: JudgeSource) -> None:
+def test_output_is_shown_for_each_test(judged: JudgeSource) -> None:
     source = (
         "print('import')\n\ndef first():\n    print('one', 1)\n    return 1\n\n"
         "def second():\n    print('x' * 5000)\n    return 3\n"
@@ -473,13 +475,13 @@ def test_what_was_printed_is_told_test_by_test(judged: JudgeSource) -> None:
     assert result.output.startswith("import\none 1\nxxx")
 
 
-def test_a_judge_goes_on_after_a_fault(judged: JudgeSource) -> None:
+def test_a_judge_continues_after_a_fault(judged: JudgeSource) -> None:
     with pytest.raises(JudgeError):
         judged("def first():\n    return 1\n", "def test_first(student):\n    '''T'''\n    1 / 0\n")
     assert judged(f"def first():\n    return 1\n{SECOND}", SUITE).result.score == 10
 
 
-def test_same_seed_same_inputs(judged: JudgeSource) -> None:
+def test_equal_seeds_give_equal_inputs(judged: JudgeSource) -> None:
     suite = '''
 def test_first(student):
     """The first part"""
@@ -490,7 +492,7 @@ def test_first(student):
     assert messages[0] == messages[1] != messages[2]
 
 
-def test_the_sandbox_cannot_ask_for_what_the_judge_draws(judged: JudgeSource) -> None:
+def test_the_sandbox_cannot_reproduce_the_draws_of_the_judge(judged: JudgeSource) -> None:
     suite = """
 import random
 
@@ -564,7 +566,7 @@ def test_dying_late_in_every_test_uses_up_the_time(judged: JudgeSource, end: str
     )
     source = f"import os, time\ndef first():\n    time.sleep(0.3)\n    {end}\n"
     outcomes = [test.outcome for test in judged(source, tests, seconds=2).result.tests]
-    # 2 s for the exercise: the last ones are not run any more.
+    # The exercise has 2 s, so the last tests do not run.
     assert outcomes[0] is Outcome.ERROR
     assert outcomes[-2:] == [Outcome.TIMEOUT, Outcome.TIMEOUT]
 
@@ -590,9 +592,7 @@ _HALF = "\\ud800"
         ),
     ],
 )
-def test_half_of_a_surrogate_pair_is_told_as_it_is_written(
-    judged: JudgeSource, body: str, words: str
-) -> None:
+def test_a_lone_surrogate_is_shown_escaped(judged: JudgeSource, body: str, words: str) -> None:
     result = judged(f"def first():\n    {body}\n{SECOND}", SUITE).result
     first, second = result.tests
     assert words in first.message
@@ -601,7 +601,7 @@ def test_half_of_a_surrogate_pair_is_told_as_it_is_written(
         assert result.output == f"half {_HALF}\n"
 
 
-def test_half_of_a_surrogate_pair_in_names_ends_no_sandbox(judged: JudgeSource) -> None:
+def test_a_lone_surrogate_in_names_does_not_end_the_sandbox(judged: JudgeSource) -> None:
     source = f"""
 import torch
 
@@ -637,7 +637,7 @@ def test_changed(student):
     assert (forward.message, changed.message) == ("", "")
 
 
-# Fails on anything but a dict of lists, and on results that differ between draws.
+# Raises for anything but a nested dict with the drawn key.
 _TRUSTING = '''
 def test_first(student):
     """The first part"""
@@ -660,7 +660,7 @@ _SOLUTION = f"def first(drawn):\n    return {{'key': {{drawn: 1}}}}\n{SECOND}"
     "answer",
     ["1", "None", "{}", "{'key': []}", "{'key': {drawn - 1: 1}}", "__import__('torch').ones(2)"],
 )
-def test_an_answer_that_a_suite_trips_over_fails(
+def test_an_answer_that_makes_the_suite_raise_is_an_error(
     judged: JudgeSource, tmp_path: Path, answer: str
 ) -> None:
     _write_solution(tmp_path, _SOLUTION)
@@ -669,11 +669,11 @@ def test_an_answer_that_a_suite_trips_over_fails(
     outcomes = [test.outcome for test in result.tests]
     assert outcomes == [Outcome.PASSED, Outcome.ERROR, Outcome.PASSED]
     assert "gave an answer that cannot be read" in result.tests[1].message
-    # Nothing of the solution's: it ran elsewhere.
+    # There is no output of the solution, which ran elsewhere.
     assert set(result.output.split()) == {"mine"}
 
 
-def test_a_suite_that_trips_over_its_solution_is_at_fault(
+def test_a_suite_that_also_raises_for_its_solution_is_at_fault(
     judged: JudgeSource, tmp_path: Path
 ) -> None:
     _write_solution(tmp_path, f"def first(drawn):\n    return 1\n{SECOND}")
@@ -681,7 +681,7 @@ def test_a_suite_that_trips_over_its_solution_is_at_fault(
         judged(f"def first(drawn):\n    return None\n{SECOND}", _TRUSTING)
 
 
-def test_the_solution_is_never_where_the_submission_is(judged: JudgeSource, tmp_path: Path) -> None:
+def test_the_submission_cannot_find_the_solution(judged: JudgeSource, tmp_path: Path) -> None:
     _write_solution(tmp_path, f"{_SOLUTION}\nSECRET = True\n")
     source = """
 import pathlib, sys

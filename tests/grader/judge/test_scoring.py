@@ -1,4 +1,4 @@
-"""The points of an exercise, from how its tests ended."""
+"""The points of an exercise, computed from the outcomes of its tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MISSING = PackageNeed(packages=("no_such_package",), share="forward")
 
 
 def an_exercise(**keys: Any) -> Exercise:
-    """An exercise worth 10 points."""
+    """Return an exercise worth 10 points."""
     given = {
         "id": "glu",
         "chapter": "modules",
@@ -54,7 +54,7 @@ def an_exercise(**keys: Any) -> Exercise:
 
 
 def declared(name: str, *, word: str = "", **fields: Any) -> SuiteTest:
-    """A hidden test of `forward`."""
+    """Return a hidden test of `forward`."""
     given = {"title": name, "visibility": Visibility.HIDDEN, "place": "forward"}
     return SuiteTest(name, **{**given, **fields}, word=word)
 
@@ -71,14 +71,14 @@ def test_a_passed_test_has_all_of_its_points_and_no_hint() -> None:
 
 
 @pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.PASSED])
-def test_any_other_end_earns_nothing_and_gives_the_hint(outcome: Outcome) -> None:
+def test_any_other_outcome_earns_nothing_and_shows_the_hint(outcome: Outcome) -> None:
     place = Place("modules/glu.py", 7, "forward")
     scored = score_test(declared("a", points=3, hint="Look."), outcome, "It is 2.", place)
     assert (scored.score, scored.max_score, scored.hint) == (0, 3, "Look.")
     assert (scored.outcome, scored.message, scored.place) == (outcome, "It is 2.", place)
 
 
-def test_a_failed_test_never_says_nothing() -> None:
+def test_a_failed_test_always_has_a_message() -> None:
     assert score_test(declared("a"), Outcome.FAILED, "").message == "This does not hold yet."
 
 
@@ -101,7 +101,7 @@ def test_each_share_is_divided_by_the_points_of_its_tests() -> None:
     assert [test.points for test in weighed(of, tests[:2])] == [15, 45]
 
 
-def test_a_share_whose_package_is_missing_is_taken_from_the_worth() -> None:
+def test_a_share_with_a_missing_package_reduces_the_worth() -> None:
     three = {"forward": 1, "flow": 2}
     assert worth_of(an_exercise(shares=three)) == 10
     assert worth_of(an_exercise(shares=three, needs=(MISSING,))) == 6.67
@@ -119,7 +119,7 @@ def test_a_share_whose_package_is_missing_is_taken_from_the_worth() -> None:
         (3, 3, 10, 10),
         (1, 3, 10, 3.33),
         (2, 3, 10, 6.67),
-        (1, 8, 0.2, 0.03),  # half a hundredth counts upward
+        (1, 8, 0.2, 0.03),  # half a hundredth is rounded up
         (99_999, 100_000, 10, 9.99),
         (1, 100_000, 10, 0.01),
         (4, 3, 10, 10),
@@ -146,19 +146,19 @@ def test_rounding_makes_no_score_perfect_or_empty(
         ([], Status.NOT_ATTEMPTED),
     ],
 )
-def test_the_status_is_that_of_the_points_or_the_gravest_reason(
+def test_the_status_follows_the_points_or_the_gravest_outcome(
     outcomes: list[Outcome], status: Status
 ) -> None:
     tests = [checked(f"t{at}", outcome) for at, outcome in enumerate(outcomes)]
     assert score_exercise(an_exercise(), tests).status is status
 
 
-def test_passed_words_without_points_are_no_partial_success() -> None:
+def test_passed_tests_without_points_are_not_a_partial_success() -> None:
     tests = [checked("word", weight=0), checked("value", Outcome.FAILED)]
     assert score_exercise(an_exercise(), tests).status is Status.FAILED
 
 
-def test_an_exercise_has_its_share_of_its_points() -> None:
+def test_the_score_is_the_share_of_points_of_judged_tests() -> None:
     tests = [checked("a", weight=3), checked("b", Outcome.FAILED, 1)]
     of = an_exercise(shares={"forward": 1, "flow": 3}, needs=(MISSING,))
     scored = score_exercise(
@@ -171,7 +171,7 @@ def test_an_exercise_has_its_share_of_its_points() -> None:
     assert scored.left_out.startswith("forward is not judged here, and its points do not count")
 
 
-def test_tests_that_end_alike_have_the_weights_of_the_shares() -> None:
+def test_tests_with_a_common_outcome_keep_the_weights_of_shares() -> None:
     of = an_exercise(shares={"forward": 60, "flow": 40})
     tests = [declared("a", share="forward", points=2), declared("b", share="flow")]
     place = Place("modules/glu.py", 7, "forward")
@@ -190,7 +190,7 @@ WORDS = [declared("w1", points=3, word="it raised"), declared("w2", word="it lef
 
 
 def settled(outcomes: str, tests: list[SuiteTest]) -> list[TestResult]:
-    """Results by letters: p passed, f failed, s skipped."""
+    """Score tests by letters: p passed, f failed, s skipped."""
     names = {"p": Outcome.PASSED, "f": Outcome.FAILED, "s": Outcome.SKIPPED}
     ended = [score_test(t, names[o], "") for o, t in zip(outcomes, tests, strict=True)]
     return without_unfounded(tests, ended)
@@ -200,7 +200,7 @@ def worths(results: list[TestResult]) -> list[tuple[float, float, int]]:
     return [(test.score, test.max_score, test.carries) for test in results]
 
 
-def test_words_count_if_a_third_of_the_values_is_right() -> None:
+def test_tests_of_words_count_if_a_third_of_the_values_is_right() -> None:
     tests = VALUES + WORDS
     assert worths(settled("pffpp", tests)) == [
         (2, 2, 0),
@@ -211,7 +211,7 @@ def test_words_count_if_a_third_of_the_values_is_right() -> None:
     ]
 
 
-def test_else_their_points_go_to_the_first_failed_test_of_values() -> None:
+def test_otherwise_their_points_go_to_the_first_failed_test_of_values() -> None:
     tests = VALUES + WORDS
     assert worths(settled("fffpp", tests)) == [
         (0, 6, 2),
@@ -227,7 +227,7 @@ def test_three_tenths_of_the_values_are_too_few() -> None:
     assert worths(settled("pfp", tests)) == [(3, 3, 0), (0, 8, 1), (0, 0, 0)]
 
 
-def test_a_test_that_was_judged_carries_them_rather_than_a_skipped_one() -> None:
+def test_a_judged_test_carries_those_points_before_a_skipped_one() -> None:
     assert worths(settled("sfspp", VALUES + WORDS))[:3] == [(0, 2, 0), (0, 6, 2), (0, 2, 0)]
     assert worths(settled("ssspf", VALUES + WORDS)) == [
         (0, 5, 1),
@@ -238,24 +238,24 @@ def test_a_test_that_was_judged_carries_them_rather_than_a_skipped_one() -> None
     ]
 
 
-def test_public_examples_are_words_too() -> None:
+def test_public_examples_are_treated_like_tests_of_words() -> None:
     public = declared("seen", visibility=Visibility.PUBLIC)
     assert worths(settled("fp", [VALUES[0], public])) == [(0, 3, 1), (0, 0, 0)]
 
 
-def test_words_about_a_function_without_tests_of_values_count() -> None:
+def test_tests_of_words_count_for_a_function_without_tests_of_values() -> None:
     other = declared("other", place="flow", word="it raised")
     assert worths(settled("fp", [VALUES[0], other])) == [(0, 2, 0), (1, 1, 0)]
 
 
-def test_the_part_that_was_kept_is_free_of_the_last_bit() -> None:
+def test_the_kept_part_is_rounded() -> None:
     tenths = [checked(f"t{at}", weight=0.1) for at in range(3)]
     rest = [checked(f"r{at}", Outcome.FAILED, 0.1) for at in range(6)]
     assert kept(tenths + rest) == round(1 / 3, 9)
     assert kept([*tenths, checked("r", Outcome.FAILED, 0.3)]) == 0.5
 
 
-# --- what a policy and a person change ------------------------------------------------------------
+# --- changes by a policy or by staff --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -272,11 +272,11 @@ def test_the_part_that_was_kept_is_free_of_the_last_bit() -> None:
         (10, 0.5, 9.95),
     ],
 )
-def test_percent_taken_off(score: float, percent: float, left: float) -> None:
+def test_percent_are_taken_off(score: float, percent: float, left: float) -> None:
     assert lessened(score, percent) == left
 
 
-def test_corrections_drop_tests_and_give_them() -> None:
+def test_corrections_drop_or_give_tests() -> None:
     of = exercise(checked("a", Outcome.FAILED, 2), checked("b", weight=3), worth=10)
     assert (rescored(of, (), ()).score, rescored(of, (), ()).status) == (6, Status.PARTIAL)
     assert (rescored(of, ("a",), ()).score, rescored(of, ("a",), ()).status) == (10, Status.PASSED)
@@ -291,15 +291,15 @@ def test_full_marks_do_not_need_extra_credit() -> None:
     marked = with_extra_credit([plain, extra], {"more"})
     assert [each.extra_credit for each in marked] == [False, True]
     assert sum_of(iter(marked)) == (14, 10)
-    assert sum_of(marked[1:]) == (4, 4), "nothing but extra credit"
+    assert sum_of(marked[1:]) == (4, 4), "only extra credit"
     assert extra_words(marked) == ", with 4 of extra credit"
-    assert extra_words(marked[1:]) == "", "the maximum is theirs"
+    assert extra_words(marked[1:]) == "", "extra credit makes up the maximum"
     assert sum_of([]) == (0, 0)
     again = with_extra_credit(marked, ())
     assert [each.extra_credit for each in again] == [False, False]
 
 
-def test_a_total_that_is_a_sum_of_hundredths_is_rounded() -> None:
+def test_a_sum_of_points_is_rounded_to_hundredths() -> None:
     tenths = [exercise(checked(), name=f"e{at}", worth=0.1) for at in range(3)]
     assert sum_of(tenths) == (0.3, 0.3)
 
@@ -308,7 +308,7 @@ def test_a_total_that_is_a_sum_of_hundredths_is_rounded() -> None:
     ("earned", "percent", "does"),
     [(5, 50, True), (4.99, 50, False), (0, 0, True), (3.33, 33.3, True)],
 )
-def test_a_limit_in_percent(earned: float, percent: float, does: bool) -> None:
+def test_a_result_reaches_a_limit_in_percent(earned: float, percent: float, does: bool) -> None:
     of = exercise(checked(), worth=10, score=earned)
     assert reaches(result(of), percent) is does
 
@@ -324,14 +324,14 @@ def test_a_limit_in_percent(earned: float, percent: float, does: bool) -> None:
         (0.6, 0.5, 1, 1.2),
     ],
 )
-def test_a_total_on_another_scale(score: float, worth: float, out_of: float, shown: float) -> None:
+def test_a_total_is_scaled(score: float, worth: float, out_of: float, shown: float) -> None:
     assert scaled(score, worth, out_of) == shown
 
 
 # --- hundredths -----------------------------------------------------------------------------------
 
 
-def test_the_largest_remainders_get_the_hundredths_that_are_left() -> None:
+def test_the_largest_remainders_get_the_remaining_hundredths() -> None:
     three = [checked(f"t{at}") for at in range(3)]
     assert shares(exercise(*three, worth=0.2)) == [Share(7, 7), Share(7, 7), Share(6, 6)]
     weights = exercise(checked("a", weight=1), checked("b", weight=5), worth=0.1)
@@ -339,7 +339,7 @@ def test_the_largest_remainders_get_the_hundredths_that_are_left() -> None:
     assert shares(exercise(worth=10)) == []
 
 
-def test_the_shares_are_the_judges_points_whatever_counts() -> None:
+def test_shares_use_judged_points_even_if_fewer_count() -> None:
     tests = checked("a", weight=3), checked("b", Outcome.FAILED, 1)
     late = exercise(*tests, worth=10, score=6.0, mark=Mark(judged=7.5))
     assert change(late) == -150
@@ -348,14 +348,14 @@ def test_the_shares_are_the_judges_points_whatever_counts() -> None:
     assert shares_that_count(late) == ([Share(600, 600), Share(0, 250)], Share(0, 150))
 
 
-def test_given_points_are_a_share_that_earned_everything() -> None:
+def test_added_points_form_a_full_share() -> None:
     tests = checked("a", weight=3), checked("b", Outcome.FAILED, 1)
     raised = exercise(*tests, worth=10, score=9.0, mark=Mark(judged=7.5))
     assert change(raised) == 150
     assert shares_that_count(raised) == ([Share(750, 750), Share(0, 100)], Share(150, 150))
 
 
-def test_points_without_any_earning_test_are_dealt_evenly() -> None:
+def test_points_without_a_passed_test_are_divided_evenly() -> None:
     failed = checked("a", Outcome.FAILED), checked("b", Outcome.FAILED, 3)
     given = exercise(*failed, worth=10, score=5.0)
     assert [share.score for share in shares(given)] == [250, 250]

@@ -1,4 +1,4 @@
-"""What a function is worth is said once, in the manifest: the number of its tests does not say it."""
+"""The manifest says what each function is worth, independently of the number of its tests."""
 
 from __future__ import annotations
 
@@ -73,15 +73,17 @@ def test_the_points_are_divided_by_shares_and_then_by_tests(
 @pytest.mark.parametrize(
     ("added", "flow", "score"), [(1, 1, 10), (1, 0, 8.5), (0, 1, 5), (0, 0, 3.5)]
 )
-def test_what_a_submission_keeps(judged: JudgeSource, added: int, flow: int, score: float) -> None:
+def test_a_submission_earns_the_shares_of_correct_functions(
+    judged: JudgeSource, added: int, flow: int, score: float
+) -> None:
     result = judged(SOURCE.format(added=added, flow=flow), SUITE, extra=SHARES).result
     assert result.score == score
-    # What the formats write of each test adds up, too.
+    # Points of single tests, as exports write them, add up too.
     parts = shares(result)
     assert (sum(p.score for p in parts), sum(p.max_score for p in parts)) == (score * 100, 1000)
 
 
-def test_a_suite_alone_is_divided_among_the_shares_that_it_has_tests_for(
+def test_a_single_suite_is_divided_among_the_shares_that_it_tests(
     judge: Judge, write_course: Callable[..., Course], tmp_path: Path
 ) -> None:
     course, exercise = exercise_of(write_course, tmp_path)
@@ -116,7 +118,7 @@ def test_a_suite_alone_is_divided_among_the_shares_that_it_has_tests_for(
 @pytest.mark.parametrize(
     "place", ["", '@pytest.mark.place("flows")\n', '@pytest.mark.place("Lay")\n']
 )
-def test_a_test_in_no_share_is_told_with_its_line(
+def test_a_test_in_no_share_is_reported_with_its_line(
     write_course: Callable[..., Course], tmp_path: Path, place: str
 ) -> None:
     suite = f"{SUITE}\n{place}def test_lost(student):\n    '''Lost'''\n"
@@ -141,19 +143,19 @@ def test_the_points_of_a_test_are_finite(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('place("Layer', 'place("Layr', "in 'Layr', which is in no share .* mean 'Layer'"),
         ("flow = 30", "flaw = 30", "a share for 'flaw', which the stub does not define. .* 'flow'"),
     ],
 )
-def test_a_misspelt_share_or_place_is_told_with_what_may_be_meant(
-    write_course: Callable[..., Course], tmp_path: Path, old: str, new: str, told: str
+def test_a_misspelt_share_or_place_gets_a_suggestion(
+    write_course: Callable[..., Course], tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     course = write_course(tmp_path, SUITE.replace(old, new, 1), extra=SHARES.replace(old, new))
     stub = course.folder / course.exercises[0].file
     stub.write_text("class Layer:\n    pass\ndef flow():\n    pass\n")
-    with pytest.raises(CourseError, match=told):
+    with pytest.raises(CourseError, match=message):
         declared(course, course.exercises[0], tuple(Visibility))
 
 
@@ -174,7 +176,7 @@ def test_a_misspelt_share_or_place_is_told_with_what_may_be_meant(
         ("{ 'a flow' = 1 }", "name of a function or class, as forward or GatedLinearUnit.forward"),
     ],
 )
-def test_what_is_wrong_with_shares(
+def test_mistakes_in_shares_are_explained(
     write_course: Callable[..., Course], tmp_path: Path, value: str, words: str
 ) -> None:
     with pytest.raises(CourseError) as raised:
@@ -182,7 +184,7 @@ def test_what_is_wrong_with_shares(
     assert words in str(raised.value)
 
 
-def test_a_table_of_its_own_means_the_same(
+def test_shares_may_be_a_separate_table(
     write_course: Callable[..., Course], tmp_path: Path
 ) -> None:
     table = '\n[exercise.shares]\nLayer = 60\nflow = 30\n"Layer.forward" = 110\n'

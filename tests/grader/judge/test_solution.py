@@ -1,4 +1,4 @@
-"""The course's own solution: its results are kept, its faults are the test's, and what it may stand in for."""
+"""The course's own solution: cached results, blame for its failures, and calls in which it stands in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from grader.sandbox.wire.values import Opaque, ProtocolError
 
 COURSE = load_course(Path(__file__).parents[1] / "courses" / "plain")
 EXERCISE = COURSE.exercise("greeting")
-# Its package has a function of this name.
+# Looked up here because its package has a function of the same name.
 PROMISE = sys.modules[Case.__module__]
 TEST, PROBE = BegunTest(seed=1, draw_seed=2), Path("tests/hidden/text/test_greeting.py")
 
@@ -81,18 +81,18 @@ def raised(**fields: Any) -> StudentError:
     return error
 
 
-# --- results that are kept ------------------------------------------------------------------------
+# --- cached results -------------------------------------------------------------------------------
 
 
 def outcomes(value: Any = 1) -> Outcomes:
     return Outcomes((Case("the value", value, {}),), ())
 
 
-def test_the_newest_results_are_kept_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_results_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     solved = Solved()
     monkeypatch.setattr(module, "_MAX_BYTES", 200)
     for number in range(4):
-        # A number counts as 64 bytes.
+        # A number counts 64 bytes.
         solved.keep(("digest", number, "test"), outcomes([{"a": number}]))
     kept = [solved.get(("digest", number, "test")) is not None for number in range(4)]
     assert kept == [False, True, True, True]
@@ -100,7 +100,7 @@ def test_the_newest_results_are_kept_within_the_bound(monkeypatch: pytest.Monkey
     assert solved.get(("digest", 2, "test")) is None
     assert solved.get(("digest", 3, "test")) is not None
     solved.keep(("digest", 9, "large"), outcomes([1] * 100))
-    assert solved.get(("digest", 9, "large")) is not None, "the last one is needed now"
+    assert solved.get(("digest", 9, "large")) is not None, "the newest is always kept"
     assert solved.get(("digest", 3, "test")) is None
 
 
@@ -122,7 +122,7 @@ def test_a_test_runs_once_for_each_seed(
     random.seed(7)
     state = random.getstate()
     once = solution.outcomes(TEST, PROBE, first)
-    assert random.getstate() == state, "the test draws for the student's answer, too"
+    assert random.getstate() == state, "the test goes on drawing for the student's answer"
     assert isinstance(once, Outcomes)
     assert solution.outcomes(TEST, PROBE, first) is once
     solution.outcomes(TEST, PROBE, second)
@@ -132,7 +132,7 @@ def test_a_test_runs_once_for_each_seed(
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [
         (CheckFailed("It is 3.25."), "first: the course's own solution does not pass it"),
         (raised(), "first: the course's own solution: ValueError: no"),
@@ -142,12 +142,12 @@ def test_a_test_runs_once_for_each_seed(
         ),
     ],
 )
-def test_a_solution_that_does_not_pass_is_a_fault_without_values(
+def test_a_failing_solution_is_a_fault_reported_without_values(
     solution: Solution,
     session: FakeSession,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
-    told: str,
+    message: str,
 ) -> None:
     def run(*given: Any) -> Outcomes:
         raise error
@@ -157,14 +157,14 @@ def test_a_solution_that_does_not_pass_is_a_fault_without_values(
     monkeypatch.setattr(PROMISE, "outcomes_of", run)
     with pytest.raises(JudgeError) as caught:
         solution.outcomes(TEST, PROBE, first)
-    assert str(caught.value) == told
+    assert str(caught.value) == message
     assert session.closed == 1, "the next test has a new sandbox"
     error = GraderError("The fork server ended.")
     with pytest.raises(GraderError, match="The fork server ended"):
         solution.outcomes(TEST, PROBE, first)
 
 
-# --- whose fault a failure is ---------------------------------------------------------------------
+# --- blame for a failure --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_solution_that_does_not_pass_is_a_fault_without_values(
         (JudgeError("misuse"), Outcome.ERROR, "misuse"),
     ],
 )
-def test_a_test_that_the_solution_does_not_pass_is_at_fault(
+def test_a_test_that_the_solution_fails_is_at_fault(
     solution: Solution,
     session: FakeSession,
     error: Exception | None,
@@ -201,7 +201,7 @@ def test_a_test_that_the_solution_does_not_pass_is_at_fault(
 # --- in place of a student's function -------------------------------------------------------------
 
 
-def test_a_call_is_answered_with_the_solution_s_value(
+def test_a_call_is_answered_with_the_value_of_the_solution(
     solution: Solution, session: FakeSession
 ) -> None:
     solution.begin_to_stand_in()
@@ -217,13 +217,13 @@ def test_a_call_is_answered_with_the_solution_s_value(
     assert (session.test, session.loaded) == (TEST, 1)
 
 
-def test_gradients_are_asked_for_by_the_graph(solution: Solution, session: FakeSession) -> None:
+def test_gradients_are_requested_by_graph(solution: Solution, session: FakeSession) -> None:
     solution.stand_in(TEST, StandInBackward(5, [1.0]))
     (request,) = session.asked
     assert request == Backward(5, Packing().pack([1.0]), False)
 
 
-def test_an_exception_of_the_solution_is_the_answer(
+def test_an_exception_of_the_solution_is_passed_on(
     solution: Solution, session: FakeSession
 ) -> None:
     session.reply = raised()
@@ -242,7 +242,7 @@ def test_an_exception_of_the_solution_is_the_answer(
     ],
     ids=["argument", "keyword", "result", "changed argument"],
 )
-def test_what_cannot_travel_is_a_type_error_and_no_answer(
+def test_a_value_that_cannot_be_sent_gives_a_type_error(
     solution: Solution, session: FakeSession, call: StandInCall, reply: Returned
 ) -> None:
     session.reply = reply

@@ -62,13 +62,13 @@ def test_a_mistake_costs_once(judged: JudgeSource, scale: str) -> None:
     for name in ("test_total", "test_refusal"):
         assert (tests[name].outcome, tests[name].stood_in) == (Outcome.PASSED, ("scale",))
     assert judgment.result.score == 5
-    told = (
+    remark = (
         "A mistake costs once: in 2 tests of later functions, the course's own scale answers until"
     )
-    assert told in remarks(judgment.result)
+    assert remark in remarks(judgment.result)
 
 
-def test_a_second_mistake_is_told_without_the_first(judged: JudgeSource) -> None:
+def test_a_second_mistake_is_reported_without_the_first(judged: JudgeSource) -> None:
     source = WRONG + "def total(x, factor=3.0):\n    return scale(x, factor).sum() + 1\n"
     test = by_name(judged(source, SUITE, solution=SOLUTION, extra=EXTRA))["test_total"]
     assert (test.outcome, test.stood_in, test.uses) == (Outcome.FAILED, ("scale",), ())
@@ -79,17 +79,17 @@ def test_a_second_mistake_is_told_without_the_first(judged: JudgeSource) -> None
 @pytest.mark.parametrize(
     "source",
     [
-        # Nothing is carried where the later function does not use the earlier one, or the earlier one is right.
+        # The solution does not stand in if the earlier function is unused or right.
         WRONG + "def total(x, factor=3.0):\n    return (x * 2).sum()\n",
         SOLUTION.replace(".sum()", ".sum() + 1"),
     ],
 )
-def test_a_mistake_of_its_own_costs(judged: JudgeSource, source: str) -> None:
+def test_a_mistake_in_the_later_function_costs_points(judged: JudgeSource, source: str) -> None:
     test = by_name(judged(source, SUITE, solution=SOLUTION, extra=EXTRA))["test_total"]
     assert (test.outcome is Outcome.PASSED, test.stood_in) == (False, ())
 
 
-def test_without_builds_on_nothing_is_carried(judged: JudgeSource) -> None:
+def test_without_builds_on_nothing_stands_in(judged: JudgeSource) -> None:
     shares = "shares = { scale = 1, total = 1 }\n"
     test = by_name(judged(WRONG + TOTAL, SUITE, solution=SOLUTION, extra=shares))["test_total"]
     assert (test.outcome, test.stood_in) == (Outcome.SKIPPED, ())
@@ -98,13 +98,13 @@ def test_without_builds_on_nothing_is_carried(judged: JudgeSource) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "scale(lambda: x, factor)",  # no plain data
+        "scale(lambda: x, factor)",  # not plain data
         "scale(object(), factor)",
-        "[scale(x, factor) for _ in range(10**9)][0]",  # without end
+        "[scale(x, factor) for _ in range(10**9)][0]",  # endless
         "Thread(target=lambda: got.append(scale(x, factor))).start() or got[0]",
     ],
 )
-def test_what_cannot_stand_in_leaves_the_first_end(judged: JudgeSource, call: str) -> None:
+def test_a_failed_second_run_keeps_the_first_outcome(judged: JudgeSource, call: str) -> None:
     head = "from threading import Thread\ngot = []\n"
     source = f"{head}{WRONG}def total(x, factor=3.0):\n    return {call}.sum()\n"
     suite = SUITE.replace(', after="test_scale"', "")
@@ -114,7 +114,7 @@ def test_what_cannot_stand_in_leaves_the_first_end(judged: JudgeSource, call: st
 
 
 def test_the_earlier_function_is_still_judged_by_itself(judged: JudgeSource) -> None:
-    # What the solution answered is kept by a student who thinks ahead; the sandbox of its test never saw it.
+    # The student's code keeps answers of the solution, but its own test runs in another sandbox.
     source = (
         "import torch\nkept = {}\ndef scale(x, factor=3.0):\n    return kept.get(0, x * 2)\n"
         "def total(x, factor=3.0):\n    kept[0] = scale(x, factor)\n    return kept[0].sum()\n"
@@ -127,8 +127,8 @@ def test_the_earlier_function_is_still_judged_by_itself(judged: JudgeSource) -> 
     assert tests["test_scale_later"].outcome is Outcome.FAILED
 
 
-def test_who_finds_the_way_to_ask_gets_only_what_stands_in(judged: JudgeSource) -> None:
-    """An attack: from the function that stands in to the judge, to have the solution compute the answer."""
+def test_a_stand_in_cannot_be_used_to_ask_for_other_functions(judged: JudgeSource) -> None:
+    """The attack reaches the judge through the stand-in, to have the solution compute the answer."""
     source = """
 import torch
 
@@ -145,7 +145,7 @@ def total(x, factor=3.0):
     judgment = judged(source + "    scale(x)\n", SUITE, solution=SOLUTION, extra=EXTRA)
     test = by_name(judgment)["test_total"]
     assert (test.outcome, test.stood_in) == (Outcome.SKIPPED, ())
-    # Reading these attributes is told before it happens, and a person looks at the file.
+    # Reading these attributes is reported before it happens, and staff look at the file.
     assert any("__globals__" in reason for reason in judgment.result.held), judgment.result.held
 
 
@@ -158,7 +158,7 @@ reason = "stay in the graph"
 """
 
 
-def test_what_a_function_may_not_use_the_way_to_the_solution_may(judged: JudgeSource) -> None:
+def test_forbidden_operators_may_be_used_by_the_stand_in_itself(judged: JudgeSource) -> None:
     test = by_name(judged(WRONG + TOTAL, SUITE, solution=SOLUTION, extra=EXTRA + FORBIDDEN))[
         "test_total"
     ]
@@ -170,7 +170,7 @@ def test_what_a_function_may_not_use_the_way_to_the_solution_may(judged: JudgeSo
     assert (test.outcome is Outcome.PASSED, test.stood_in) == (False, ())
 
 
-def test_a_second_run_that_asks_for_nothing_does_not_count(judged: JudgeSource) -> None:
+def test_a_second_run_that_does_not_ask_the_solution_is_ignored(judged: JudgeSource) -> None:
     source = f"""
 {WRONG}
 scale.mine = True
@@ -215,7 +215,7 @@ def test_nothing(code, draw):
         assert (test.outcome, test.stood_in) == (Outcome.FAILED, ())
 
 
-def test_what_the_kept_run_printed_is_shown(judged: JudgeSource) -> None:
+def test_the_output_of_the_counted_run_is_shown(judged: JudgeSource) -> None:
     source = (
         f"{WRONG}scale.mine = True\ndef total(x, factor=3.0):\n"
         "    print('first' if hasattr(scale, 'mine') else 'second')\n    return scale(object(), factor)\n"
@@ -225,7 +225,7 @@ def test_what_the_kept_run_printed_is_shown(judged: JudgeSource) -> None:
     assert (test.outcome, test.stood_in, test.printed) == (Outcome.FAILED, (), "first")
 
 
-def test_a_module_that_is_loaded_anew_has_the_stand_ins_too(judged: JudgeSource) -> None:
+def test_a_module_loaded_again_has_the_stand_ins(judged: JudgeSource) -> None:
     suite = SUITE.replace(
         'code.function("total")(draw.normal(3, grad="x"))', 'code.anew("added", draw.normal(3))'
     )

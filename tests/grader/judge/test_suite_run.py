@@ -1,4 +1,4 @@
-"""The end of each test: whose fault it is, and what it means for tests that come after it."""
+"""The end of each test: who is at fault, and its effect on later tests."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_test_that_returns_has_passed() -> None:
         (ProtocolError("odd"), Outcome.ERROR, Cause.TYPE, None),
     ],
 )
-def test_what_the_submission_did_is_no_fault(
+def test_failures_of_the_submission_are_not_faults(
     error: Exception, outcome: Outcome, cause: Cause, line: int | None
 ) -> None:
     end = meaning_of(error)
@@ -86,7 +86,7 @@ def test_anything_else_is_a_fault_of_the_grader(error: Exception) -> None:
     assert (end.outcome, end.finding) == (Outcome.ERROR, None)
 
 
-def test_a_fault_is_told_with_the_line_of_the_suite() -> None:
+def test_a_fault_is_reported_with_the_line_of_the_suite() -> None:
     def run(name: str, error: Exception) -> End:
         code = compile("\ndef helper(error):\n    raise error\n", name, "exec")
         space: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def test_a_fault_is_told_with_the_line_of_the_suite() -> None:
     assert run("/course/test_glu.py", KeyError("x")).fault == "KeyError (test_glu.py, line 3): 'x'"
     certain = run("/course/test_glu.py", JudgeError("misuse"))
     assert (certain.fault, certain.certain) == ("test_glu.py, line 3: misuse", True)
-    # A check that was called wrongly raises in a library: its caller is this file.
+    # A wrongly called check raises in a library. The line reported is that of its caller, in this file.
     assert run("/lib/contextlib.py", KeyError("x")).fault.startswith(
         "KeyError (test_suite_run.py, "
     )
@@ -111,18 +111,18 @@ def test_a_fault_is_told_with_the_line_of_the_suite() -> None:
         ("", "This part is still to be written."),
     ],
 )
-def test_a_part_to_be_written_is_called_so(text: str, message: str) -> None:
+def test_an_unwritten_part_is_reported_as_such(text: str, message: str) -> None:
     assert meaning_of(raised("NotImplementedError", text)).message == message
 
 
-def test_a_missing_operator_of_torch_is_no_part_to_be_written() -> None:
+def test_a_missing_operator_of_torch_is_not_an_unwritten_part() -> None:
     error = raised("NotImplementedError", "no kernel")
     error.unwritten = False
     end = meaning_of(error)
     assert (end.outcome, end.cause) == (Outcome.ERROR, Cause.OTHER)
 
 
-def test_an_exception_is_told_with_its_line_and_its_first_line() -> None:
+def test_an_exception_is_reported_with_its_place_and_first_line() -> None:
     end = meaning_of(raised("ValueError", "too few:\nTraceback"))
     assert end.message == "Your code raised ValueError: too few (line 3, in forward)."
     assert (end.line, end.function) == (3, "forward")
@@ -134,7 +134,7 @@ def test_an_exception_is_told_with_its_line_and_its_first_line() -> None:
 
 
 @pytest.mark.parametrize("keep", [KEEP_NAMES, KEEP_PARAMETERS])
-def test_another_name_or_parameter_is_no_exception_of_the_students(keep: str) -> None:
+def test_a_changed_name_or_parameter_is_not_reported_as_an_exception(keep: str) -> None:
     text = f"relu is not there; {keep}"
     end = meaning_of(raised("AttributeError", text, frames=()))
     assert end.message == f"{text}."
@@ -147,7 +147,7 @@ def test_another_name_or_parameter_is_no_exception_of_the_students(keep: str) ->
     ("sizes", "advice"),
     [("2x3 and 4x3", True), ("3x3 and 3x3", False), ("2x3 and 3x4", False), ("2x3 and 5x4", False)],
 )
-def test_a_product_that_needs_a_transpose(sizes: str, advice: bool) -> None:
+def test_a_transpose_is_advised_if_it_would_fit(sizes: str, advice: bool) -> None:
     error = raised("RuntimeError", f"mat1 and mat2 shapes cannot be multiplied ({sizes})")
     assert (".T" in meaning_of(error).message) == advice
 
@@ -205,7 +205,7 @@ def running(session: FakeSession, seed: int = 0) -> SuiteRun:
 def ending(
     session: FakeSession, *, solved: Exception | None = None, answered: bool = True
 ) -> Callable[[Any], None]:
-    """A test that fails, except with the solution in place of the wrong function, where it ends as `solved`."""
+    """Return a test that fails, but ends with `solved` once the solution stands in for the wrong function."""
 
     def function(student: Any) -> None:
         if not student._session.stand_ins:
@@ -219,7 +219,7 @@ def ending(
 
 
 def passing(student: Any) -> None:
-    """A test that passes."""
+    """Pass."""
 
 
 def failing(student: Any) -> None:
@@ -239,7 +239,7 @@ def test_a_test_waits_for_its_prerequisite(session: FakeSession) -> None:
     assert (public.visibility, public.name) not in run.passed
 
 
-def test_a_slow_test_leaves_the_others_of_its_share_no_time(session: FakeSession) -> None:
+def test_a_slow_test_uses_up_the_time_of_its_share(session: FakeSession) -> None:
     run = running(session)
     slow, late = declared("slow", "alone", share="alone"), declared("late", "alone", share="alone")
 
@@ -259,7 +259,7 @@ def test_a_slow_test_leaves_the_others_of_its_share_no_time(session: FakeSession
     assert run.judged(BASE, SUITE, passing).outcome is Outcome.PASSED
 
 
-def test_the_sandbox_has_another_seed_than_the_draws(session: FakeSession) -> None:
+def test_the_sandbox_has_a_different_seed_from_the_draws(session: FakeSession) -> None:
     numbers = []
     for _ in range(2):
         running(session).begin(BASE)
@@ -275,7 +275,7 @@ def test_the_sandbox_has_another_seed_than_the_draws(session: FakeSession) -> No
     assert other_test.subject == "forward" != other_seed.subject
 
 
-def test_a_mistake_of_an_earlier_function_is_not_counted_twice(session: FakeSession) -> None:
+def test_a_mistake_in_an_earlier_function_is_not_counted_twice(session: FakeSession) -> None:
     run = running(session)
     assert run.judged(BASE, SUITE, failing).outcome is Outcome.FAILED
     end = run.judged(FORWARD, SUITE, ending(session))
@@ -284,7 +284,7 @@ def test_a_mistake_of_an_earlier_function_is_not_counted_twice(session: FakeSess
     assert id(run.session) == id(session), "the next test has the student's own functions"
 
 
-def test_a_second_mistake_of_its_own_counts(session: FakeSession) -> None:
+def test_a_mistake_in_the_later_function_counts(session: FakeSession) -> None:
     run = running(session)
     run.judged(BASE, SUITE, failing)
     end = run.judged(OTHER, SUITE, ending(session, solved=CheckFailed("It is 3.")))
@@ -296,7 +296,7 @@ def test_a_second_mistake_of_its_own_counts(session: FakeSession) -> None:
     [raised("ValueError"), TimedOut("Slow."), KeyError("x"), Forbidden("No.", FRAME), None],
     ids=["raised", "late", "fault", "refused", "not answered"],
 )
-def test_an_end_that_the_replacement_may_have_caused_does_not_count(
+def test_an_outcome_that_the_stand_in_may_have_caused_does_not_count(
     session: FakeSession, solved: Exception | None
 ) -> None:
     run = running(session)
@@ -307,7 +307,7 @@ def test_an_end_that_the_replacement_may_have_caused_does_not_count(
     assert id(run.session) == id(session)
 
 
-def test_without_a_wrong_function_that_it_uses_there_is_no_second_run(session: FakeSession) -> None:
+def test_there_is_no_second_run_without_a_wrong_function_that_is_used(session: FakeSession) -> None:
     assert running(session).judged(OTHER, SUITE, ending(session)).outcome is Outcome.FAILED
     for builds_on in ({}, {"forward": ("alone",)}, {"alone": ("base",)}):
         other = FakeSession(builds_on)
@@ -335,7 +335,7 @@ def test_a_test_that_fails_has_the_line_of_its_place(session: FakeSession) -> No
     assert (gone.line, gone.function) == (None, "")
 
 
-def test_memory_of_the_judge_is_no_end_of_a_test(session: FakeSession) -> None:
+def test_running_out_of_memory_in_the_judge_does_not_end_a_test(session: FakeSession) -> None:
     run = running(session)
 
     def exhausted(student: Any) -> None:
@@ -369,7 +369,7 @@ def test_a_fault_of_the_grader_concerns_the_exercise_but_one_of_the_suite_does_n
     assert run.fault is gone
 
 
-def test_an_end_tells_whether_the_student_s_code_raised(session: FakeSession) -> None:
+def test_an_end_records_whether_the_students_code_raised(session: FakeSession) -> None:
     run = running(session)
     assert not run.end(BASE, CheckFailed("No.")).raised
     assert run.end(BASE, raised("ValueError")).raised

@@ -1,4 +1,4 @@
-"""The suites that a judge has imported: every submission finds them as the first one did."""
+"""Suites imported by a judge: every submission finds them in the same state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def outcomes(judged: Judgment) -> list[Outcome]:
     return [test.outcome for test in judged.result.tests]
 
 
-def test_submissions_of_one_suite_do_not_meet(judged: JudgeSource) -> None:
+def test_submissions_do_not_affect_each_other(judged: JudgeSource) -> None:
     for source, outcome in [(RIGHT, Outcome.PASSED), (WRONG, Outcome.FAILED)] * 2:
         assert outcomes(judged(source, SUITE)) == [outcome]
 
@@ -34,7 +34,7 @@ def test_submissions_of_one_suite_do_not_meet(judged: JudgeSource) -> None:
 @pytest.mark.parametrize(
     "parameters", ["", "student, tmp_path", "tmp_path", "*, student=None, x=1"]
 )
-def test_a_test_takes_the_student_alone(judged: JudgeSource, parameters: str) -> None:
+def test_a_test_takes_only_the_student(judged: JudgeSource, parameters: str) -> None:
     with pytest.raises(JudgeError, match=r"line 4: test_first takes `student`, or `code`"):
         judged(RIGHT, SUITE.replace("(student)", f"({parameters})"))
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
@@ -52,26 +52,26 @@ def test_a_test_takes_the_student_alone(judged: JudgeSource, parameters: str) ->
         "async def test_second(student): pass",
     ],
 )
-def test_a_suite_that_holds_other_tests_than_it_declares_is_a_fault(
+def test_a_suite_with_undeclared_or_replaced_tests_is_a_fault(
     judged: JudgeSource, more: str
 ) -> None:
     with pytest.raises(JudgeError, match=r"test_task\.py: test_(first|second) is"):
         judged(RIGHT, f"{SUITE}\n{more}\n")
 
 
-def test_a_test_that_would_not_run_when_it_is_called_is_a_fault(judged: JudgeSource) -> None:
+def test_a_generator_test_without_a_promise_is_a_fault(judged: JudgeSource) -> None:
     with pytest.raises(JudgeError, match="test_first yields cases: it takes"):
         judged(WRONG, SUITE + "    yield\n")
 
 
-def test_edited_suite_is_read_again(judged: JudgeSource) -> None:
+def test_an_edited_suite_is_read_again(judged: JudgeSource) -> None:
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
     assert outcomes(judged(RIGHT, SUITE.replace("1)", "2)"))) == [Outcome.FAILED]
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
 
-def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSource) -> None:
-    for slip, told in (
+def test_a_suite_that_cannot_be_imported_is_a_fault_until_it_is_fixed(judged: JudgeSource) -> None:
+    for slip, message in (
         (
             "import nowhere_at_all",
             "No module named 'nowhere_at_all'. A suite may import torch, pytest",
@@ -90,12 +90,12 @@ def test_suite_that_cannot_be_imported_is_our_fault_until_it_can(judged: JudgeSo
         assert line.startswith(
             "The suite tests/hidden/one/test_task.py cannot be imported: line 3: "
         )
-        assert told in line
+        assert message in line
     assert outcomes(judged(RIGHT, SUITE)) == [Outcome.PASSED]
 
 
 @pytest.mark.parametrize("end", ['pytest.exit("enough")', "raise SystemExit(3)"])
-def test_suite_that_ends_everything_costs_one_submission(judged: JudgeSource, end: str) -> None:
+def test_a_suite_that_exits_affects_one_submission_only(judged: JudgeSource, end: str) -> None:
     suite = f'{SUITE}\ndef test_second(student):\n    """The second part"""\n    {end}\n'
     with pytest.raises(JudgeError):
         judged(RIGHT, suite)
@@ -116,13 +116,13 @@ def test_second(student):
 '''
 
 
-def test_what_several_tests_look_at_is_asked_once_a_submission(judged: JudgeSource) -> None:
+def test_once_computes_a_shared_value_once_for_each_submission(judged: JudgeSource) -> None:
     probe = "calls = []\ndef count(module):\n    calls.append(1)\n    return len(calls)\n"
     for _ in range(2):
         assert outcomes(judged(RIGHT, ONCE, probe)) == [Outcome.PASSED] * 2
 
 
-def test_what_was_raised_once_is_raised_for_all(judged: JudgeSource) -> None:
+def test_an_exception_in_once_is_raised_in_each_test(judged: JudgeSource) -> None:
     probe = (
         "calls = []\ndef count(module):\n    calls.append(1)\n    raise ValueError(len(calls))\n"
     )
@@ -160,8 +160,8 @@ def test_second(student):
 '''
 
 
-def test_what_is_asked_once_draws_the_same_whichever_test_asks_first(judged: JudgeSource) -> None:
-    # A wrong answer is run in one test alone, and is recognized by the values that the test saw.
+def test_draws_in_once_do_not_depend_on_the_test_that_asks_first(judged: JudgeSource) -> None:
+    # A known wrong answer is run in a single test, and is recognized by the values that the test sees.
     probe = (
         "import random\n"
         "def draw(module):\n    return random.random()\n"

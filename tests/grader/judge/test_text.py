@@ -1,4 +1,4 @@
-"""Texts keep words and values apart; students of a hidden test read only the words."""
+"""Texts keep words and values apart: of a hidden test, students read only the words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def plain(found: Finding | None, suite: Path) -> str:
-    """What a student reads of it who may not know the values."""
+    """Return what a student reads who must not see the values."""
     assert found is not None
     return message_of(without_values(with_words_of(found, suite)))
 
@@ -51,7 +51,7 @@ def plain(found: Finding | None, suite: Path) -> str:
 # --- texts --------------------------------------------------------------------------------------------
 
 
-def test_a_text_says_all_and_keeps_its_words() -> None:
+def test_a_text_is_the_full_string_and_keeps_its_words() -> None:
     what = text("the mask for {count} keys", 5)
     made = text("{what} has shape {shape}, expected {shape_}; {{}} {what}", what, (3, 4), (4, 3))
     assert made == "the mask for 5 keys has shape (3, 4), expected (4, 3); {} the mask for 5 keys"
@@ -75,7 +75,7 @@ def test_a_text_has_as_many_values_as_names() -> None:
 
 
 def test_f_strings_of_a_suite_are_texts() -> None:
-    """They say the same; a string that is not a sentence, or has a computed format, stays a string."""
+    """The strings are the same. One that is not a sentence, or has a computed format, stays a plain string."""
     plain_python: dict[str, Any] = {}
     told: dict[str, Any] = {TEXT: text}
     exec(SUITE, plain_python)
@@ -90,21 +90,21 @@ def test_f_strings_of_a_suite_are_texts() -> None:
 # --- sentences without values -------------------------------------------------------------------------
 
 
-def test_what_stands_in_a_source_is_a_word(suite: Path) -> None:
-    """In the suite, several words; in the checks, one, but not where a value is got or expected."""
+def test_values_that_occur_in_a_source_are_words(suite: Path) -> None:
+    """Several words must be in the suite. One word may be in the checks, but not as a value got or expected."""
     for value, read in (
         ("in the middle of a batch", True),
         ("blue moon", True),
         ("midnight", False),
     ):
-        said = plain(finding([text("The sum of all entries {when} is zero.", value)]), suite)
-        assert (value in said) == read
+        shown = plain(finding([text("The sum of all entries {when} is zero.", value)]), suite)
+        assert (value in shown) == read
     for words in ("The entries of x are {word}.", "One is transposed, expected {word}."):
-        said = plain(finding([text(words, "transposed")]), suite)
-        assert said == ("The entries of x are transposed." if "entries" in words else "")
+        shown = plain(finding([text(words, "transposed")]), suite)
+        assert shown == ("The entries of x are transposed." if "entries" in words else "")
 
 
-def test_a_sentence_of_values_alone_is_not_read(suite: Path) -> None:
+def test_a_sentence_of_values_only_is_hidden(suite: Path) -> None:
     for words in ("The output is {got}, expected {wanted}.", "{a} {b}", "{a} is {b} or {c}"):
         values = ("2.1", "3.2", "4.3")[: words.count("{")]
         assert plain(finding([text(words, *values)]), suite) == ""
@@ -118,7 +118,7 @@ def failing(check: Callable[..., object], *arguments: Any, **keywords: Any) -> F
     return caught.value.finding
 
 
-def test_no_value_is_read_of_our_own_findings(suite: Path) -> None:
+def test_findings_of_the_checks_show_no_values(suite: Path) -> None:
     import torch
 
     x = torch.randn(4, 4)
@@ -140,7 +140,7 @@ def test_no_value_is_read_of_our_own_findings(suite: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (
             student_error("IndexError", ("IndexError",), "index 7 of 3.25", ()),
@@ -153,7 +153,7 @@ def test_no_value_is_read_of_our_own_findings(suite: Path) -> None:
                 "unless the file changes it: use a loop, or end the recursion earlier."
             ),
         ),
-        # A type of the student's own may be called as the input is.
+        # A type defined by the student may be named after the input.
         (student_error("X_3_25", ("ValueError",), "3.25", ()), "Your code raised a ValueError."),
         (student_error("X_3_25", ("Y_3_25",), "3.25", ()), "Your code raised an exception."),
         (
@@ -169,8 +169,10 @@ def test_no_value_is_read_of_our_own_findings(suite: Path) -> None:
         (CheckFailed("It is 3.25."), ""),
     ],
 )
-def test_what_ended_a_test_otherwise(suite: Path, error: Exception, said: str) -> None:
-    assert plain(meaning_of(error).finding, suite) == said
+def test_other_failures_are_described_without_values(
+    suite: Path, error: Exception, message: str
+) -> None:
+    assert plain(meaning_of(error).finding, suite) == message
 
 
 # --- nothing takes a message apart --------------------------------------------------------------------
@@ -189,7 +191,7 @@ _PARSING |= {"removeprefix", "removesuffix", "search", "match", "fullmatch", "su
 
 
 def test_nothing_takes_a_message_apart() -> None:
-    """A message is composed where it is shown; decisions depend on the finding."""
+    """A message is composed where it is shown. Decisions depend on the finding."""
     root = Path(grader.__file__).parent
     found = []
     for path in root.rglob("*.py"):
@@ -224,8 +226,8 @@ def test_an_f_string_is_compared_as_a_string() -> None:
     assert_equal([label], ["part begins"])
 
 
-def test_a_sentence_with_a_lone_brace_is_refused_where_it_is_read() -> None:
-    """As in a result that a person edited: an error that names the place, and no traceback later."""
+def test_a_sentence_with_a_lone_brace_is_refused_when_read() -> None:
+    """A result edited by hand gives an error that names the place, instead of a traceback later."""
     for sentence in ("{what is it?", "} is it"):
         raw = msgspec.json.encode({"sentence": sentence, "cause": "values"})
         with pytest.raises(msgspec.ValidationError):

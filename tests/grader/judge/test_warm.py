@@ -1,4 +1,4 @@
-"""The warm judge: the newest order wins, and a hanging one delays nobody."""
+"""The warm judge: the newest task replaces waiting ones, and an endless one delays nobody."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDLESS = b"import time\nwhile True:\n    time.sleep(1)\n"
 
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
-    """A clone of the plain course."""
+    """Return a copy of the plain course."""
     shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
     return load_course(tmp_path)
 
@@ -34,19 +34,19 @@ Judging = tuple[WarmJudge, "queue.SimpleQueue[Judged]"]
 
 
 def passed(judged: Judgment | JudgeFault) -> bool:
-    """Whether a task has a judgment, and passed."""
+    """Whether a task was judged and passed."""
     return isinstance(judged, Judgment) and judged.result.status is Status.PASSED
 
 
 @pytest.fixture
 def others() -> set[int]:
-    """The judges of other tests, which this session keeps warm."""
+    """Return the ids of judges of other tests, which this session keeps warm."""
     return judges_but(set())
 
 
 @pytest.fixture
 def judging(course: Course, others: set[int]) -> Iterator[Judging]:
-    """A warm judge, and where its judgments come."""
+    """Yield a warm judge and the queue of its judgments."""
     answers: queue.SimpleQueue[Judged] = queue.SimpleQueue()
 
     def crashed(error: Exception) -> None:
@@ -64,7 +64,7 @@ def judging(course: Course, others: set[int]) -> Iterator[Judging]:
 
 
 def judges_but(others: set[int]) -> set[int]:
-    """The judges that this process started, without the judges of other tests."""
+    """Return the ids of judges started by this process, without those of other tests."""
     started = psutil.Process().children()
     return {each.pid for each in started if "grader.judge.process" in each.cmdline()} - others
 
@@ -81,7 +81,7 @@ def test_tasks_are_judged_one_after_the_other(course: Course, judging: Judging) 
     assert isinstance(second, Judgment) and second.result.status is not Status.PASSED
 
 
-def test_what_waits_is_replaced(course: Course, judging: Judging) -> None:
+def test_waiting_tasks_are_replaced(course: Course, judging: Judging) -> None:
     judge, answers = judging
     judge.ask([task(number) for number in range(50)])
     judge.ask([task(99)])
@@ -91,14 +91,14 @@ def test_what_waits_is_replaced(course: Course, judging: Judging) -> None:
     assert len(numbers) < 4
 
 
-def test_an_endless_loop_is_ended_for_what_is_newer(
+def test_an_endless_loop_is_ended_for_a_newer_task(
     course: Course, judging: Judging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warm, "_COLD_SECONDS", 0.5)
     judge, answers = judging
     judge.ask([task(1, ENDLESS)])
     judge.ask([task(2)])
-    # Whether the endless one was begun is a matter of threads; if so, it has no verdict.
+    # Threads decide whether the endless task has begun. If it has, it gets no verdict.
     ended, judged = answers.get(timeout=60)
     if ended.number == 1:
         assert isinstance(judged, JudgeFault)
@@ -121,10 +121,10 @@ def most_common(text, n):
 """
 
 
-def test_a_loop_is_called_off_and_the_judge_goes_on(
+def test_a_loop_is_called_off_and_the_judge_is_kept(
     course: Course, others: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A judgment called off has no verdict; ending it with its judge would leave another judge.
+    # A judgment called off has no verdict. Ending its judge as well would start another one.
     monkeypatch.setattr(warm, "_COLD_SECONDS", 1e6)
     answers: queue.SimpleQueue[Judged] = queue.SimpleQueue()
     tests: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -165,7 +165,7 @@ def test_a_judge_that_is_gone_is_replaced(
     assert passed(judged)
 
 
-def test_a_fault_of_a_suite_is_told(course: Course, judging: Judging) -> None:
+def test_a_fault_of_a_suite_is_reported(course: Course, judging: Judging) -> None:
     judge, answers = judging
     suite = course.root / "tests/public/text/test_greeting.py"
     suite.write_text(suite.read_text("utf-8").replace('("Ada")', "(nobody)"), encoding="utf-8")
@@ -175,7 +175,7 @@ def test_a_fault_of_a_suite_is_told(course: Course, judging: Judging) -> None:
     assert "The suite of 'greeting' is at fault" in fault.message
 
 
-def test_closing_in_the_middle_waits_for_nobody(course: Course, judging: Judging) -> None:
+def test_closing_during_a_judgment_does_not_wait(course: Course, judging: Judging) -> None:
     judge, answers = judging
     judge.ask([task(1, ENDLESS)])
     judge.close()

@@ -1,4 +1,4 @@
-"""What comes along from the cells: the newest definition of a name, its imports, constants and helpers."""
+"""The file composed from cells: the newest definition of a name, with its imports, constants and helpers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STUB = '"""A stub."""\n\n\ndef part(x):\n    raise NotImplementedError\n'
 
 
 def ran(*cells: str) -> dict[str, Any]:
-    """The namespace of a notebook in which these cells ran; one that raises is passed over."""
+    """Return the namespace of a notebook after these cells ran. A cell may raise."""
     namespace: dict[str, Any] = {"__name__": "__main__", "In": [""]}
     for cell in cells:
         namespace["In"].append(cell)
@@ -24,7 +24,7 @@ def ran(*cells: str) -> dict[str, Any]:
 
 
 def composed(*cells: str) -> tuple[dict[str, Any], list[str], str]:
-    """What the composed file of `part` defines when it is run by itself, the notes, and the file."""
+    """Compose the file of `part` and run it by itself. Return its names, the notes and its source."""
     namespace = ran(*cells)
     gathering = Gathering(namespace, STUB)
     assert gathering.add_definition(namespace["part"])
@@ -57,13 +57,13 @@ def composed(*cells: str) -> tuple[dict[str, Any], list[str], str]:
         (["def part(x): return part(x - 1) if x else 2"], 2),
     ],
 )  # fmt: skip
-def test_the_newest_definition_comes_with_what_it_names(cells: list[str], value: int) -> None:
+def test_the_newest_definition_comes_with_the_names_it_uses(cells: list[str], value: int) -> None:
     alone, notes, _ = composed(*cells)
     assert alone["part"](3) == value
     assert notes == []
 
 
-def test_annotations_stay_unevaluated_where_the_notebook_said_so() -> None:
+def test_annotations_stay_unevaluated_after_a_future_import() -> None:
     alone, notes, source = composed(
         "from __future__ import annotations", "def part(x: Unknown):\n    return 2"
     )
@@ -72,7 +72,7 @@ def test_annotations_stay_unevaluated_where_the_notebook_said_so() -> None:
     assert notes == ["Unknown is used in In[2] but not defined."]
 
 
-def test_what_is_no_definition_and_no_constant_is_a_note() -> None:
+def test_a_name_without_a_definition_or_constant_gets_a_note() -> None:
     _, notes, _ = composed(
         "import threading\nlock = threading.Lock()",
         "def outer():\n    return lambda x: x\nmade = outer()",

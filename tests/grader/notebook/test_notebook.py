@@ -47,7 +47,7 @@ def most_common(text: str, n: int) -> list[str]:
     return list(itertools.islice(it.chain(in_order), n))
 """
 
-# By name: one kernel runs them all, in this order.
+# By name. One kernel runs all of them in this order.
 CELLS = {
     "imports": "import itertools\nimport itertools as it\nfrom grader.notebook import check",
     "constants": "START = {}\nSMALLEST = 2 - 1",
@@ -92,7 +92,7 @@ CELLS = {
 
 
 def execute(cells: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """Run the cells in one kernel whose working folder is this; the output of each by its name."""
+    """Run the cells in one kernel that works in this folder. Return the outputs by name."""
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(source) for source in cells.values()]
     )
@@ -119,7 +119,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def shown(outputs: Any) -> tuple[str, str]:
-    """The text and the HTML of the verdict that a cell shows."""
+    """Return the text and the HTML of the verdict that a cell shows."""
     (data,) = [each.data for each in outputs if each.output_type == "execute_result"]
     return data["text/plain"], data.get("text/html", "")
 
@@ -131,7 +131,7 @@ def error(outputs: Any) -> str:
     return "\n".join(raised + said)
 
 
-def test_a_wrong_cell_is_told_what_is_wrong_and_where(outputs: dict[str, Any]) -> None:
+def test_a_wrong_cell_gets_the_mistake_and_its_place(outputs: dict[str, Any]) -> None:
     text, html = shown(outputs["check wrong"])
     assert text.startswith("Counting words: partly passed, 1.43 of 10 points")
     assert "You counted characters: split the text first." in text
@@ -145,25 +145,25 @@ def test_a_right_cell_brings_its_imports_constants_and_helpers(outputs: dict[str
     assert text == "Counting words: passed, 10 of 10 points\n  6 of 6 tests passed."
 
 
-def test_a_part_that_is_not_given_is_still_to_do(outputs: dict[str, Any]) -> None:
+def test_a_part_that_is_not_passed_is_still_to_do(outputs: dict[str, Any]) -> None:
     text, _ = shown(outputs["check one part"])
     assert "Counting words: partly passed" in text
     assert "Still to do: most_common: sort the words by how often they occur" in text
 
 
-def test_without_parts_everything_that_the_notebook_defines_is_judged(
+def test_without_parts_all_definitions_are_judged(
     outputs: dict[str, Any],
 ) -> None:
     assert shown(outputs["check all"])[0] == "(True, 10.0)"
 
 
-def test_what_lies_around_in_the_notebook_does_not_come_along(outputs: dict[str, Any]) -> None:
+def test_other_objects_of_the_notebook_are_not_submitted(outputs: dict[str, Any]) -> None:
     text, _ = shown(outputs["check global"])
     assert "name 'factor' is not defined (In[9], line 3, in greeting)" in text
     assert "factor is used in In[9], but it is a value of type object" in text
 
 
-def test_a_function_that_lives_off_another_ones_variables_is_told_so(
+def test_a_closure_gets_a_note_about_its_variables(
     outputs: dict[str, Any],
 ) -> None:
     text, _ = shown(outputs["nested"])
@@ -171,7 +171,7 @@ def test_a_function_that_lives_off_another_ones_variables_is_told_so(
     assert "word is used in " in text
 
 
-def test_a_given_file_is_imported_here_and_where_the_cell_is_judged(tmp_path: Path) -> None:
+def test_a_given_file_is_imported_here_and_by_the_judge(tmp_path: Path) -> None:
     shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
     manifest = tmp_path / "exercises" / "course.toml"
     name = 'id = "greeting"\n'
@@ -207,11 +207,11 @@ def test_an_unwritten_cell_is_to_do(outputs: dict[str, Any]) -> None:
         ("interrupted", "KeyboardInterrupt"),
     ],
 )
-def test_a_slip_is_one_sentence(outputs: dict[str, Any], cell: str, said: str) -> None:
+def test_an_invalid_call_is_one_sentence(outputs: dict[str, Any], cell: str, said: str) -> None:
     assert said in error(outputs[cell])
 
 
-def test_the_magic_judges_a_cell_and_knows_its_lines(outputs: dict[str, Any]) -> None:
+def test_the_magic_judges_a_cell_and_names_its_lines(outputs: dict[str, Any]) -> None:
     text, _ = shown(outputs["magic wrong"])
     assert "You counted characters: split the text first." in text
     number = list(CELLS).index("magic wrong") + 1
@@ -219,7 +219,7 @@ def test_the_magic_judges_a_cell_and_knows_its_lines(outputs: dict[str, Any]) ->
     assert shown(outputs["magic right"])[0].startswith("A greeting [of a kind]: passed")
 
 
-def test_the_magic_runs_nothing_unless_it_is_asked_to(outputs: dict[str, Any]) -> None:
+def test_the_magic_runs_a_cell_only_with_run(outputs: dict[str, Any]) -> None:
     assert "NotImplementedError" in error(outputs["magic does not run"])
     assert shown(outputs["magic run"])[0].startswith("A greeting [of a kind]: passed")
     assert shown(outputs["magic ran"])[0] == "'Hello, you!'"
@@ -234,7 +234,7 @@ def test_the_magic_runs_nothing_unless_it_is_asked_to(outputs: dict[str, Any]) -
         ("loop", "gave no answer within 2 s"),
     ],
 )
-def test_a_hostile_cell_costs_its_tests_and_nothing_else(
+def test_a_hostile_cell_fails_its_tests_and_harms_nothing_else(
     outputs: dict[str, Any], cell: str, said: str
 ) -> None:
     text, _ = shown(outputs[cell])
@@ -252,7 +252,7 @@ def test_a_hostile_cell_costs_its_tests_and_nothing_else(
         ("html name", "</div>"),
     ],
 )
-def test_what_the_code_says_is_never_markup(
+def test_text_from_the_code_is_never_markup(
     outputs: dict[str, Any], cell: str, hostile: str
 ) -> None:
     text, html = shown(outputs[cell])
@@ -280,7 +280,7 @@ def test_the_sample_does_what_it_says() -> None:
     assert error(notebook.cells[-1].outputs).endswith("of 15.0\n")
 
 
-def test_a_future_import_of_a_cell_stands_first_and_lines_stay_right() -> None:
+def test_a_future_import_comes_first_and_lines_stay_right() -> None:
     cell = SourcePiece(
         "from __future__ import annotations\ndef f(x: Unknown):\n    return x", "In[7]", 1
     )

@@ -1,4 +1,4 @@
-"""The present object is judged: not its newest source, and not its first cell."""
+"""The present object is judged, not its newest source or its first cell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PART = "def part(x):\n    return Layer().g(x)"
 
 
 def both(*cells: str) -> tuple[Any, Any, list[str]]:
-    """What `part(3)` gives in the notebook and in the file composed from it, and the notes."""
+    """Return `part(3)` in the notebook and in the file composed from it, and the notes."""
     here: dict[str, Any] = {"__name__": "__main__", "In": [""]}
     for number, cell in enumerate(cells, 1):
         here["In"].append(cell)
@@ -60,18 +60,18 @@ def both(*cells: str) -> tuple[Any, Any, list[str]]:
         [CLASS, "Layer.f = Layer.g\nLayer.g = lambda self, x: 5", PART],
         [CLASS + "    def h(self):\n        return 1", "del Layer.h",
          "def part(x):\n    return hasattr(Layer, 'h')"],
-        # Only the newest of two patches is there.
+        # Only the newest of two patches counts.
         [CLASS, "def f(self, x):\n    return x + 1\nLayer.f = f",
          "def f(self, x):\n    return x + 2\nLayer.f = f", PART],
-        # The class was made anew after it, so that the patch is gone.
+        # The class was defined again after the patch, so the patch is gone.
         [CLASS, "def f(self, x):\n    return x + 1\nLayer.f = f", CLASS, PART],
-        # A patch is of the base.
+        # The base class is patched.
         [CLASS, "class Mine(Layer):\n    pass", "Layer.f = lambda self, x: x + 1",
          "def part(x):\n    return Mine().g(x)"],
-        # A method has the name of a function that is needed, too.
+        # A method has the same name as a function that is used, too.
         [CLASS, "def f(self, x):\n    return x + 1\nLayer.f = f", "def f(x):\n    return 10 * x",
          "def part(x):\n    return f(Layer().g(x))"],
-        # The function of the first cell is still there, at the line of the newest one.
+        # The function of the first cell is still used, though a newer one was defined at its line.
         ["def help_(x):\n    return 1", "old = help_", "def help_(x):\n    return 2",
          "help_ = old", "def part(x):\n    return help_(x)"],
         ["from math import *", "def floor(x):\n    return 100", "def part(x):\n    return floor(x)"],
@@ -95,7 +95,7 @@ def both(*cells: str) -> tuple[Any, Any, list[str]]:
         ["n = 1", "def part(x):\n    return x + n", "n = 4"],
     ],
 )  # fmt: skip
-def test_the_object_as_it_is_now_is_composed(cells: list[str]) -> None:
+def test_the_present_object_is_composed(cells: list[str]) -> None:
     here, alone, notes = both(*cells)
     assert alone == here
     assert notes == []
@@ -124,7 +124,7 @@ def test_the_object_as_it_is_now_is_composed(cells: list[str]) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_composed_is_a_note(cells: list[str], told: str) -> None:
+def test_an_object_that_cannot_be_composed_gets_a_note(cells: list[str], told: str) -> None:
     _, _, notes = both(*cells)
     assert [note[: len(told)] for note in notes] == [told]
 
@@ -171,7 +171,7 @@ def test_classes_that_decorators_fill_need_no_note() -> None:
     assert (alone, notes) == (here, [])
 
 
-def test_a_file_that_changed_after_its_import_is_not_judged_as_it_was(
+def test_a_definition_from_a_file_that_changed_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -189,7 +189,7 @@ def test_a_file_that_changed_after_its_import_is_not_judged_as_it_was(
         del sys.modules["my_own_work"]
 
 
-def test_what_an_import_has_taken_is_said() -> None:
+def test_the_error_names_an_import_that_took_a_name() -> None:
     course = Path(__file__).parents[1] / "courses" / "plain"
     math_name = type(sys)("__main__")
     greeting = math.floor

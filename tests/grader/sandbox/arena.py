@@ -1,8 +1,8 @@
 """A miniature fork server for the tests of the walls: runs pieces of code, each in its own sandbox.
 
-The source of `_SERVER` runs in a process of its own, inside bubblewrap where asked for, and is fed
-one JSON request a line. It is as small as it can be, so that what holds is the walls' doing and not
-the real fork server's or the protocol's.
+The source of `_SERVER` runs in a process of its own, inside bubblewrap if requested, and reads one
+JSON request from each line. It is minimal, so that attacks are stopped by the walls alone and not by
+the real fork server or the protocol.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ print(json.dumps({"pid": os.getpid()}), flush=True)
 
 
 def become_sandbox(request, limits, scratch, out):
-    # All but the answer's pipe is let go of, as the real fork server does.
+    # Like the real fork server, keep only the pipe for the answer.
     os.dup2(os.open(scratch + ".output", os.O_RDWR | os.O_CREAT | os.O_APPEND), 1)
     os.dup2(1, 2)
     os.dup2(out, 3)
@@ -63,7 +63,7 @@ def become_sandbox(request, limits, scratch, out):
         if request["walls"]:
             answer["walls"] = confinement.confine(plan, limits, pathlib.Path(scratch))
         else:
-            # So that it can be cleared away.
+            # A group of its own, so that it can be killed.
             os.setsid()
         space = {"__name__": "student", "SCRATCH": scratch, "PARENT": server, **request["names"]}
         exec(compile(request["code"], "<attack>", "exec"), space)
@@ -110,7 +110,7 @@ for line in sys.stdin:
             os._exit(0)
     os.close(writer)
     if request["background"]:
-        # Until it says that it is ready.
+        # The sandbox closes its end when it is ready.
         os.close(reader)
         print(json.dumps({"sandbox": pid, "scratch": scratch}), flush=True)
         continue
@@ -118,7 +118,7 @@ for line in sys.stdin:
     os.close(reader)
     if not answer or request["kill"]:
         end(pid)
-    # What it left behind is killed before it is reaped, while the group's number is still its own.
+    # Kill remaining processes before reaping it, while the group's number is still in use.
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     end(pid)
     _, status, usage = os.wait4(pid, 0)
@@ -135,7 +135,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one piece of code; `value` is its variable of this name."""
+    """How one piece of code ended. `value` is its variable of that name."""
 
     walls: list[str]
     value: Any
@@ -161,7 +161,7 @@ class Arena:
         warm: str = "",
     ) -> None:
         settings: dict[str, Any] = {
-            # Inside bubblewrap, and behind a private root, only /tmp is there to write to.
+            # Inside bubblewrap and behind a private root, only /tmp can be written to.
             "scratch": "/tmp" if inside or "namespaces" not in without else str(scratch),
             "without": without,
             "preload": preload,
@@ -186,7 +186,7 @@ class Arena:
             text=True,
         )
         self.inside, self.unprivileged, self.without = inside, unprivileged, without
-        # In the arguments of every process of this arena.
+        # The arguments of every process of this arena contain it.
         self.mark = settings["mark"]
         self.facts = json.loads(self._line())
 
@@ -200,7 +200,7 @@ class Arena:
         names: Mapping[str, Any] | None = None,
         **limits: Any,
     ) -> Outcome:
-        """Run the code in a fresh sandbox; `names` are its globals, `limits` the arguments of `Limits`."""
+        """Run the code in a new sandbox. `names` are its globals, `limits` the arguments of `Limits`."""
         reply = self._ask(
             code=code, walls=walls, seconds=seconds, kill=kill, background=False,
             names=dict(names or {}), limits=limits,
@@ -218,7 +218,7 @@ class Arena:
 
     @contextlib.contextmanager
     def neighbour(self, code: str, **limits: Any) -> Iterator[dict[str, Any]]:
-        """A second sandbox beside the sandboxes of `run`: its `sandbox` number and `scratch`."""
+        """Run a second sandbox beside those of `run`, and yield its `sandbox` number and `scratch`."""
         started = self._ask(
             code=code, walls=True, seconds=0, kill=False, background=True, names={}, limits=limits
         )
@@ -241,7 +241,7 @@ class Arena:
         return line
 
     def close(self) -> None:
-        """End it, with everything that it still runs."""
+        """End the arena and everything that it still runs."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
@@ -252,12 +252,12 @@ class Arena:
             self._process.wait()
 
 
-# Through `env`, as setpriv itself still has root's rights over folders when it starts a program.
+# `env` starts the program, since setpriv still has root's rights over folders when it starts one.
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env")
 
 
 def environment_for(python: str) -> dict[str, str]:
-    """What the arena's Python needs to find the grader and its libraries, and nothing else."""
+    """Return only the variables that the arena's Python needs to find the grader and its libraries."""
     path = [str(ROOT)]
     if python != sys.executable:
         path += [each for each in sys.path if each.endswith("site-packages")]
@@ -272,7 +272,7 @@ def environment_for(python: str) -> dict[str, str]:
 
 
 def python_for_nobody() -> str | None:
-    """A Python that a user without rights can start and that finds our libraries; None if none."""
+    """Find a Python that an unprivileged user can start and that finds our libraries, or None."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         return None
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -315,12 +315,12 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "without_landlock": {"without": ("landlock",)},
     "without_seccomp": {"without": ("seccomp",)},
 }
-# What most machines have.
+# The situations on most machines.
 USUAL = ("plain", "bubblewrap")
 
 
 def situations() -> list[Any]:
-    """Every situation as a parameter of a fixture; `make test` takes the usual ones."""
+    """Return every situation as a parameter of a fixture. `make test` runs the usual ones."""
     return [
         pytest.param(name, marks=[] if name in USUAL else pytest.mark.thorough)
         for name in SITUATIONS
@@ -329,7 +329,7 @@ def situations() -> list[Any]:
 
 @contextlib.contextmanager
 def open_arena(settings: dict[str, Any]) -> Iterator[Arena]:
-    """Such an arena, for as long as the context lasts; skips the test where there can be none."""
+    """Open an arena with these settings, or skip the test if this machine cannot have one."""
     if settings.get("unprivileged") and python_for_nobody() is None:
         pytest.skip("needs root, and a Python that another user can start")
     if settings.get("inside") and bubblewrapped(["true"], readable=[], environment={}) is None:

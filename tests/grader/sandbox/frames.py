@@ -1,4 +1,4 @@
-"""Frames as a sandbox writes them, read as the judge reads them, with all kinds of plain data."""
+"""Frames written like a sandbox and read like the judge, with all kinds of plain data."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def frame_of(reply: Reply, packing: Packing) -> bytes:
 
 
 def read(frame: bytes, seconds: float = 60) -> Any:
-    """Receive one frame as the judge does: the reply, its values unpacked."""
+    """Receive one frame as the judge does, and return the reply with its values unpacked."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        # A long frame finds no room before somebody reads.
+        # A long frame does not fit into the socket's buffer, so a thread sends it.
         sending = threading.Thread(target=_send, args=(theirs, frame))
         (sending.start if len(frame) > 2**15 else sending.run)()
         channel = Channel(ours)

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),
 ]
 
-# Operators that no other test needs: once forbidden, they stay wrapped in this process, but pass through.
+# Operators that no other test needs. Once forbidden, they stay wrapped in this process, but are let through.
 OPERATORS = ("aten::logit", "aten::logit_", "aten::mish", "aten::pairwise_distance", "aten::asinh")
 
 
@@ -32,14 +32,14 @@ class Refused(RuntimeError):
 
 
 class Switch:
-    """What is asked, and whether it refuses; `asked` counts."""
+    """A check that can be switched on to refuse. `asked` counts its calls."""
 
     on = False
     asked = 0
 
     @contextlib.contextmanager
     def refusing(self) -> Iterator[None]:
-        """Refuse within."""
+        """Refuse within the context."""
         self.on = True
         try:
             yield
@@ -107,7 +107,7 @@ WAYS: dict[str, Callable[[], Tensor]] = {
 
 @pytest.fixture(scope="module")
 def values() -> dict[str, Tensor]:
-    """What each way gives before anything is forbidden."""
+    """Return the value of each way before anything is forbidden."""
     values = {name: way() for name, way in WAYS.items()}
     forbid_operators(dict.fromkeys(OPERATORS, SWITCH.check))
     return values
@@ -122,7 +122,7 @@ def forbidden(values: dict[str, Tensor]) -> Iterator[Switch]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_forbidden_operator_is_refused(forbidden: Switch, way: str) -> None:
-    # A script raises an error of its own with the text of this one, and a thread prints it.
+    # A script raises another error with the same text, and a thread prints it.
     raises = pytest.raises(RuntimeError, match=Refused.__name__)
     with contextlib.nullcontext() if way == "a thread" else raises:
         WAYS[way]()
@@ -130,20 +130,18 @@ def test_a_forbidden_operator_is_refused(forbidden: Switch, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_operator_that_is_let_through_does_what_it_did(
-    values: dict[str, Tensor], way: str
-) -> None:
+def test_an_operator_that_is_let_through_is_unchanged(values: dict[str, Tensor], way: str) -> None:
     for _ in range(2):
         torch.testing.assert_close(WAYS[way](), values[way])
 
 
-def test_its_gradients_are_what_they_were() -> None:
+def test_gradients_of_an_operator_that_is_let_through_are_right() -> None:
     x = X.double().requires_grad_()
     assert torch.autograd.gradcheck(torch.logit, (x,))
     assert torch.autograd.gradgradcheck(torch.logit, (x,))
 
 
-def test_an_operator_that_is_not_there_is_none() -> None:
+def test_a_missing_operator_is_ignored() -> None:
     forbid_operators({"aten::nothing": SWITCH.check})
 
 
@@ -241,13 +239,13 @@ def test_a_forbidden_name_is_refused(names: dict[str, Switch], way: str) -> None
     assert type(called()) is type(before)
 
 
-def test_what_a_class_only_inherits_is_left_alone(names: dict[str, Switch]) -> None:
+def test_inherited_methods_of_a_forbidden_class_are_allowed(names: dict[str, Switch]) -> None:
     with names["Class"].refusing(), names["Kind"].refusing():
         assert MADE.shared() == 1
         assert Kind(1) is Kind.ONE
 
 
-def test_a_module_whose_name_its_package_deleted_is_forbidden_as_a_whole() -> None:
+def test_a_module_deleted_from_its_package_is_forbidden_as_a_whole() -> None:
     switch = Switch()
     assert not hasattr(torch.optim, "rprop")
     forbid_name("torch.optim.rprop", switch.check)
@@ -261,7 +259,7 @@ def test_a_module_whose_name_its_package_deleted_is_forbidden_as_a_whole() -> No
         importlib.import_module("torch.optim.rprop").rprop([], [], [], [], [])
 
 
-def test_a_method_in_c_is_replaced_in_the_class_that_has_it() -> None:
+def test_a_c_method_is_replaced_in_the_class_that_defines_it() -> None:
     switch = Switch()
     forbid_name("torch.Tensor.is_coalesced", switch.check)
     x = X.to_sparse()
@@ -271,7 +269,7 @@ def test_a_method_in_c_is_replaced_in_the_class_that_has_it() -> None:
             call()
 
 
-def test_a_file_is_known_by_any_link(tmp_path: Path) -> None:
+def test_a_file_is_recognized_through_a_link(tmp_path: Path) -> None:
     link = tmp_path / "link.py"
     link.symlink_to(__file__)
     is_forbidden = is_one_of({__file__, "<string>"})

@@ -1,4 +1,4 @@
-"""Frames from an enemy: each ends in a reply or an error of theirs, bounded in bytes and in time."""
+"""Hostile frames: each gives a reply or an error of the sender, within limits on bytes and time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def replies() -> list[bytes]:
-    """One frame of every kind, with every kind of value in it."""
+    """Return one frame of every kind of reply, with every kind of value."""
     packing = Packing()
     value = {
         "tensor": torch.arange(6.0).reshape(2, 3),
@@ -64,7 +64,7 @@ def replies() -> list[bytes]:
 
 
 def mutated(frame: bytes, draw: random.Random) -> bytes:
-    """The frame with a few bytes changed, cut, repeated or inserted; its lengths mostly mended."""
+    """Change, cut, repeat or insert a few bytes of a frame, and mostly correct its lengths."""
     body = bytearray(frame[HEADER.size :])
     structure, _, _ = HEADER.unpack_from(frame)
     for _ in range(draw.randint(1, 4)):
@@ -92,7 +92,7 @@ def mutated(frame: bytes, draw: random.Random) -> bytes:
 
 
 @pytest.mark.thorough
-def test_a_hundred_thousand_odd_replies_end_in_data_or_an_error_of_theirs() -> None:
+def test_mutated_replies_give_data_or_an_error_of_the_sender() -> None:
     draw = random.Random(0)
     frames = replies()
     kinds = {"data": 0, "refused": 0}
@@ -102,18 +102,18 @@ def test_a_hundred_thousand_odd_replies_end_in_data_or_an_error_of_theirs() -> N
             kinds["data"] += 1
         except (ProtocolError, ChannelClosed):
             kinds["refused"] += 1
-    # A mutator that never, or always, breaks a frame would prove nothing.
+    # A mutator that never breaks a frame, or always does, would prove nothing.
     assert min(kinds.values()) > MUTATIONS // 100
 
 
 @pytest.mark.parametrize(
     "structure",
     [
-        b"\x81\xa4type\xa8returned",  # a tag alone
+        b"\x81\xa4type\xa8returned",  # only a tag
         b"\x91" * 100_000 + b"\x90",  # depth
         b"\x82\xa4type\xa8returned\xa5value" + b"\x91" * 5_000 + b"\x90",
         b"\xdd\xff\xff\xff\xff",  # an array of four billion
-        b"\xc6\xff\xff\xff\xff",  # bytes that are not there
+        b"\xc6\xff\xff\xff\xff",  # bytes that do not follow
         b"",
         b"\xc1",
     ],
@@ -124,7 +124,7 @@ def test_hostile_structures_are_refused(structure: bytes) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 12, 16, 40, -1])
-def test_a_frame_that_is_altered_is_refused(at: int) -> None:
+def test_an_altered_frame_is_refused(at: int) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         judge, sandbox = Channel(ours), Channel(theirs)
@@ -178,4 +178,4 @@ def test_a_drip_of_bytes_gains_no_time(pair: tuple[socket.socket, socket.socket]
         channel.receive_reply(time.monotonic() + 0.5, wait_for(channel))
     stop.set()
     dripping.join()
-    assert bytes_sent < 1000, "The whole frame was waited for."
+    assert bytes_sent < 1000, "it waited for the whole frame"

@@ -1,4 +1,4 @@
-"""The permissions, bounds and cost of the walls, and that nothing outlives them."""
+"""The walls permit ordinary code, enforce limits, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grader.sandbox.walls.wall import Limits
 
 from .arena import SITUATIONS, Arena, Outcome, open_arena, situations
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux")
 MEBIBYTE = 1024 * 1024
 
 
@@ -39,7 +39,7 @@ def succeeded(outcome: Outcome) -> Any:
 
 
 @linux
-def test_all_walls_stand(arena: Arena) -> None:
+def test_all_expected_walls_hold(arena: Arena) -> None:
     walls = arena.run("").walls
     assert walls == [wall for wall in confinement.WALLS if wall in walls]
     missing = set(confinement.WALLS) - set(walls)
@@ -53,10 +53,10 @@ def test_all_walls_stand(arena: Arena) -> None:
 
 
 @linux
-def test_the_kernel_says_the_same(arena: Arena) -> None:
+def test_the_kernel_confirms_the_walls(arena: Arena) -> None:
     if arena.without:
-        pytest.skip("all walls wanted")
-    # Read by the parent's side of the arena, as /proc is closed to the sandbox.
+        pytest.skip("needs all walls")
+    # Read by system calls, since /proc is closed to the sandbox.
     code = """
 import ctypes, os, resource
 libc = ctypes.CDLL(None)
@@ -74,14 +74,14 @@ value = {
     }  # fmt: skip
 
 
-def test_limits_have_defaults_and_travel() -> None:
+def test_limits_have_defaults_and_can_be_sent() -> None:
     limits = Limits(processes=True)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(limits), type=Limits) == limits
     assert not Limits().processes
     assert not Limits().loopback
 
 
-def test_import_is_light() -> None:
+def test_importing_the_walls_imports_no_large_package() -> None:
     code = "import sys, grader.sandbox.walls.confinement; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
@@ -94,7 +94,7 @@ def test_import_is_light() -> None:
 
 
 @linux
-def test_threads_are_refused(tmp_path: Path) -> None:
+def test_a_sandbox_with_threads_is_refused(tmp_path: Path) -> None:
     code = f"""
 import pathlib, sys, threading
 from grader.errors import SandboxError
@@ -144,7 +144,9 @@ SYSTEM.end_group(2**30)
     ("platform", "system", "walls"),
     [("darwin", "System", ["process_group", "rlimits"]), ("win32", "Windows", [])],
 )
-def test_elsewhere_it_does_what_it_can(platform: str, system: str, walls: list[str]) -> None:
+def test_other_systems_set_up_the_walls_they_have(
+    platform: str, system: str, walls: list[str]
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ELSEWHERE.replace("PLATFORM", repr(platform))],
         capture_output=True, text=True, check=True,
@@ -212,7 +214,7 @@ def test_ordinary_code_runs(name: str, arena: Arena) -> None:
 
 
 @linux
-def test_pool_of_processes(arena: Arena) -> None:
+def test_a_pool_of_processes_needs_an_exercise_with_processes(arena: Arena) -> None:
     code = """
 import multiprocessing
 with multiprocessing.get_context('fork').Pool(2) as pool: value = pool.map(abs, [-1, -2])
@@ -222,7 +224,7 @@ with multiprocessing.get_context('fork').Pool(2) as pool: value = pool.map(abs, 
 
 
 @linux
-def test_loopback(arena: Arena) -> None:
+def test_loopback_needs_an_exercise_with_loopback(arena: Arena) -> None:
     code = """
 import socket, threading
 server = socket.create_server(('localhost', 0))
@@ -237,7 +239,7 @@ value = socket.create_connection(server.getsockname(), 5).recv(9).decode()
 
 
 @linux
-def test_memory(arena: Arena) -> None:
+def test_memory_is_limited(arena: Arena) -> None:
     limit = 200 * MEBIBYTE
     assert arena.run("bytearray(300 * 2**20)", memory_bytes=limit).error == "MemoryError"
     assert (
@@ -247,13 +249,13 @@ def test_memory(arena: Arena) -> None:
 
 
 @linux
-def test_file_size(arena: Arena) -> None:
+def test_the_size_of_a_file_is_limited(arena: Arena) -> None:
     outcome = arena.run("open('x', 'wb').write(bytes(2 * 2**20))", file_bytes=MEBIBYTE)
     assert (outcome.error, outcome.status) == ("OSError", 0)
 
 
 @linux
-def test_scratch_size(arena: Arena) -> None:
+def test_the_size_of_the_scratch_is_limited(arena: Arena) -> None:
     code = """
 for number in range(16): open(f'x{number}', 'wb').write(bytes(2**20))
 """
@@ -264,7 +266,7 @@ for number in range(16): open(f'x{number}', 'wb').write(bytes(2**20))
 
 
 @linux
-def test_number_of_files_in_scratch(arena: Arena) -> None:
+def test_the_number_of_files_in_the_scratch_is_limited(arena: Arena) -> None:
     if "namespaces" in arena.without:
         pytest.skip("the scratch is an ordinary folder")
     outcome = arena.run("for number in range(20000): open(f'x{number}', 'w').close()")
@@ -272,16 +274,16 @@ def test_number_of_files_in_scratch(arena: Arena) -> None:
 
 
 @linux
-def test_descriptors(arena: Arena) -> None:
+def test_open_descriptors_are_limited(arena: Arena) -> None:
     outcome = arena.run("files = [open('/dev/null') for _ in range(100)]", open_files=50)
     assert outcome.error == "OSError"
 
 
 @pytest.mark.thorough
 @linux
-def test_processor_time(arena: Arena) -> None:
+def test_processor_time_is_limited(arena: Arena) -> None:
     if arena.inside != arena.unprivileged or set(arena.without) - {"namespaces"}:
-        pytest.skip("takes two seconds; enough of the others do")
+        pytest.skip("takes two seconds and is checked in other situations")
     code = "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
     outcome = arena.run(code, cpu_seconds=1)
     assert outcome.status == -9
@@ -313,7 +315,7 @@ except OSError:
 @linux
 def test_threads_and_processes_are_counted(arena: Arena) -> None:
     if "process_limit" not in arena.run("").walls:
-        pytest.skip("not counted here")
+        pytest.skip("processes are not counted here")
     assert 100 < succeeded(arena.run(THREAD_BOMB)) < 310
     assert 100 < succeeded(arena.run(FORK_BOMB, processes=True)) < 310
 
@@ -336,7 +338,7 @@ time.sleep(HOW_LONG)
 
 
 def _sleepers(mark: str) -> list[int]:
-    """The processes on this machine whose arguments hold the mark."""
+    """Return the processes on this machine whose arguments contain the mark."""
     found = []
     for each in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -347,11 +349,11 @@ def _sleepers(mark: str) -> list[int]:
 
 @linux
 @pytest.mark.parametrize("how_long", [0, 60])
-def test_no_process_is_left(how_long: int, arena: Arena) -> None:
+def test_no_process_outlives_its_sandbox(how_long: int, arena: Arena) -> None:
     before = set(_sleepers(arena.mark))
     outcome = arena.run(DAEMON, processes=True, seconds=0.5, names={"HOW_LONG": how_long})
     assert outcome.error in (None, "Died")
-    # They were killed with the sandbox, long before they would end by themselves.
+    # They are killed with the sandbox, long before they would end by themselves.
     for pid in set(_sleepers(arena.mark)) - before:
         with contextlib.suppress(ProcessLookupError):
             ended = os.pidfd_open(pid)
@@ -361,9 +363,9 @@ def test_no_process_is_left(how_long: int, arena: Arena) -> None:
 
 
 @linux
-def test_shared_memory_is_not_left(arena: Arena) -> None:
+def test_shared_memory_does_not_outlive_its_sandbox(arena: Arena) -> None:
     if "namespaces" in arena.without:
-        pytest.skip("the machine's own /dev/shm")
+        pytest.skip("the sandbox has the machine's own /dev/shm")
     code = "open('/dev/shm/canary', 'w').write('x')"
     succeeded(arena.run(code, processes=True))
     assert arena.run("open('/dev/shm/canary')", processes=True).error == "FileNotFoundError"

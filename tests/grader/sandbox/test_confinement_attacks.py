@@ -1,6 +1,6 @@
-"""Each wall is attacked and holds; each attack is shown to work where there are no walls.
+"""Attacks on the walls fail, and the same attacks succeed without walls.
 
-All aim at canaries that the test made: a file beside the scratch, a sleeping process, two sockets.
+All aim at canaries made by the test: a file beside the scratch, a sleeping process, and sockets.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import pytest
 from .arena import AS_NOBODY, NOBODY, SITUATIONS, Arena, open_arena, situations
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux"),
 ]
 
 SECRET = "canary-7f3a"
 ESCAPED = "escaped"
 
-# Before every attack: `libc` and system calls by number (x86-64; skipped elsewhere).
+# Runs before every attack: `libc`, and system calls by number (x86-64, skipped elsewhere).
 PREAMBLE = """
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, struct, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -203,14 +203,14 @@ if pid == 0: os._exit(0)
 os.waitpid(pid, 0); escaped()
 """,
     "enter_namespace": "escaped(libc.setns(os.open('/proc/self/ns/net', 0), 0) == 0)",
-    # The calls of 32-bit programs have other numbers: 20 is getpid.
+    # System calls of 32-bit programs have other numbers: 20 is getpid.
     "old_calls": """
 code = mmap.mmap(-1, 4096, prot=7)
 code.write(b"\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3")
 address = ctypes.addressof(ctypes.c_char.from_buffer(code))
 escaped(ctypes.CFUNCTYPE(ctypes.c_int)(address)() > 0)
 """,
-    # The same calls once more for programs with 32-bit pointers: fork.
+    # The same calls exist again for programs with 32-bit pointers. This one is fork.
     "calls_of_x32": """
 pid = call(0x40000000 | 57)
 if pid == 0: os._exit(0)
@@ -236,25 +236,25 @@ escaped(resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY)
 ATTACKS = {
     name: code
     for name, code in (FILES | PROCESSES | NETWORK | PRIVILEGES).items()
-    # Calls by number and in machine code are written down for one architecture.
+    # Calls by number and in machine code are for one architecture only.
     if platform.machine() == "x86_64" or not re.search(r"\bcall\(|_calls", name + code)
 }
-# Known not to do harm in these ways even without walls, so that there is nothing to show.
+# These do no harm even without walls, so they cannot be shown to work.
 HARMLESS_ANYWAY = {
     "old_calls",  # if the kernel has them at all
     "calls_of_x32",
     "by_first_process",
     "shared_memory_folder",
 }
-# Where the exercise asks for processes and loopback, these are no attacks.
+# An exercise may ask for processes and loopback, which makes these legitimate.
 GRANTED = {"fork", "raw_fork", "raw_clone", "outlive_the_parent", "shared_memory_folder", "listen"}
-# What is known to get through where a wall is missing; `docs/security.md` says so, too.
+# Attacks known to succeed if a wall is missing, as docs/security.md says.
 GETS_THROUGH = {
     "without_namespaces": {"loaded_library"},
     "nobody_without_namespaces": {"loaded_library"},
-    # A /tmp of its own, which goes with it.
+    # The sandbox has its own /tmp, which ends with it.
     "without_landlock": {"temporary_folder"},
-    # All of it inside the sandbox's own namespaces, and gone with them.
+    # All of these stay inside the sandbox's own namespaces and end with them.
     "without_seccomp": {
         "fork",
         "leave_the_group",
@@ -285,13 +285,13 @@ GETS_THROUGH_GRANTED = {
 
 @dataclass(frozen=True)
 class Target:
-    """The canaries, as names for the attacks."""
+    """The canaries, and the names by which attacks find them."""
 
     folder: Path
     names: dict[str, Any]
 
     def is_untouched(self) -> bool:
-        """Whether everything is as it was made."""
+        """Whether all canaries are as they were made."""
         canary = self.folder / "canary"
         status = canary.stat()
         return (
@@ -302,7 +302,7 @@ class Target:
         )
 
     def restore(self) -> None:
-        """Make everything as it was, after an attack that was let through."""
+        """Restore the canaries after an attack that succeeded."""
         for each in self.folder.iterdir():
             if each.name not in ("canary", "datagrams", "socket"):
                 each.rmdir() if each.is_dir() else each.unlink()
@@ -315,10 +315,10 @@ class Target:
 
 @contextlib.contextmanager
 def target(*, unprivileged: bool) -> Iterator[Target]:
-    """Canaries that belong to the user who runs the sandboxes."""
+    """Make canaries that belong to the user who runs the sandboxes."""
     owner = NOBODY if unprivileged else os.getuid()
     group = NOBODY if unprivileged else os.getgid()
-    # Not below pytest's own folder, which only its owner may enter: these have to be in reach.
+    # Not below pytest's folder, which only its owner may enter: attacks must be able to reach them.
     folder = Path(tempfile.mkdtemp(prefix="canary-"))
     (folder / "canary").write_text(SECRET)
     sleeper = subprocess.Popen([*(AS_NOBODY if unprivileged else ()), "sleep", "300"])
@@ -361,7 +361,7 @@ class Situation:
 
 @pytest.fixture(scope="module", params=situations(), ids=str)
 def situation(request: pytest.FixtureRequest) -> Iterator[Situation]:
-    """An arena of each kind, with the canaries before it."""
+    """Yield an arena of each kind, with its canaries."""
     settings = SITUATIONS[request.param]
     unprivileged = settings.get("unprivileged", False)
     with target(unprivileged=unprivileged) as canaries, open_arena(settings) as arena:
@@ -370,13 +370,13 @@ def situation(request: pytest.FixtureRequest) -> Iterator[Situation]:
 
 @pytest.fixture(scope="module")
 def open_field() -> Iterator[Situation]:
-    """No wall at all, to see that the attacks are real ones."""
+    """Yield an arena without walls, in which the attacks must succeed."""
     with target(unprivileged=False) as canaries, open_arena({"without": ("namespaces",)}) as arena:
         yield Situation("open_field", arena, canaries)
 
 
 @pytest.mark.parametrize("name", sorted(set(ATTACKS) - HARMLESS_ANYWAY))
-def test_attack_is_real(name: str, open_field: Situation) -> None:
+def test_an_attack_succeeds_without_walls(name: str, open_field: Situation) -> None:
     canaries = open_field.target
     outcome = open_field.arena.run(PREAMBLE + ATTACKS[name], walls=False, names=canaries.names)
     canaries.restore()
@@ -384,7 +384,7 @@ def test_attack_is_real(name: str, open_field: Situation) -> None:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_attack_fails(name: str, situation: Situation) -> None:
+def test_an_attack_fails(name: str, situation: Situation) -> None:
     outcome = situation.arena.run(PREAMBLE + ATTACKS[name], names=situation.target.names)
     assert outcome.walls
     if name in GETS_THROUGH.get(situation.name, ()):
@@ -395,7 +395,7 @@ def test_attack_fails(name: str, situation: Situation) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(ATTACKS) - GRANTED))
-def test_attack_fails_with_processes_and_loopback(name: str, situation: Situation) -> None:
+def test_an_attack_fails_with_processes_and_loopback(name: str, situation: Situation) -> None:
     outcome = situation.arena.run(
         PREAMBLE + ATTACKS[name], names=situation.target.names, processes=True, loopback=True
     )

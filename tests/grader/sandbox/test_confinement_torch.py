@@ -1,4 +1,4 @@
-"""What exercises need of torch runs behind the walls, inside bubblewrap and outside."""
+"""The parts of torch that exercises need work behind the walls, inside bubblewrap and outside."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from .arena import SITUATIONS, Arena, open_arena
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux"),
     pytest.mark.thorough,
 ]
 
-# One pass of neutral work before any fork, as the fork server does it.
+# Warms torch up before any fork, as the fork server does.
 WARM = """
 import torch, matplotlib
 matplotlib.use("Agg")
@@ -114,7 +114,7 @@ value = "done"
 @pytest.fixture(scope="module", params=["plain", "bubblewrap", "without_namespaces"])
 def arena(request: pytest.FixtureRequest) -> Iterator[Arena]:
     settings = SITUATIONS[request.param] | {
-        # DistributedDataParallel's constructor imports the last one, which takes seconds.
+        # The constructor of DistributedDataParallel imports torch._dynamo, which takes seconds.
         "preload": ("torch", "torch.distributed", "torch.utils.data", "torch._dynamo"),
         "warm": WARM,
     }
@@ -123,25 +123,25 @@ def arena(request: pytest.FixtureRequest) -> Iterator[Arena]:
 
 
 @pytest.mark.parametrize("name", CODE)
-def test_torch_runs(name: str, arena: Arena) -> None:
+def test_torch_works(name: str, arena: Arena) -> None:
     outcome = arena.run(CODE[name])
     assert outcome.error is None, outcome
     assert outcome.value
 
 
-def test_loader_with_workers(arena: Arena) -> None:
+def test_a_loader_with_workers_needs_processes(arena: Arena) -> None:
     outcome = arena.run(LOADER, processes=True)
     assert outcome.value == 120_000, outcome
     assert arena.run(LOADER).error in ("PermissionError", "OSError")
 
 
-def test_two_ranks(arena: Arena) -> None:
+def test_two_ranks_communicate(arena: Arena) -> None:
     outcome = arena.run(RANKS, processes=True, loopback=True)
     assert outcome.value == [3.0, 3.0], outcome
     assert arena.run(SPAWNED_BY_TORCH, processes=True, loopback=True).value == "done"
 
 
-def test_large_tensor_is_refused(arena: Arena) -> None:
+def test_a_tensor_above_the_memory_limit_is_refused(arena: Arena) -> None:
     outcome = arena.run("import torch; torch.ones(2**28)", memory_bytes=2**29)
     assert outcome.error == "RuntimeError"
     assert "allocate" in outcome.text

@@ -1,7 +1,7 @@
-"""No frame that an enemy writes takes long to decode: nothing in it is worked through in quadratic time.
+"""Decoding a hostile frame never takes long: no part of it takes quadratic time.
 
-Calls are counted, not seconds; `python -m bench.hostile` measures the seconds. What takes quadratic time within
-one call, a dict of crowded keys, is bounded by its size.
+These tests count calls, and `python -m bench.hostile` measures seconds. A dict of crowded keys takes quadratic
+time within a single call, so its size is limited.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .frames import HEADER, frame_of, read
 
 pytestmark = pytest.mark.thorough
 
-# For each byte of a frame. The worst frame below takes 2.2.
+# The limit of calls for each byte of a frame. The worst frame below takes 2.2.
 MAX_CALLS = 4
 encode = msgspec.msgpack.encode
 
@@ -49,7 +49,7 @@ def ext(code: int, value: Any) -> msgspec.msgpack.Ext:
 
 
 def crowded(count: int, size: int) -> list[int]:
-    """Integers whose probing in a dict of `size` slots walks slots that are taken."""
+    """Return integers that collide repeatedly in a dict of `size` slots."""
     filled = count * 2 // 3
     orbit, slot = [], 0
     for _ in range(filled):
@@ -91,7 +91,7 @@ def nested(value: Any, codes: list[int]) -> Any:
 
 
 def probes(keys: list[int], size: int) -> int:
-    """The slots that CPython looks at to put these keys into a dict of `size` slots."""
+    """Count the slots that CPython inspects to insert these keys into a dict of `size` slots."""
     taken, count = set(), 0
     for key in keys:
         slot, perturb = key & (size - 1), key
@@ -104,15 +104,15 @@ def probes(keys: list[int], size: int) -> int:
     return count
 
 
-def test_crowded_keys_are_what_they_are_for() -> None:
+def test_crowded_keys_take_many_probes() -> None:
     assert probes(list(range(MAX_KEYS)), 2**13) == MAX_KEYS
     assert probes(_keys(MAX_KEYS), 2**13) > 20 * MAX_KEYS
 
 
 def holds_data(frame: bytes) -> bool:
-    """Whether a frame is read and not refused, in a few calls of Python or C for each of its bytes.
+    """Whether a frame is read rather than refused. Fails if that takes more than a few calls for each byte.
 
-    A few hundred begin and end each frame.
+    Each frame takes up to a thousand calls in addition.
     """
     calls, most = 0, 1_000 + MAX_CALLS * len(frame)
 
@@ -151,7 +151,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_could_take_long_is_refused_before(name: str) -> None:
+def test_structures_that_could_take_long_are_refused_early(name: str) -> None:
     before = set(sys.modules)
     frame = frame_of(Returned(REFUSED[name]()), Packing())
     assert not holds_data(frame)
@@ -159,7 +159,7 @@ def test_what_could_take_long_is_refused_before(name: str) -> None:
 
 
 def full(one: Callable[[int], Any]) -> Any:
-    """A list of as many of these as fit into a frame."""
+    """Return a list of as many of these as fit into a frame."""
     parts, size = [], 100
     for number in range(400_000):
         part = one(number)
@@ -211,7 +211,7 @@ def test_long_fields_of_a_reply_take_a_few_calls_for_each_byte(field: str, value
     holds_data(HEADER.pack(len(structure), 0, 0) + structure)
 
 
-def test_parameters_are_unpacked_as_answers_are() -> None:
+def test_parameters_are_limited_like_answers() -> None:
     crowd = Built(0, a_dict(MAX_KEYS + 1), None, (), (), True)
     with pytest.raises(ProtocolError):
         read(frame_of(crowd, Packing()))
@@ -239,7 +239,7 @@ CODES = [TENSOR, ARRAY, TUPLE, RECORD, OPAQUE, LIST, DICT, BYTES]
 
 
 def drawn(draw: random.Random, depth: int) -> Any:
-    """Any structure, its parts as long as one another, some of them shaped as they should be."""
+    """Draw a structure with parts of equal length, some of them well-formed."""
     count = draw.randrange((500, 20, 4, 4, 4)[depth])
     parts = [drawn(draw, depth + 1) if depth < 4 else None] * count
     match draw.randrange(6):

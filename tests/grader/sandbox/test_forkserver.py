@@ -1,4 +1,4 @@
-"""The fork server's loop, without a fork; and with a real one, that nothing is left of sandboxes."""
+"""The loop of the fork server without forks, and a real fork server that cleans up its sandboxes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from grader.sandbox.wire.messages import (
     Stop,
 )
 
-pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nothing can be forked here")
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="needs fork")
 
 
 # --- the loop ---------------------------------------------------------------------------------------
 
 
 class Loop:
-    """A fork server in this process, whose forks are numbers, and the ends of its judges."""
+    """A fork server in this process, whose forks are only numbers, and its connections to judges."""
 
     def __init__(self, scratch: Path, monkeypatch: pytest.MonkeyPatch, preload: str = "") -> None:
         pairs = [socket.socketpair() for _ in range(2)]
@@ -51,7 +51,7 @@ class Loop:
         self.loaded: list[str] = []
         self.killed: list[tuple[str, int]] = []
         self.events: list[str] = []
-        # The status of each process that has ended; the others still run.
+        # The status of each process that has ended. The others still run.
         self.statuses: dict[int, int] = {}
         self._next = 100
         changes = {
@@ -82,7 +82,7 @@ class Loop:
         return (pid, self.statuses[pid]) if pid in self.statuses or not options else (0, 0)
 
     def ask(self, demand: Demand, judge: int = 0) -> Answer:
-        """Have one demand of a judge carried out, and return the answer."""
+        """Send one demand of a judge and return the answer."""
         ends = [os.open(os.devnull, os.O_RDONLY) for _ in range(3)]
         message = msgspec.msgpack.encode(demand)
         socket.send_fds(self.judges[judge], [message], ends if isinstance(demand, Spawn) else [])
@@ -123,21 +123,21 @@ def test_a_demand_waits_for_one_import_at_most(loop: Loop, monkeypatch: pytest.M
 
     monkeypatch.setattr(forkserver, "warm_up", load)
     loop.server.run()
-    assert loop.loaded == ["a", "b"], "nothing after the judges have hung up"
+    assert loop.loaded == ["a", "b"], "it imports nothing after the judges have hung up"
 
 
 def test_the_modules_of_a_demand_come_first_and_each_is_imported_once(loop: Loop) -> None:
     loop.spawn("c", "x")
     loop.spawn("x", judge=1)
     assert loop.loaded == ["c", "x"]
-    # What was imported is shared with the forks; without a new module, nothing is to be done.
+    # Imported modules are frozen to share them with the forks. Without a new module, nothing is frozen.
     assert loop.events == ["freeze"]
     loop.spawn("y")
     assert loop.events == ["freeze", "freeze"]
 
 
 @pytest.mark.parametrize("is_full", [True, False])
-def test_of_a_fork_that_failed_nothing_is_left_but_the_reason(
+def test_a_failed_fork_leaves_nothing_and_gives_a_reason(
     is_full: bool, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused() -> int:
@@ -166,11 +166,11 @@ def test_of_a_fork_that_failed_nothing_is_left_but_the_reason(
             os.fstat(descriptor)
 
 
-def test_a_sandbox_that_is_stopped_is_killed_and_its_end_is_told(loop: Loop) -> None:
+def test_stopping_a_sandbox_kills_it_and_returns_its_status(loop: Loop) -> None:
     first, second = loop.spawn(), loop.spawn()
     loop.statuses = {first: 3 << 8, second: int(signal.SIGKILL)}
     assert loop.ask(Stop(first)) == SandboxEnded(3)
-    # First the group with its descendants, while the number is still its own.
+    # The group with its descendants is killed first, while its number is still in use.
     assert loop.killed == [("killpg", first), ("kill", first)]
     assert loop.ask(Stop(second)) == SandboxEnded(-9)
     assert loop.folders == 0
@@ -187,7 +187,7 @@ def test_no_judge_waits_for_a_killed_sandbox_to_end(loop: Loop) -> None:
     assert not loop.server._ending and loop.folders == 0
 
 
-def test_with_a_judge_only_its_own_sandboxes_end(loop: Loop) -> None:
+def test_a_judge_that_hangs_up_ends_only_its_own_sandboxes(loop: Loop) -> None:
     mine, others = loop.spawn(), loop.spawn(judge=1)
     control = loop.server._controls[0]
     loop.judges[0].close()
@@ -197,7 +197,7 @@ def test_with_a_judge_only_its_own_sandboxes_end(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize(("forks", "collapsed"), [(9, 0), (10, 1)])
-def test_after_the_forks_of_a_class_the_memory_is_put_together_once(
+def test_memory_is_collapsed_once_after_ten_forks(
     forks: int, collapsed: int, loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(forks):
@@ -215,16 +215,16 @@ def test_after_the_forks_of_a_class_the_memory_is_put_together_once(
     loop.statuses = dict.fromkeys(range(100, 120), 9)
     loop.server.run()
     assert loop.events == ["collapse"] * collapsed
-    # After the three imports it waits for a judge, as long as that takes.
+    # After the three imports it waits for a judge without a limit.
     assert looks[:6] == [0] * (3 + collapsed) + [None] * (3 - collapsed)
 
 
-# --- a real one -------------------------------------------------------------------------------------
+# --- a real fork server -----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def server() -> Iterator[ForkServerProcess]:
-    """A fork server without walls: its sandboxes are seen from here."""
+    """Yield a fork server without walls, whose sandboxes are visible from here."""
     server = ForkServerProcess(1, walls=False)
     yield server
     server.close()
@@ -257,7 +257,7 @@ def test_killed_sandboxes_end_with_their_folders_and_the_next_one_starts(
     folders = [Path(process.cwd()) for process in processes]
     for sandbox in sandboxes:
         sandbox.kill()
-    # The fork server reaps them and removes their folders, though it is asked for nothing more.
+    # The fork server reaps them and removes their folders without another request.
     wait_for(lambda: not any(process.is_running() for process in processes))
     wait_for(lambda: not any(folder.exists() for folder in folders))
     sandbox = start(server)

@@ -1,4 +1,4 @@
-"""Collapsing memory into large pages changes no byte of it, and makes the tables of a fork shorter."""
+"""Collapsing memory into large pages changes none of its contents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def large():
     return int(found[1]) * 1024
 
 def possible():
-    # What the kernel collapses now of a plain mapping, in which nothing is in the way.
+    # The bytes of a plain mapping that the kernel can collapse now.
     plain = mmap.mmap(-1, 32 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     plain.write(b"x" * len(plain))
     at = ctypes.addressof(ctypes.c_char.from_buffer(plain))
@@ -47,14 +47,14 @@ print(could, after - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="large pages are asked of Linux")
-def test_memory_is_as_it_was_and_in_large_pages() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_collapsed_memory_is_unchanged_and_in_large_pages() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
     could, collapsed = map(int, done.stdout.split())
     if could == 0:
-        pytest.skip("this kernel collapses nothing, or has no large page left")
-    # Of some 45 MB of strings and list; a machine that is short of large pages gives fewer.
+        pytest.skip("this kernel cannot collapse memory or has no large page left")
+    # The strings and the list take about 45 MB. A machine short of large pages collapses fewer.
     assert collapsed >= min(6 << 20, could // 4), (collapsed, could)

@@ -1,4 +1,4 @@
-"""What a student's module calls a builtin changes no library, and keeps nobody's variables."""
+"""The builtins of a student's module cannot change a library or keep the variables of a caller."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_a_write_into_a_library_is_refused(expression: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["vars", "locals", "globals"])
-def test_the_variables_of_what_calls_it_are_not_kept(name: str) -> None:
+def test_variables_of_a_caller_in_c_are_not_kept(name: str) -> None:
     kept = run(f"__import__('functools').cache({name})")
     with pytest.raises(TypeError, match="judged"):
         kept()
 
 
 @pytest.mark.parametrize("expression", FINE)
-def test_what_honest_people_run_is_as_ever(expression: str) -> None:
+def test_ordinary_uses_work_as_usual(expression: str) -> None:
     assert run(expression) == FINE[expression]

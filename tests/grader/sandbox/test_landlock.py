@@ -15,7 +15,7 @@ import pytest
 from grader.sandbox.walls import landlock, syscalls
 from grader.sandbox.walls.wall import Limits, Plan, Site
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock needs Linux")
 
 CREATE, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1, 2, 4, 8, 1 << 14
@@ -23,7 +23,7 @@ MAKE_DEVICES, MAKE_LINK = 1 << 6 | 1 << 11, 1 << 12
 
 
 class Kernel:
-    """A kernel that grants everything: the rights that were handled, and those that were granted."""
+    """A kernel that grants everything, and records the handled and the granted rights."""
 
     def __init__(self) -> None:
         self.handled = self.net = self.scoped = 0
@@ -55,7 +55,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 @pytest.mark.parametrize(
     ("version", "rights"), [(1, 13), (2, 14), (3, 15), (4, 15), (5, 16), (6, 16), (9, 16)]
 )
-def test_no_right_is_named_that_the_kernel_does_not_know(
+def test_only_rights_known_to_the_kernel_are_named(
     version: int, rights: int, kernel: Kernel
 ) -> None:
     landlock.restrict(version, [(Path("/"), landlock.SCRATCH)], tcp=False)
@@ -66,12 +66,12 @@ def test_no_right_is_named_that_the_kernel_does_not_know(
     assert kernel.flags == [1 if version >= 7 else 0]
 
 
-def test_tcp_is_left_to_an_exercise_that_needs_it(kernel: Kernel) -> None:
+def test_tcp_is_allowed_for_an_exercise_that_needs_it(kernel: Kernel) -> None:
     landlock.restrict(6, [], tcp=True)
     assert (kernel.net, bool(kernel.scoped)) == (0, True)
 
 
-def test_a_file_gets_the_rights_of_files_and_what_is_not_there_none(
+def test_a_file_gets_only_rights_of_files_and_a_missing_path_none(
     kernel: Kernel, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -86,13 +86,13 @@ def test_nothing_may_be_executed_and_no_link_or_device_made() -> None:
     assert not landlock.READ & (WRITE_FILE | TRUNCATE)
 
 
-# --- what a sandbox needs ---------------------------------------------------------------------------
+# --- the needs of a sandbox -------------------------------------------------------------------------
 
 PLAN = Plan((Path("/usr/lib"),), landlock_abi=6)
 
 
 def granted(monkeypatch: pytest.MonkeyPatch, **limits: bool) -> tuple[dict[str, int], bool]:
-    """The grants of a sandbox by path, and whether it has TCP."""
+    """Return the grants of a sandbox by path, and whether it has TCP."""
     seen: list[Any] = []
     monkeypatch.setattr(
         landlock, "restrict", lambda abi, grants, *, tcp: seen.extend((abi, dict(grants), tcp))
@@ -114,7 +114,7 @@ def test_a_sandbox_reads_the_environment_and_writes_to_its_folder(
     assert not {"/dev/shm", "/etc/hosts"} & grants.keys()
 
 
-def test_processes_share_memory_and_a_loopback_finds_this_machine(
+def test_processes_get_shared_memory_and_loopback_gets_etc_hosts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     grants, tcp = granted(monkeypatch, processes=True)
@@ -124,7 +124,9 @@ def test_processes_share_memory_and_a_loopback_finds_this_machine(
     assert tcp and grants["/etc/hosts"] == landlock.READ and "/dev/shm" not in grants
 
 
-def test_on_an_older_kernel_it_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_landlock_is_left_out_with_a_reason_on_an_older_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refused(*_: object) -> int:
         raise OSError(errno.ENOSYS, "no such call")
 

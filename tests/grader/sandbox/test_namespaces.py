@@ -1,4 +1,4 @@
-"""Which namespaces a sandbox gets, and what follows if the system refuses one; none is made here."""
+"""The namespaces of a sandbox, and the effects if the system refuses one. No namespace is made here."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from grader.sandbox.walls.syscalls import (
 )
 from grader.sandbox.walls.wall import Limits, Plan, Site
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces need Linux")
 
 
 class Kernel:
-    """Notes calls in their order; those in `refused` fail."""
+    """Records calls in order. Those in `refused` fail."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -68,7 +68,7 @@ ALL = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS
 
 
 @pytest.mark.parametrize("root", [True, False])
-def test_the_fork_server_goes_on_in_namespaces_of_its_own(
+def test_the_fork_server_continues_in_its_own_namespaces(
     root: bool, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[Path] = []
@@ -81,21 +81,19 @@ def test_the_fork_server_goes_on_in_namespaces_of_its_own(
     walls = namespaces.enter([Path("/usr")])
     assert walls == ["pid_namespace", "private_root"][: 1 + root]
     assert shown == [Path("/usr")]
-    # The map comes between: it takes the rights in the new user namespace to make the others and to fork.
+    # The map comes in between: it gives the rights to create the other namespaces and to fork.
     assert kernel.calls[:4] == [("unshare", CLONE_NEWUSER), "_map", ("unshare", ALL), "fork"]
     assert "prctl" in kernel.calls, "it ends with its parent"
 
 
 @pytest.mark.parametrize("refused", [("unshare", CLONE_NEWUSER), "_map", ("unshare", ALL)])
-def test_where_one_is_refused_it_goes_on_without_and_does_not_fork(
-    refused: object, kernel: Kernel
-) -> None:
+def test_a_refused_namespace_is_skipped_without_a_fork(refused: object, kernel: Kernel) -> None:
     kernel.refused = {refused}
     assert namespaces.enter([]) == []
     assert "fork" not in kernel.calls
 
 
-def test_a_sandbox_is_forked_into_its_own_pids_and_the_fork_server_stays_in_its(
+def test_only_the_sandbox_is_forked_into_new_pids(
     kernel: Kernel,
 ) -> None:
     kernel.child = 77
@@ -103,13 +101,13 @@ def test_a_sandbox_is_forked_into_its_own_pids_and_the_fork_server_stays_in_its(
     assert kernel.calls == [("unshare", CLONE_NEWPID), "fork", "_back_to_own_pids"]
     kernel.calls, kernel.child = [], 0
     assert namespaces.fork(own_pids=True) == 0
-    assert kernel.calls == [("unshare", CLONE_NEWPID), "fork"], "the child is the first process"
+    assert kernel.calls == [("unshare", CLONE_NEWPID), "fork"], "the child stays the first process"
     kernel.calls = []
     namespaces.fork(own_pids=False)
     assert kernel.calls == ["fork"]
 
 
-def test_after_a_fork_that_failed_the_next_one_is_possible(kernel: Kernel) -> None:
+def test_another_fork_is_possible_after_a_failed_one(kernel: Kernel) -> None:
     kernel.refused = {"fork"}
     with pytest.raises(OSError, match="not permitted"):
         namespaces.fork(own_pids=True)
@@ -127,36 +125,34 @@ LEFT: dict[Callable[[Site], bool], int] = {
 
 
 @pytest.mark.parametrize("wall", LEFT, ids=lambda wall: wall.__name__)
-def test_a_namespace_is_left_or_told_to_be_missing(
+def test_a_namespace_is_entered_or_reported_missing(
     wall: Callable[[Site], bool], kernel: Kernel
 ) -> None:
     assert wall(site())
     assert kernel.calls[0] == ("unshare", LEFT[wall])
     kernel.calls, kernel.refused = [], {"unshare"}
     assert not wall(site())
-    assert kernel.calls == [], "nothing of the shared one is changed"
+    assert kernel.calls == [], "the shared namespace is not changed"
     kernel.refused = set()
     assert not wall(site(outer=())) and kernel.calls == []
 
 
 @pytest.mark.parametrize("refused", ["_map", "mount"])
-def test_a_user_of_its_own_needs_a_map_and_processes_that_cannot_be_written(
-    refused: str, kernel: Kernel
-) -> None:
+def test_a_user_namespace_needs_a_map_and_a_read_only_proc(refused: str, kernel: Kernel) -> None:
     kernel.refused = {refused}
     assert not namespaces.own_user(site())
 
 
-def test_a_wall_holds_without_what_only_helps_it(kernel: Kernel) -> None:
+def test_a_wall_holds_if_an_optional_step_is_refused(kernel: Kernel) -> None:
     kernel.refused = {"_raise_loopback"}
     assert namespaces.own_network(site())
 
 
-def test_the_first_process_is_known_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_process_is_recognized_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not namespaces.is_first_process(site())
     monkeypatch.setattr(os, "getpid", lambda: 1)
     assert namespaces.is_first_process(site())
-    # A container's first process is in no namespace that the fork made.
+    # The first process of a container is not in a namespace made by the fork.
     assert not namespaces.is_first_process(site(outer=()))
 
 
@@ -164,7 +160,7 @@ def test_the_first_process_is_known_by_its_number(monkeypatch: pytest.MonkeyPatc
 
 
 class Folders:
-    """File systems that would be mounted, with their sizes, and those that would be sealed."""
+    """Records file systems that would be mounted, with their sizes, and those that would be sealed."""
 
     def __init__(self, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.private, self.sealed = dict[Path, int](), list[Path]()
@@ -189,7 +185,7 @@ def of(scratch: Path, *held: str, readable: tuple[Path, ...] = (), processes: bo
     return Site(plan, limits, scratch, ["mount_namespace", *held])
 
 
-def test_the_folder_is_private_and_with_a_private_root_all_of_tmp_is(
+def test_the_scratch_is_private_or_all_of_tmp_behind_a_private_root(
     folders: Folders, tmp_path: Path
 ) -> None:
     scratch = tmp_path / "grade" / "own"
@@ -200,7 +196,7 @@ def test_the_folder_is_private_and_with_a_private_root_all_of_tmp_is(
     assert folders.private == {tmp_path: 5} and not folders.sealed
 
 
-def test_an_environment_in_tmp_stays_to_be_seen_and_cannot_be_written(
+def test_an_environment_in_tmp_stays_visible_and_read_only(
     folders: Folders, tmp_path: Path
 ) -> None:
     scratch = tmp_path / "own"
@@ -208,19 +204,19 @@ def test_an_environment_in_tmp_stays_to_be_seen_and_cannot_be_written(
     assert (folders.private, folders.sealed) == ({scratch: 5}, [tmp_path])
 
 
-def test_only_processes_share_memory_which_is_as_large_as_theirs(
+def test_only_processes_get_shared_memory_of_their_memory_limit(
     folders: Folders, tmp_path: Path
 ) -> None:
     assert namespaces.own_folders(of(tmp_path / "own", processes=True))
     assert folders.private == {Path("/dev/shm"): 7, tmp_path / "own": 5}
 
 
-def test_without_mounts_of_its_own_nothing_is_mounted(folders: Folders, tmp_path: Path) -> None:
+def test_without_a_mount_namespace_nothing_is_mounted(folders: Folders, tmp_path: Path) -> None:
     assert not namespaces.own_folders(Site(Plan(()), Limits(), tmp_path, ["process_group"]))
     assert folders.private == {}
 
 
-def test_a_sealed_file_system_is_read_only_and_one_that_is_refused_is_no_wall(
+def test_a_seal_is_a_read_only_mount_and_a_refused_mount_is_reported(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
@@ -241,7 +237,7 @@ def test_a_sealed_file_system_is_read_only_and_one_that_is_refused_is_no_wall(
     ("pid", "kernel_version", "bounded"),
     [(1, (6, 14), True), (1, (7, 0), True), (1, (6, 13), False), (2, (6, 14), False)],
 )
-def test_the_number_of_processes_is_set_only_where_it_is_the_sandbox_s_own(
+def test_the_number_of_processes_is_set_only_in_own_pid_namespaces(
     pid: int, kernel_version: tuple[int, int], bounded: bool, monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -256,7 +252,9 @@ def test_the_number_of_processes_is_set_only_where_it_is_the_sandbox_s_own(
         assert namespaces.count_processes(site()) and not namespaces.count_processes(site(outer=()))
 
 
-def test_processes_are_counted_by_the_system_s_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_may_be_counted_by_the_limit_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(namespaces, "limit_processes", lambda: False)
     counting = Plan((), outer_walls=("pid_namespace",), counts_processes=True)
     assert namespaces.count_processes(site(plan=counting))

@@ -1,4 +1,4 @@
-"""Whatever a student returns can be sent, and only plain data is."""
+"""Any value that a student returns can be sent, and only plain data is sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .frames import PLAIN, frame_of, read
         max_leaves=10,
     )
 )
-def test_whatever_a_student_returns_can_be_sent(value: Any) -> None:
+def test_any_value_can_be_sent(value: Any) -> None:
     packing = Packing()
     read(frame_of(Returned(packing.pack(value)), packing))
 
@@ -43,8 +43,8 @@ def test_nothing_is_ever_pickled() -> None:
     assert {type(each) for each in (first, second["a"], *third)} == {Opaque}
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
-    """A student who counts with np.prod has counted."""
+def test_numpy_numbers_arrive_as_python_numbers() -> None:
+    """A student may count with np.prod."""
     import numpy as np
 
     values = [np.int64(3), np.float32(0.5), np.bool_(True), np.uint8(7), np.prod(())]
@@ -55,7 +55,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_only_the_judge_may_send_strides() -> None:
-    """Of an enemy's few bytes they would make a tensor of any size."""
+    """With strides, a few hostile bytes could make a tensor of any size."""
     import torch
 
     packing = Packing(strided=True)
@@ -67,7 +67,7 @@ def test_only_the_judge_may_send_strides() -> None:
 
 @settings(max_examples=200)
 @given(st.data())
-def test_any_view_arrives_as_it_is(data: st.DataObject) -> None:
+def test_any_view_arrives_unchanged(data: st.DataObject) -> None:
     import torch
 
     view = torch.arange(60).reshape(3, 4, 5)

@@ -1,4 +1,4 @@
-"""Code beside a student's keeps its builtins and its modules, although the student's code changes them."""
+"""Our code beside a student's keeps its builtins and modules even if the student's code changes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grader.sandbox import private
 
 @pytest.fixture
 def ours(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Globals with builtins of their own, as of a module that runs beside a student's code."""
+    """Return globals with their own builtins, like a module that runs beside a student's code."""
     monkeypatch.setattr(private, "OURS", list(private.OURS))
     monkeypatch.setattr(private, "LOADED", dict(private.LOADED))
     made: dict[str, Any] = {"__name__": "probe"}
@@ -22,14 +22,14 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return made
 
 
-def test_a_builtin_that_is_replaced_later_is_still_the_true_one(ours: dict[str, Any]) -> None:
+def test_a_builtin_replaced_later_does_not_reach_our_code(ours: dict[str, Any]) -> None:
     theirs: dict[str, Any] = {"__name__": "theirs"}
     for module in (ours, theirs):
         exec("def divided(a, b): return divmod(a, b)", module)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builtins, "divmod", lambda a, b: "replaced")
         found = ours["divided"](7, 2), theirs["divided"](7, 2)
-    # Without builtins of its own, code has the builtins of the process.
+    # Code without its own builtins uses those of the process.
     assert found == ((3, 1), "replaced")
 
 
@@ -41,7 +41,7 @@ def test_no_two_modules_share_their_builtins(ours: dict[str, Any]) -> None:
     assert any(each is other for each in private.OURS)
 
 
-def test_an_import_returns_the_module_that_was_noted(
+def test_an_import_returns_the_noted_module(
     ours: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import json.decoder
@@ -65,7 +65,7 @@ def test_a_module_of_our_own_comes_before_one_of_the_same_name(ours: dict[str, A
     assert ours["helper"] is ours["json"] is own
 
 
-def test_what_was_not_noted_is_imported_as_usual(
+def test_a_module_that_was_not_noted_is_imported_as_usual(
     ours: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(private.LOADED, "this_module", raising=False)

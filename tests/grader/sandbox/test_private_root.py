@@ -1,4 +1,4 @@
-"""The paths of a private root, and the order in which it is built; nothing is mounted."""
+"""The paths of a private root and the order in which it is built. Nothing is mounted here."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from grader.sandbox.walls import private_root, syscalls
 from grader.sandbox.walls.private_root import enter_private_root, outermost
 from grader.sandbox.walls.syscalls import MS_BIND, MS_RDONLY, MS_REMOUNT
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the mounts are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts need Linux")
 
 
-def test_of_paths_only_the_outermost_that_exist_are_shown_once(tmp_path: Path) -> None:
+def test_only_the_outermost_existing_paths_are_shown(tmp_path: Path) -> None:
     lib, library, inside = tmp_path / "lib", tmp_path / "library", tmp_path / "lib" / "python"
     for folder in (inside, library):
         folder.mkdir(parents=True)
     given = [inside, library, tmp_path / "none", lib, lib]
-    # The name of one begins with the name of the other, which has nothing to do with it.
+    # `library` begins with the name `lib`, but is not below it.
     assert list(outermost(given)) == [lib, library]
     assert list(outermost([inside])) == [inside]
 
 
 class Mounts:
-    """The mounts of a root that is built in a folder here."""
+    """Records the mounts of a root that is built in a folder here."""
 
     def __init__(self, base: Path) -> None:
         self.base, self.made, self.others = base, list[tuple[Any, ...]](), list[Any]()
@@ -57,25 +57,23 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mounts:
     return mounts
 
 
-def test_a_root_has_the_paths_and_is_made_read_only_at_the_end(
-    mounts: Mounts, tmp_path: Path
-) -> None:
+def test_a_root_has_the_paths_and_ends_up_read_only(mounts: Mounts, tmp_path: Path) -> None:
     folder, link = tmp_path / "lib", tmp_path / "link"
     folder.mkdir()
     link.symlink_to("lib")
     assert enter_private_root([folder, link])
     targets = [target for _, target, *_ in mounts.made]
-    # An environment may be in /tmp, so its own file system comes before.
+    # An environment may be in /tmp, so the file system of /tmp is mounted first.
     assert targets.index("/tmp") < targets.index(str(folder))
     last, target, _, flags = mounts.made[-1]
     assert (last, target) == ("none", "")
     assert flags & (MS_REMOUNT | MS_BIND | MS_RDONLY) == MS_REMOUNT | MS_BIND | MS_RDONLY
-    # A link is copied, and what it leads to is not shown by it.
+    # A link is copied, which does not show its target.
     assert (mounts.base / link.relative_to("/")).readlink() == Path("lib")
     assert str(link) not in targets
     assert (mounts.base / "etc/hosts").read_text().startswith("127.0.0.1 localhost")
     assert (mounts.base / "dev/stdin").readlink() == Path("fd/0")
-    # Read-only below, too.
+    # Mounts below are read-only, too.
     ((number, given),) = [each for each in mounts.others if isinstance(each, tuple)]
     assert (number, given[2]) == (442, 0x8000)
     assert [each for each in mounts.others if isinstance(each, str)] == [
@@ -83,13 +81,13 @@ def test_a_root_has_the_paths_and_is_made_read_only_at_the_end(
     ]  # fmt: skip
 
 
-def test_where_it_cannot_be_built_it_is_not_entered(mounts: Mounts) -> None:
+def test_a_root_that_cannot_be_built_is_not_entered(mounts: Mounts) -> None:
     mounts.refused = "tmp"
     assert not enter_private_root([])
     assert mounts.others == []
 
 
-def test_where_processes_cannot_be_mounted_anew_the_old_ones_are_shown(
+def test_the_old_proc_is_shown_if_a_new_one_cannot_be_mounted(
     mounts: Mounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def mount(source: str, target: str, kind: str | None, flags: int, options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a submission leaves in its folder, the folder can be removed, and nothing beside it."""
+"""A folder can be removed whatever a submission left in it, and nothing beside it is removed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from grader.sandbox.surroundings import remove_tree
 
 
-def test_a_folder_that_is_not_there_is_no_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_an_error(tmp_path: Path) -> None:
     remove_tree(tmp_path / "nothing")
 
 
-def test_folders_of_any_depth_and_mode_are_removed_and_links_not_followed(tmp_path: Path) -> None:
+def test_folders_of_any_depth_and_mode_are_removed_without_following_links(tmp_path: Path) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "folder"
     outside.mkdir()
     (outside / "kept").write_text("kept")

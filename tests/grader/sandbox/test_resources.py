@@ -1,4 +1,4 @@
-"""A control group bounds all of its processes together, and is gone afterwards."""
+"""A control group limits all of its processes together, and is removed afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEBIBYTE = 1024 * 1024
 def group() -> Iterator[ControlGroup]:
     with control_group(memory_bytes=200 * MEBIBYTE, processes=20) as group:
         if group is None:
-            pytest.skip("no control group can be made here")
+            pytest.skip("needs a control group")
         yield group
     assert not any(folder.exists() for folder in group.folders)
 
@@ -32,7 +32,7 @@ def _run(group: ControlGroup, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_processes_are_counted(group: ControlGroup) -> None:
+def test_processes_are_limited(group: ControlGroup) -> None:
     code = """
 import os, signal
 started = []
@@ -52,9 +52,9 @@ print(len(started))
     assert _run(group, code).stdout.strip() == "19"
 
 
-def test_memory_is_the_sum_of_all(group: ControlGroup) -> None:
-    # Each of the two alone would fit. The child holds its part until the parent
-    # has both: whom the kernel ends is its own choice.
+def test_memory_is_limited_over_all_processes(group: ControlGroup) -> None:
+    # Each of the two processes would fit alone. The child holds its memory until the parent
+    # has its own. The kernel chooses which of them it ends.
     code = """
 import os
 full, filled = os.pipe()
@@ -80,6 +80,6 @@ def test_too_much_memory_is_refused(group: ControlGroup) -> None:
 
 
 @pytest.mark.parametrize("system", [System(), Windows()], ids=["posix", "windows"])
-def test_elsewhere_there_is_none(system: System) -> None:
+def test_other_systems_have_no_control_group(system: System) -> None:
     with system.control_group(MEBIBYTE, 1) as group:
         assert group is None

@@ -1,4 +1,4 @@
-"""The filter's program, run here by an interpreter: which calls it allows, and with which error it refuses."""
+"""The filter's program, run by an interpreter here: the calls that it allows, and its errors for others."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from grader.sandbox.walls import seccomp
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64",
-    reason="the numbers of the calls are those of Linux on x86-64",
+    reason="the numbers of system calls are those of Linux on x86-64",
 )
 
 ALLOWED, ERRNO = 0x7FFF_0000, 0x0005_0000
 X86_64 = 0xC000_003E
-# Numbers of calls: see syscall_64.tbl in the kernel's sources.
+# Numbers of system calls, from syscall_64.tbl in the kernel's sources.
 READ, OPEN, FCNTL, SOCKET, CLONE, FORK, KILL = 0, 2, 72, 41, 56, 57, 62
 PTRACE, MOUNT, PRCTL, OPENAT, CLONE3, PIDFD_OPEN = 101, 165, 157, 257, 435, 434
 ITSELF = 4242
@@ -30,14 +30,14 @@ STREAM = int(socket.SOCK_STREAM)
 
 
 def program(*, processes: bool = False, loopback: bool = False) -> bytes:
-    """The filter as `load` installs it in a process with the id ITSELF."""
+    """Return the filter as `load` installs it in a process with the id ITSELF."""
     pytest.importorskip("pyseccomp")
     made = seccomp.compile_filter(processes=processes, loopback=loopback)
     return made.replace(struct.pack("=I", seccomp._OWN_PID), struct.pack("=I", ITSELF))
 
 
 def verdict(code: bytes, call: int, *arguments: int, machine: int = X86_64) -> int:
-    """Run the program on a call as the kernel does; 0 if it is allowed, else the error."""
+    """Run the program on a call as the kernel does. Return 0 if the call is allowed, otherwise the error."""
     data = struct.pack("=IIQ6Q", call, machine, 0, *[*arguments, 0, 0, 0, 0, 0, 0][:6])
     instructions = list(struct.iter_unpack("=HBBI", code))
     place = accumulator = 0
@@ -70,17 +70,17 @@ def test_reading_files_is_allowed(call: int) -> None:
 
 
 @pytest.mark.parametrize("call", [PTRACE, MOUNT, FORK, 250, 450])
-def test_a_call_that_is_in_no_list_is_not_permitted(call: int) -> None:
+def test_a_call_on_no_list_is_not_permitted(call: int) -> None:
     assert verdict(program(), call) == errno.EPERM
 
 
 @pytest.mark.parametrize("call", [CLONE3, PIDFD_OPEN, 451, 462, 2**31])
-def test_a_call_with_an_older_way_does_not_exist(call: int) -> None:
+def test_a_call_with_an_older_equivalent_does_not_exist(call: int) -> None:
     assert verdict(program(), call) == errno.ENOSYS
 
 
 def test_calls_of_another_architecture_do_not_exist() -> None:
-    # `open` of 32-bit programs has the number of `getpid` or the like here.
+    # System calls of 32-bit programs have other numbers.
     assert verdict(program(), READ, machine=0x4000_0003) == errno.ENOSYS
 
 
@@ -91,7 +91,7 @@ def test_a_process_signals_only_itself() -> None:
     assert verdict(program(processes=True), KILL, 1, signal.SIGTERM) == 0
 
 
-def test_a_thread_may_start_and_a_process_only_where_the_exercise_needs_one() -> None:
+def test_threads_may_start_but_processes_only_if_the_exercise_needs_them() -> None:
     assert verdict(program(), CLONE, THREAD) == 0
     assert verdict(program(), CLONE, 0) == errno.EPERM
     assert verdict(program(processes=True), CLONE, 0) == 0
@@ -116,7 +116,7 @@ def test_a_socket_needs_an_exercise_with_a_network(family: int, kind: int, needs
     assert verdict(program(**{needs: True}), SOCKET, family, datagram) == errno.EPERM
 
 
-def test_of_a_call_with_many_purposes_the_harmless_ones_are_allowed() -> None:
+def test_only_harmless_uses_of_a_call_are_allowed() -> None:
     set_owner, get_flags = 8, 3
     assert verdict(program(), FCNTL, 0, get_flags) == 0
     assert verdict(program(), FCNTL, 0, set_owner) == errno.EPERM

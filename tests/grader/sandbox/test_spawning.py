@@ -1,4 +1,4 @@
-"""Where nothing can be forked, a sandbox is a process of its own, which calls back and judges the same."""
+"""On systems without fork, a sandbox is a new process, which connects back and judges the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grader.sandbox import spawning
 from grader.sandbox.walls.wall import Limits
 
 
-def test_a_stranger_at_the_port_is_turned_away() -> None:
+def test_a_stranger_on_the_port_is_rejected() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         stranger = socket.create_connection(server.getsockname())
         stranger.sendall(b"not the token...")
@@ -30,7 +30,9 @@ def test_a_stranger_at_the_port_is_turned_away() -> None:
         ours.close()
 
 
-def test_a_process_that_does_not_start_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_start_is_a_fault_of_the_grader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(spawning, "START_SECONDS", 0.5)
     monkeypatch.setattr(sys, "executable", "/bin/true")
     with pytest.raises(SandboxError, match="did not start"):

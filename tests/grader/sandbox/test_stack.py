@@ -15,7 +15,7 @@ FIRST_FRAME = STACK.index(b"  File") + len(b'  File "one/task.py", line 3 in f\n
 
 
 @pytest.mark.parametrize("end", range(FIRST_FRAME, len(STACK) + 1))
-def test_a_stack_that_was_cut_off_leaves_no_line_behind(end: int) -> None:
+def test_a_stack_that_was_cut_off_leaves_no_lines(end: int) -> None:
     output = Output()
     output.add(b"once more\n")
     output.add(STACK[:end])
@@ -24,7 +24,7 @@ def test_a_stack_that_was_cut_off_leaves_no_line_behind(end: int) -> None:
 
 
 @pytest.mark.parametrize("room", [1, 10, len(STACK) - 1])
-def test_a_stack_that_found_no_room_leaves_nothing_behind(room: int) -> None:
+def test_a_stack_that_does_not_fit_leaves_nothing(room: int) -> None:
     output = Output()
     output.add(b"x" * (MAX_OUTPUT - room))
     output.add(STACK)
@@ -32,7 +32,7 @@ def test_a_stack_that_found_no_room_leaves_nothing_behind(room: int) -> None:
     assert output.text() == "x" * (MAX_OUTPUT - room)
 
 
-def test_what_is_printed_after_a_stack_stays() -> None:
+def test_output_after_a_stack_is_kept() -> None:
     output = Output()
     output.add(STACK + b"and on\n")
     assert output.take_stack() == STACK

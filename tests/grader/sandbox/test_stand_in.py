@@ -1,4 +1,4 @@
-"""The student's side of a function that the solution replaces; a function here answers as the judge does."""
+"""The student's side of a function that the solution replaces. A stub here answers like the judge."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from grader.sandbox.wire.unpacking import Unpacking
 
 
 def received(packing: Packing) -> Unpacking:
-    """What was packed, as the other end reads it."""
+    """Return packed values as the other end reads them."""
     return Unpacking(bytearray(b"".join(packing.blobs)))
 
 
 class Judge:
-    """Answers with a function, whose result has a graph if the caller wants gradients."""
+    """Answers with the result of a function, which has a graph if the caller wants gradients."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -65,7 +65,7 @@ def function_of(judge: Ask) -> Callable[..., Any]:
     return stand_in("scale", judge)
 
 
-def test_a_call_is_answered_with_the_solution_s_value() -> None:
+def test_a_call_is_answered_with_the_value_of_the_solution() -> None:
     judge = Judge(scale)
     replaced = function_of(judge)
     assert replaced.__name__ == "scale"
@@ -75,12 +75,12 @@ def test_a_call_is_answered_with_the_solution_s_value() -> None:
     assert (request.function, request.wants) == ("scale", ())
 
 
-def test_an_answer_of_plain_data_is_that_data() -> None:
+def test_plain_data_is_returned_as_it_is() -> None:
     replaced = function_of(Judge(lambda *values: {"sum": sum(values), "all": list(values)}))
     assert replaced(1, 2.5) == {"sum": 3.5, "all": [1, 2.5]}
 
 
-def test_gradients_come_back_through_it() -> None:
+def test_gradients_flow_through_a_stand_in() -> None:
     judge = Judge(scale)
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     (function_of(judge)(x) * torch.tensor([1.0, 10.0])).sum().backward()
@@ -88,7 +88,7 @@ def test_gradients_come_back_through_it() -> None:
     assert [type(request) for request in judge.asked] == [StandInCall, StandInBackward]
 
 
-def test_only_tensors_that_require_a_gradient_are_asked_for() -> None:
+def test_gradients_are_requested_only_for_tensors_that_require_them() -> None:
     judge = Judge(lambda a, b: a * b)
     left, right = torch.ones(2), torch.ones(2, requires_grad=True)
     function_of(judge)(left, right).sum().backward()
@@ -103,7 +103,7 @@ def test_without_gradients_there_is_no_graph() -> None:
         assert not function_of(Judge(scale))(x).requires_grad
 
 
-def test_it_raises_as_the_solution_does() -> None:
+def test_a_stand_in_raises_like_the_solution() -> None:
     with pytest.raises(ZeroDivisionError, match="factor is 0"):
         function_of(Judge(scale))(torch.ones(1), 0)
 

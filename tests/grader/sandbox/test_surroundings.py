@@ -1,4 +1,4 @@
-"""A student's module has the surroundings of a program, and nothing of the grader's process."""
+"""A student's module sees the surroundings of a program, and nothing of the grader's process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_answer(student):
     """The answer"""
     assert_equal(student.function("answer")(), 1)
 '''
-# Each line is one that an honest file has at its top.
+# Honest files have such lines at the top.
 PROGRAM = """
 import argparse, io, multiprocessing, os, signal, sys, torch
 import __main__
@@ -62,7 +62,7 @@ for descriptor in range(3, 256):
     except OSError:
         pass
 
-# What programs do that print UTF-8 on every system; the stream that is replaced must not close descriptor 1.
+# Programs do this to print UTF-8 on every system. The replaced stream must not close descriptor 1.
 sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True)
 print("wrapped")
 sys.__stdout__.write("direct\\n")
@@ -77,13 +77,13 @@ def answer():
 """
 
 
-def test_it_finds_a_program_of_its_own(judged: JudgeSource) -> None:
+def test_a_module_runs_like_a_program(judged: JudgeSource) -> None:
     result = judged(PROGRAM, SUITE).result
     assert (result.status, result.message) == (Status.PASSED, "")
     assert result.output.splitlines() == ["wrapped", "direct"]
 
 
-def test_what_it_prints_and_raises_names_no_folder_of_this_machine(judged: JudgeSource) -> None:
+def test_output_and_errors_name_no_folder_of_this_machine(judged: JudgeSource) -> None:
     source = (
         "import torch, traceback, warnings\n"
         "traceback.print_stack()\n"
@@ -91,11 +91,11 @@ def test_what_it_prints_and_raises_names_no_folder_of_this_machine(judged: Judge
         "from torch.nn import no_such_layer\n"
     )
     result = judged(source, SUITE).result
-    told = result.message + result.output
+    shown = result.message + result.output
     assert "torch/__init__.py one/task.py\n" in result.output
     assert "from 'torch.nn' (torch/nn/__init__.py) (line 4, in <module>)" in result.message
     folders = (Path(grader.__file__).parents[1], sys.prefix, sys.base_prefix, "grade-")
-    assert not [folder for folder in folders if str(folder) in told]
+    assert not [folder for folder in folders if str(folder) in shown]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_what_it_prints_and_raises_names_no_folder_of_this_machine(judged: Judge
         ("/usr/share/fonts and /data/x.csv", "/usr/share/fonts and /data/x.csv"),
     ],
 )
-def test_paths_are_cut(text: str, cut: str) -> None:
+def test_paths_are_shortened(text: str, cut: str) -> None:
     assert without_paths(text) == cut
 
 
-def test_a_descriptor_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Put back afterwards.
+def test_a_protected_descriptor_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # monkeypatch restores these afterwards.
     monkeypatch.setattr(os, "close", os.close)
     monkeypatch.setattr(os, "closerange", os.closerange)
     # Far above the open descriptors of this process: the range below closes nothing else.
@@ -147,8 +147,8 @@ os._exit(7)
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a shell closes them")
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
-def test_streams_that_were_closed_are_opened(closed: str) -> None:
+def test_closed_standard_streams_are_opened(closed: str) -> None:
     command = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, CLOSED]
     assert subprocess.run(command, check=False).returncode == 7

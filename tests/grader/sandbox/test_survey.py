@@ -20,14 +20,14 @@ def test_every_wall_is_named_once() -> None:
         assert not wall.stands or not (wall.reason or wall.remedy)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
-def test_what_needs_nothing_stands() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux")
+def test_walls_without_requirements_hold() -> None:
     stands = {wall.name for wall in survey.survey() if wall.stands}
     assert {"process_group", "rlimits", "capabilities", "no_new_privs"} <= stands
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
-def test_a_missing_bubblewrap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls need Linux")
+def test_a_missing_bubblewrap_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     bubblewrap._program.cache_clear()
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "/nonexistent")

@@ -1,4 +1,4 @@
-"""How arguments reach the C library, and how its errors come back; no call changes this process."""
+"""How arguments reach the C library and how its errors come back. No call here changes this process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from grader.sandbox.walls import syscalls
 from grader.sandbox.walls.wall import Limits, Plan, Site
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the calls are Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the calls need Linux")
 
 SITE = Site(Plan(()), Limits(), Path("/scratch"))
 
 
 class Library:
-    """A C library that notes its calls, with plain values; a name in `failing` returns -1."""
+    """A C library that records its calls with plain values. Functions in `failing` return -1."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -43,13 +43,13 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     return library
 
 
-def test_an_error_of_the_kernel_is_an_error_here() -> None:
+def test_an_error_of_the_kernel_is_raised() -> None:
     with pytest.raises(OSError, match="system call 100000") as refused:
         syscalls.call(100_000)
     assert refused.value.errno == errno.ENOSYS
 
 
-def test_numbers_of_64_bits_arrive_whole(library: Library) -> None:
+def test_numbers_of_64_bits_are_not_cut(library: Library) -> None:
     syscalls.call(445, 2**40 + 1, None, ctypes.c_char_p(b"text"))
     assert library.calls == [("syscall", 445, 2**40 + 1, None, b"text")]
 
@@ -59,7 +59,7 @@ def test_prctl_has_all_its_arguments(library: Library) -> None:
     assert library.calls == [("prctl", 1, 9, 0, 0, 0)]
 
 
-def test_strings_are_encoded_and_what_is_absent_stays_so(library: Library) -> None:
+def test_strings_are_encoded_and_none_stays_none(library: Library) -> None:
     syscalls.mount("none", "/grün", None, syscalls.MS_REC | syscalls.MS_PRIVATE, None)
     syscalls.pivot_root(".", "/old")
     syscalls.umount("/old", 2)
@@ -75,7 +75,7 @@ def test_strings_are_encoded_and_what_is_absent_stays_so(library: Library) -> No
 def test_all_rights_are_given_up_and_none_can_be_gained(library: Library) -> None:
     assert syscalls.drop_capabilities(SITE)
     (_, option, what, *_), (name, _, rights) = library.calls
-    # No ambient capability, and an empty set of each other kind.
+    # Ambient capabilities are cleared, and each other set is empty.
     assert (option, what, name, list(rights)) == (47, 4, "capset", [0] * 6)
     library.calls.clear()
     assert syscalls.gain_no_privileges(SITE)
@@ -86,7 +86,7 @@ def test_all_rights_are_given_up_and_none_can_be_gained(library: Library) -> Non
 @pytest.mark.parametrize(
     ("name", "wall"), [("capset", "drop_capabilities"), ("prctl", "gain_no_privileges")]
 )
-def test_a_wall_that_every_kernel_has_is_not_left_out_in_silence(
+def test_a_wall_that_every_kernel_has_must_not_fail_silently(
     name: str, wall: str, library: Library
 ) -> None:
     library.failing = {name}

@@ -1,4 +1,4 @@
-"""Values from an enemy: plain data, or an error of theirs."""
+"""Hostile values give plain data or an error of the sender."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STRUCTURES = st.recursive(
 
 @settings(max_examples=300)
 @given(STRUCTURES)
-def test_any_structure_ends_in_data_or_an_error_of_theirs(value: Any) -> None:
+def test_any_structure_gives_data_or_an_error_of_the_sender(value: Any) -> None:
     with contextlib.suppress(ProtocolError):
         read(frame_of(Returned(value), Packing()))
 

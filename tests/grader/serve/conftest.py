@@ -1,4 +1,4 @@
-"""A running server over the plain course, as its clients meet it: a process, a port, and HTTP."""
+"""Starts `grade serve` on the plain course as a process of its own and talks to it over HTTP."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ ROSTER = "id,name,email,repository,section\n" + "".join(
     f"{name},{name.title()} Test,{name}@example.org,org/lab-{name},{SECTIONS[name]}\n"
     for name in STUDENTS
 )
-# Other roles beside `staff`, an instructor; the assistant has section A.
+# The roles besides student and `staff`, which is an instructor. The assistant has section A.
 ROLES = {"owner": Role.OWNER, "assistant": Role.ASSISTANT, "observer": Role.OBSERVER}
-# What a test waits for takes a second here; a busy machine is given minutes.
+# Most waits take a second. A busy machine may need minutes.
 PATIENCE_SECONDS = 240
-# The last lines of a log that a failure is told with.
+# How many lines of the log the report of a failure shows.
 _LINES_SHOWN = 30
 
 
 class Answer(NamedTuple):
-    """What the server answered."""
+    """An answer of the server."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
 
 
 class Served:
-    """A server that a test starts and ends, and the tokens of its class."""
+    """A server to start and stop, and the tokens of its class."""
 
     def __init__(self, folder: Path, course: Path = PLAIN, policy: str = "") -> None:
         self.folder, self.course, self.results = folder, course, folder / "results"
@@ -70,7 +70,7 @@ class Served:
             self.course = folder / "course"
             _copy(course, self.course)
             (self.course / "exercises" / "policy.toml").write_text(policy, encoding="utf-8")
-            # What is killed and started anew begins cold: on a busy machine no right answer is to be late.
+            # A restarted server begins cold: a right answer must not time out on a busy machine.
             manifest = self.course / "exercises" / "course.toml"
             text = manifest.read_text(encoding="utf-8").replace("seconds = 8", "seconds = 60")
             manifest.write_text(text, encoding="utf-8")
@@ -78,8 +78,8 @@ class Served:
         self._process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
-    def said(self) -> str:
-        """The end of the log, without the lines of requests that were answered as they should be."""
+    def log_tail(self) -> str:
+        """The last lines of the log, without those of requests that succeeded."""
         lines = self.log.read_text().splitlines()
         told = [line for line in lines if '"level": "info"' not in line or '"status": 5' in line]
         return "\n".join(told[-_LINES_SHOWN:]).replace("\\n", "\n")
@@ -91,7 +91,10 @@ class Served:
         limits: Mapping[int, int] = {},
         roster: bool = True,
     ) -> Served:
-        """Start it, and wait until it listens; `program` has the arguments of a Python of its own."""
+        """Start the server and wait until it listens.
+
+        With `program`, a new Python runs with these arguments; otherwise this process forks.
+        """
         words = [
             *("serve", str(self.course), "-o", str(self.results)),
             *(("--roster", str(self.folder / "class.csv")) if roster else ()),
@@ -111,7 +114,7 @@ class Served:
         _started.add(self)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            # In this order: it may end as soon as it has said where it listens.
+            # Poll first: the server may print its address and end right after.
             has_ended = self._process.poll() is not None
             if match := re.search(rb"http://127\.0\.0\.1:(\d+)/", out.read_bytes()):
                 break
@@ -127,14 +130,14 @@ class Served:
         return self._process.pid
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the server, as a power cut would."""
         assert self._process is not None
         _started.discard(self)
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> int:
-        """End it as systemd does; returns its exit status."""
+        """Stop the server as systemd does and return its exit status."""
         assert self._process is not None
         _started.discard(self)
         if self._process.poll() is None:
@@ -142,7 +145,7 @@ class Served:
         return self.wait()
 
     def wait(self) -> int:
-        """Wait until it has ended; returns its exit status."""
+        """Wait until the server has ended and return its exit status."""
         assert self._process is not None
         return self._process.wait(PATIENCE_SECONDS)
 
@@ -156,7 +159,7 @@ class Served:
         body: bytes | None = None,
         headers: Mapping[str, str] = {},
     ) -> Answer:
-        """Send a request with the token of a student, of `staff`, or of another role."""
+        """Send a request with the token of `who`: a student, `staff`, another role, or a token itself."""
         token = self.staff if who == "staff" else self.tokens.get(who, who)
         told = {"Authorization": f"Bearer {token}"} if token else {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
@@ -166,12 +169,12 @@ class Served:
             return Answer(answer.status, answer.headers, answer.read())
 
     def hand_in(self, who: str, files: Mapping[str, bytes], key: str = "") -> Answer:
-        """Hand in files."""
+        """Submit files through the API, with `key` as idempotency key."""
         headers = {"Idempotency-Key": key} if key else {}
         return self.ask("POST", "/api/submissions", who, in_json(files), headers)
 
     def judged(self, who: str, id_: str) -> Any:
-        """The submission, once it is judged."""
+        """Wait until a submission is judged and return it."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             answer = self.ask("GET", f"/api/submissions/{id_}", who)
@@ -188,15 +191,15 @@ class Served:
         self._press("resume")
 
     def _press(self, button: str) -> None:
-        """Have staff pause or go on; a busy machine says 503 and to try again."""
+        """Pause or resume judging as staff. A busy server answers 503, so try again."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (answer := self.ask("POST", f"/api/staff/{button}", "staff")).status == 503:
             assert time.monotonic() < deadline, answer
             time.sleep(0.1)
-        assert answer.status == 200, (answer, self.said)
+        assert answer.status == 200, (answer, self.log_tail)
 
 
-# Those that no test has ended.
+# Servers that are still running.
 _started: set[Served] = set()
 
 
@@ -206,24 +209,24 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed:
         for served in _started:
-            report.sections.append((f"log of the server at port {served.port}", served.said))
+            report.sections.append((f"log of the server at port {served.port}", served.log_tail))
     return report
 
 
 def in_json(files: Mapping[str, bytes]) -> bytes:
-    """The body that hands these files in."""
+    """The body of a request that submits these files."""
     return json.dumps(
         {"files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
     ).encode()
 
 
 def marked(number: int) -> bytes:
-    """A right answer that is no other one's file."""
+    """A right answer, different for each number."""
     return SOLUTION + f"\n# {number}\n".encode()
 
 
 def sql(served: Served, query: str) -> Sequence[tuple[Any, ...]]:
-    """What stands in the gradebook."""
+    """Query the gradebook of a running server."""
     with Gradebook.open_beside_writer(served.results) as book:
         rows: list[tuple[Any, ...]] = book.tables.connection.execute(query).fetchall()
         return rows
@@ -237,7 +240,7 @@ def _copy(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server for the tests of a module, each of which leaves it running and nothing waiting."""
+    """A server for all tests of a module. Each test leaves it running, with an empty queue."""
     server = Served(tmp_path_factory.mktemp("served")).start()
     yield server
     server.stop()
@@ -245,7 +248,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Makes servers of a test's own, which it starts itself; all of them end with it."""
+    """Make servers for one test, which starts them. They are stopped after it."""
     made: list[Served] = []
 
     def make(**options: Any) -> Served:

@@ -1,4 +1,4 @@
-"""An issuer of OpenID Connect that is honest unless a test says otherwise, and a visitor without a browser."""
+"""An OpenID Connect issuer, honest unless a test changes it, and a visitor that needs no browser."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _GRANTED = 200
 
 
 class Grant(NamedTuple):
-    """What a person allowed: the question of the authorization, and the claims of the person."""
+    """A person's consent: the parameters of the authorization request and the claims about the person."""
 
     asked: dict[str, str]
     claims: dict[str, Any]
 
 
 class Issuer:
-    """Serves discovery, keys, tokens and user info on loopback, and signs as told."""
+    """Serves discovery, keys, tokens and user info on loopback. Tests can make it lie."""
 
     def __init__(self, port: int = 0) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.grants: dict[str, Grant] = {}
         self.users: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
-        # What a hostile issuer does otherwise.
+        # A test changes these to make the issuer hostile.
         self.metadata: dict[str, Any] = {}
         self.forge: Callable[[dict[str, Any]], str] = self.sign
         self.user_info: dict[str, Any] = {}
@@ -106,7 +106,7 @@ class Issuer:
         return jwt.encode(claims, key or self.key, algorithm="RS256", headers={"kid": kid})
 
     def allow(self, address: str, **claims: Any) -> str:
-        """Sign a person in for a question that our server asked; returns where the person is sent back to."""
+        """Sign a person in for an authorization request and return the address to go back to."""
         asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(address).query))
         assert asked["client_id"] == CLIENT and asked["response_type"] == "code"
         assert asked["code_challenge_method"] == "S256" and "openid" in asked["scope"].split()
@@ -116,7 +116,7 @@ class Issuer:
         return f"{asked['redirect_uri']}?{urllib.parse.urlencode(answer)}"
 
     def token(self, form: Mapping[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """Redeem a code, once."""
+        """Redeem a code. Each works once."""
         pair = f"{CLIENT}:{urllib.parse.quote_plus(SECRET)}"
         expected = "Basic " + base64.b64encode(pair.encode()).decode()
         grant = self.grants.pop(form.get("code", ""), None)
@@ -143,7 +143,7 @@ class Issuer:
 
 
 class Visitor:
-    """A client that keeps cookies, as a browser does, and follows no redirect."""
+    """A client that keeps cookies, as a browser does, but does not follow redirects."""
 
     def __init__(self, port: int) -> None:
         self.port, self.cookies = port, dict[str, str]()
@@ -152,7 +152,7 @@ class Visitor:
     def get(
         self, address: str, method: str = "GET", body: str | None = None, **headers: str
     ) -> Answer:
-        """Ask for an address of the server; names of headers have _ in place of -."""
+        """Request an address of the server. Write _ for - in names of headers."""
         url = urllib.parse.urlsplit(address)
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
@@ -172,13 +172,13 @@ class Visitor:
         return whole
 
     def leave(self, then: str = "") -> str:
-        """Begin to sign in; returns the address at the issuer."""
+        """Begin to sign in and return the address at the issuer."""
         answer = self.get("/sign-in/university" + (f"?then={then}" if then else ""))
         assert answer.status == 303, answer
         return str(answer.headers["Location"])
 
 
 def free_port() -> int:
-    """A port at which nobody listens now."""
+    """A port on which nothing listens now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

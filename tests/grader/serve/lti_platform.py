@@ -1,4 +1,4 @@
-"""An LTI platform by a library that none of us wrote (`lti1p3platform`), which can be told to say otherwise."""
+"""An LTI platform built on a library that is not ours (`lti1p3platform`). Tests can make it lie."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLIENT, DEPLOYMENT, COURSE = "10000000000007", "1:abc", "course-1"
 LTI = "https://purl.imsglobal.org/spec/lti/claim/"
 MEMBERSHIP = "http://purl.imsglobal.org/vocab/lis/v2/membership#"
 TOOL = "https://purl.imsglobal.org/spec/lti-tool-configuration"
-# A page that shows the message with which a registration in its frame ends.
+# Shows the message that a registration in its frame sends at the end.
 CLOSED = (
     "<title>Register</title><p id=heard></p>"
     "<script>addEventListener('message', (e) => { heard.textContent = e.data.subject })</script>"
@@ -70,21 +70,21 @@ class _Launch(LTIAdvantageMessageLaunchAbstract):  # type: ignore[misc]
 
 
 class Platform:
-    """A platform with one link to a server at `tool`; `user` is signed in there, with `roles` in the course."""
+    """A platform with one link to the server at `tool`. `user` is signed in and has `roles` in the course."""
 
     def __init__(self, tool: str) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.user: dict[str, Any] = {"user_id": "u-1", "email_address": "ada@example.org"}
         self.roles, self.hint = [MEMBERSHIP + "Learner"], "resource-1"
         self.target, self.selects = f"{tool}/lti/launch", False
-        # The items of the answers to a selection, as the library reads them.
+        # The items that deep linking returned, as the library reads them.
         self.selected: list[dict[str, Any]] = []
-        # What a hostile platform changes in the claims, and how it signs them; without, the library does.
+        # A hostile platform changes these claims, and signs with `forge` instead of the library.
         self.claims: dict[str, Any] = {}
         self.forge: Callable[[dict[str, Any]], str] | None = None
         self.asked: list[dict[str, str]] = []
-        # Dynamic registration, which the library does not have: what it tells of itself and answers, and the
-        # requests that it got: the token of each, and the body.
+        # Dynamic registration, which the library lacks: the platform's configuration, its answer and status,
+        # and the token and body of each request.
         self.configuration: dict[str, Any] = {}
         self.registered: dict[str, Any] = {"client_id": CLIENT, TOOL: {"deployment_id": DEPLOYMENT}}
         self.status = 201
@@ -138,7 +138,7 @@ class Platform:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        # To a browser, another site than 127.0.0.1.
+        # To a browser, localhost is another site than 127.0.0.1.
         self.address = f"http://localhost:{self.server.server_port}"
         self.configuration |= {
             "issuer": self.address,
@@ -175,7 +175,7 @@ class Platform:
 
     @property
     def options(self) -> list[str]:
-        """What `grade platform add` is told of it."""
+        """The options of `grade platform add` for this platform."""
         return [
             *("--issuer", self.address, "--client-id", CLIENT, "--deployment", DEPLOYMENT),
             *("--authorization", f"{self.address}/authorize", "--token", f"{self.address}/token"),
@@ -187,7 +187,7 @@ class Platform:
         self.server.server_close()
 
     def login(self) -> str:
-        """The address at which the platform asks our server to begin."""
+        """The address at which the platform starts a login at our server."""
         login = _Login(None, self.configured)
         login.set_lti_message_hint(self.hint)
         if self.selects:
@@ -195,7 +195,7 @@ class Platform:
         return str(login.initiate_login(str(self.user["user_id"])))
 
     def launch(self, asked: dict[str, str]) -> dict[str, str]:
-        """What the platform posts for the question of our server: by the library, unless a test forges it."""
+        """The form that answers our authorization request: by the library, unless a test forges it."""
         launch = _Launch(_Asked(asked), self.configured)
         launch.set_user_data(lis_roles=self.roles, **self.user)
         launch.set_resource_link_claim(self.hint, title="The lab")
@@ -218,7 +218,7 @@ class Platform:
         return posted
 
     def select(self, body: str) -> int:
-        """Take the answer to a selection; returns how many links it has."""
+        """Take the answer to a deep linking request and return how many links it has."""
         answer = dict(urllib.parse.parse_qsl(body))
         items = self.configured.validate_deeplinking_resp(answer)
         claims = jwt.decode(answer["JWT"], options={"verify_signature": False})
@@ -234,5 +234,5 @@ class Platform:
 
 
 def times(**shifts: int) -> dict[str, int]:
-    """Claims of times, this many seconds from now."""
+    """Claims whose values are times, each given in seconds from now."""
     return {name: int(time.time()) + shift for name, shift in shifts.items()}

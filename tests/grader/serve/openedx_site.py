@@ -1,8 +1,8 @@
 """Open edX's LTI platform as a site of its own on loopback: `lti-consumer-xblock` in Django, without Open edX.
 
-Started by `test_openedx.py` with the Python of `build/openedx`. It gives tokens, keeps line items and scores,
-and tells results. Names and roles, and launches, need the rest of Open edX. It writes a line of JSON once it
-listens.
+`test_openedx.py` starts it with the Python of `build/openedx`. It issues tokens, keeps line items and scores,
+and answers with results. Names and roles and launches would need the rest of Open edX. Once it listens, it
+prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ urlpatterns: list[Any] = []
 
 
 class Server(socketserver.ThreadingMixIn, WSGIServer):
-    """A server that answers several requests at once."""
+    """A server with one thread per request."""
 
     daemon_threads = True
 
 
 class Quiet(WSGIRequestHandler):
-    """Logs no request."""
+    """Does not log requests."""
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 def main(folder: Path, tool_keys: str) -> None:
-    """Serve one course whose tool has its keys at an address; the data is in the folder."""
+    """Serve one course, with data in `folder` and a tool whose keys are at `tool_keys`."""
     server = Server(("127.0.0.1", 0), Quiet)
     address = f"http://127.0.0.1:{server.server_port}"
     settings.configure(
@@ -80,7 +80,7 @@ def main(folder: Path, tool_keys: str) -> None:
         location="block-v1:edX+DL+1+type@lti_consumer+block@lab",
         lti_1p3_launch_url="https://grade.example.org/lti/launch",
         lti_1p3_oidc_url="https://grade.example.org/lti/login",
-        # The tool makes its column, since one of a block would need the block.
+        # The tool creates its own column: a column of a block would need the block.
         lti_advantage_ags_mode=LtiConfiguration.LTI_ADVANTAGE_AGS_PROGRAMMATIC,
     )
     known.save()
@@ -89,7 +89,7 @@ def main(folder: Path, tool_keys: str) -> None:
         "address": address,
         "client": known.lti_1p3_client_id,
         "passport": str(known.passport_id),
-        # What a launch tells.
+        # The claim about grades in a launch.
         "grades": consumer.lti_ags.get_lti_ags_launch_claim(),
     }
     server.set_app(get_wsgi_application())

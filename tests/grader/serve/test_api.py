@@ -1,4 +1,4 @@
-"""Requests of clients and their answers: verdicts, places in the queue, and sentences about errors."""
+"""The HTTP API: submissions and verdicts, the queue, rights, malformed requests, and rate limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").re
 STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes()
 
 
-def test_a_file_is_taken_judged_and_its_result_is_that_of_today(served: Served) -> None:
+def test_a_file_is_accepted_and_judged(served: Served) -> None:
     answer = served.hand_in("ada", GREETING)
     assert answer.status == 202
     assert answer.headers["Location"] == f"/api/submissions/{answer.json['id']}"
@@ -50,14 +50,14 @@ def test_a_file_is_taken_judged_and_its_result_is_that_of_today(served: Served) 
     (row,) = (each for each in standing["exercises"] if each["name"] == "greeting")
     assert (row["score"], row["attempts"], row["open"]) == (2.5, 1, False)
     assert standing["submissions"][0]["id"] == answer.json["id"]
-    # The file that `grade batch` writes for a student is written, too, after the answer.
+    # The server also writes the student's result file, as `grade batch` does, but after it answers.
     file, deadline = served.results / "results" / "ada.json", time.monotonic() + 60
     while json.loads(file.read_bytes())["score"] != 2.5:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_of_hidden_tests_a_student_reads_what_the_course_discloses(served: Served) -> None:
+def test_hidden_tests_show_students_only_the_mistake(served: Served) -> None:
     judged = served.judged("bob", served.hand_in("bob", {"word_count.py": WRONG}).json["id"])
     (exercise,) = judged["result"]["exercises"]
     hidden = [test for test in exercise["tests"] if test["visibility"] == "hidden"]
@@ -65,7 +65,7 @@ def test_of_hidden_tests_a_student_reads_what_the_course_discloses(served: Serve
     assert failed
     assert all(test["title"] and not test["printed"] for test in hidden)
     assert {test["duration_seconds"] for test in hidden} == {0.0}
-    # The gradebook has the expected and the actual value; the student reads only the mistake.
+    # The gradebook keeps the full message. The student reads only the mistake.
     from grader.gradebook import Gradebook
 
     with Gradebook.open_beside_writer(served.results) as book:
@@ -74,7 +74,7 @@ def test_of_hidden_tests_a_student_reads_what_the_course_discloses(served: Serve
     assert any(kept[test["name"]].message != test["message"] for test in failed)
 
 
-def test_what_was_judged_before_is_answered_at_once(served: Served) -> None:
+def test_a_file_judged_before_gets_its_verdict_at_once(served: Served) -> None:
     first = served.hand_in("ada", {"greeting.py": marked(1)})
     served.judged("ada", first.json["id"])
     served.pause()
@@ -90,19 +90,19 @@ def test_what_was_judged_before_is_answered_at_once(served: Served) -> None:
     assert broken["result"]["exercises"][0]["status"] == "error"
 
 
-def test_a_client_that_tries_again_has_handed_in_once(served: Served) -> None:
+def test_a_retry_with_the_same_key_is_one_submission(served: Served) -> None:
     key = "a-key-of-this-client"
     first = served.hand_in("ada", {"greeting.py": marked(2)}, key)
     second = served.hand_in("ada", {"greeting.py": marked(2)}, key)
     assert first.json["id"] == second.json["id"]
     assert served.hand_in("ada", {"greeting.py": marked(3)}, key).status == 422
-    # The key of one student says nothing of another's.
+    # Another student may use the same key.
     other = served.hand_in("bob", {"greeting.py": marked(2)}, key)
     assert other.status == 202 and other.json["id"] != first.json["id"]
     served.judged("ada", first.json["id"])
 
 
-def test_a_newer_file_takes_the_place_of_one_that_waits(served: Served) -> None:
+def test_a_newer_file_replaces_a_waiting_one(served: Served) -> None:
     served.pause()
     try:
         old = served.hand_in("eve", {"greeting.py": marked(4)}).json
@@ -116,13 +116,13 @@ def test_a_newer_file_takes_the_place_of_one_that_waits(served: Served) -> None:
         ]
         queue = served.ask("GET", "/api/staff/queue", "staff").json
         assert (queue["waiting"], queue["paused"], queue["running"]) == (3, True, [])
-        # Whose turn was longest ago is first, and each has one before anyone has two.
+        # Students take turns, so no two jobs share a place.
         assert sorted(places) == [1, 2, 3]
     finally:
         served.resume()
     assert served.judged("eve", both["id"])["result"]["score"] == 12.5
     served.judged("bob", other["id"])
-    # It is kept as an attempt, and was judged in none.
+    # The replaced file counts as an attempt, but was never judged.
     standing = served.ask("GET", "/api/standing", "eve").json
     assert {each["name"]: each["attempts"] for each in standing["exercises"]}["greeting"] == 2
     query = "SELECT count(*) FROM grades JOIN submissions USING (attempt) WHERE id = "
@@ -131,11 +131,11 @@ def test_a_newer_file_takes_the_place_of_one_that_waits(served: Served) -> None:
 
 
 def now(served: Served, who: str, id_: str) -> Any:
-    """The submission as it is now."""
+    """Return a submission as it is now, judged or not."""
     return served.ask("GET", f"/api/submissions/{id_}", who).json
 
 
-def test_an_archive_is_read_as_grade_batch_reads_it(served: Served) -> None:
+def test_an_archive_is_unpacked(served: Served) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("work/text/greeting.py", marked(7))
@@ -145,17 +145,17 @@ def test_an_archive_is_read_as_grade_batch_reads_it(served: Served) -> None:
     assert served.judged("ada", answer.json["id"])["result"]["score"] == 2.5
 
 
-def test_of_several_files_those_that_can_be_read_are_taken(served: Served) -> None:
+def test_valid_files_are_accepted_beside_an_invalid_one(served: Served) -> None:
     answer = served.hand_in("ada", {"greeting.py": marked(8), "word_count.py": b"#" * 200_001})
     assert list(answer.json["exercises"]) == ["greeting"]
     assert "200,000 bytes" in answer.json["problems"]["word_count"]
     served.judged("ada", answer.json["id"])
 
 
-def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(
+def test_work_beside_a_stub_is_judged_and_reported(
     serving: Callable[..., Served],
 ) -> None:
-    # With nothing else to look at, since a page has limited room for each student.
+    # A server of its own: the class page lists only a few entries per student.
     served = serving().start()
     told = "Judged: greeting (1).py, since greeting.py is still the stub."
     answer = served.hand_in("ada", {"greeting.py": STUB, "greeting (1).py": marked(91)})
@@ -171,14 +171,14 @@ def test_work_beside_a_stub_is_judged_and_told_to_student_and_staff(
     page = served.ask("GET", "/class", "staff").body.decode()
     assert "To look at" in page and told in page and "hw3.py" in page
     assert '<li><a href="/class/students/ada"><bdi>ada</bdi></a> greeting' in page
-    # What is right is looked at no more.
+    # A right answer clears the entry.
     again = served.hand_in("ada", {"greeting.py": marked(93)})
     served.judged("ada", again.json["id"])
     page = served.ask("GET", "/class", "staff").body.decode()
     assert told not in page and "hw3.py" in page
 
 
-def test_progress_comes_as_a_stream_and_ends_with_the_verdict(served: Served) -> None:
+def test_progress_is_streamed_until_the_verdict(served: Served) -> None:
     served.pause()
     handed = served.hand_in("bob", {"word_count.py": COUNTING + b"# streamed\n"}).json
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=240)
@@ -196,14 +196,14 @@ def test_progress_comes_as_a_stream_and_ends_with_the_verdict(served: Served) ->
     told = list(stream)
     connection.close()
     tests = [data for name, data in told if name == "test"]
-    assert tests, "no test was told of as it ended"
+    assert tests, "no test was reported as it ended"
     assert all(set(test) == {"exercise", "ended", "of"} for test in tests)
     last = told[-1]
     assert last[0] == "state" and last[1]["state"] == "done" and last[1]["result"]["score"] == 10
 
 
 def events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
-    """The events of a stream, until it ends."""
+    """Yield the events of a stream until it ends."""
     name = ""
     for line in answer:
         if line.startswith(b"event: "):
@@ -212,8 +212,8 @@ def events(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
             yield name, json.loads(line[6:])
 
 
-def test_whoever_waits_with_the_same_file_is_told_the_verdict(served: Served) -> None:
-    """The second one needs no judge then, and its stream must end all the same."""
+def test_equal_files_of_two_students_both_get_the_verdict(served: Served) -> None:
+    """The second file needs no judge by then, but its stream must end as well."""
     served.pause()
     same = {"greeting.py": marked(94)}
     ids = {who: served.hand_in(who, same).json["id"] for who in ("ada", "eve")}
@@ -262,7 +262,7 @@ OF_STUDENTS = (
 )
 
 
-def test_another_student_s_submission_is_not_there(served: Served) -> None:
+def test_another_students_submission_is_not_found(served: Served) -> None:
     id_ = served.hand_in("ada", GREETING).json["id"]
     served.judged("ada", id_)
     for path in OWN:
@@ -276,9 +276,7 @@ def test_another_student_s_submission_is_not_there(served: Served) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [*STAFF, *OF_STUDENTS])
-def test_without_a_token_that_holds_nothing_is_answered(
-    served: Served, method: str, path: str
-) -> None:
+def test_a_valid_token_is_required(served: Served, method: str, path: str) -> None:
     path = path.format(id="0" * 32)
     for token in ("", "0" * 32, "x", "a.b.c", "é".encode().decode("latin-1"), "0" * 5000):
         answer = served.ask(method, path, token, b"{}" if method != "GET" else None)
@@ -288,12 +286,12 @@ def test_without_a_token_that_holds_nothing_is_answered(
 
 
 @pytest.mark.parametrize(("method", "path"), [*STAFF, ("GET", "/class"), ("POST", "/class")])
-def test_what_is_for_staff_is_for_no_student(served: Served, method: str, path: str) -> None:
+def test_students_cannot_use_routes_of_staff(served: Served, method: str, path: str) -> None:
     assert served.ask(method, path, "ada").status == 403
     assert not served.ask("GET", "/api/staff/queue", "staff").json["paused"]
 
 
-def test_staff_tries_an_exercise_and_nothing_of_it_is_kept(served: Served) -> None:
+def test_staff_can_try_an_exercise_without_saving(served: Served) -> None:
     body = b'{"source": "x = 1", "revision": 0}'
     assert served.ask("PUT", "/api/exercises/greeting/draft", "staff", body).status == 403
     shown = served.ask("GET", "/api/exercises/greeting/draft", "staff").json
@@ -305,11 +303,11 @@ def test_staff_tries_an_exercise_and_nothing_of_it_is_kept(served: Served) -> No
     assert 'id="hand-in"' in served.ask("GET", "/exercise/greeting", "ada").body.decode()
 
 
-def test_staff_hands_nothing_in(served: Served) -> None:
+def test_staff_cannot_submit(served: Served) -> None:
     assert served.hand_in("staff", GREETING).status == 403
 
 
-def test_a_cookie_signs_in_pages_and_a_foreign_page_can_send_nothing_with_it(
+def test_a_cookie_signs_in_but_other_origins_cannot_use_it(
     served: Served,
 ) -> None:
     here = f"http://127.0.0.1:{served.port}"
@@ -332,7 +330,7 @@ def test_a_cookie_signs_in_pages_and_a_foreign_page_can_send_nothing_with_it(
     assert served.ask("POST", "/api/submissions", "", in_json(GREETING), headers).status == 202
 
 
-# --- wrong bodies ---------------------------------------------------------------------------------
+# --- malformed requests ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -360,7 +358,7 @@ def test_a_cookie_signs_in_pages_and_a_foreign_page_can_send_nothing_with_it(
     ],
     ids=range(19),
 )
-def test_a_wrong_body_gets_one_sentence_and_the_server_goes_on(
+def test_a_malformed_body_is_refused_with_a_reason(
     served: Served, body: bytes, status: int, said: str
 ) -> None:
     before = sql(served, "SELECT count(*) FROM attempts")
@@ -370,20 +368,20 @@ def test_a_wrong_body_gets_one_sentence_and_the_server_goes_on(
     assert served.ask("GET", "/healthz").status == 200
 
 
-def test_a_file_of_an_unknown_name_is_told_every_name_that_it_may_have(served: Served) -> None:
+def test_an_unknown_file_name_is_answered_with_the_valid_names(served: Served) -> None:
     said = served.hand_in("ada", {"other.py": b"x = 1\n"}).json["error"]
     assert "Handed in instead: other.py." in said
     for stub in (PLAIN / "exercises").glob("*/*.py"):
         assert stub.name in said, said
 
 
-def test_what_is_wrong_with_each_of_several_files_is_told(served: Served) -> None:
+def test_every_invalid_file_is_named(served: Served) -> None:
     large = b"#" * 200_001
     said = served.hand_in("ada", {"greeting.py": large, "word_count.py": large}).json["error"]
     assert "greeting.py is larger" in said and "word_count.py is larger" in said
 
 
-def test_other_addresses_and_methods_are_not_there(served: Served) -> None:
+def test_unknown_addresses_and_methods_are_refused(served: Served) -> None:
     assert served.ask("GET", "/api/nothing", "ada").status == 404
     assert served.ask("GET", "/nothing", "ada").status == 404
     assert served.ask("DELETE", "/api/standing", "ada").status == 405
@@ -395,7 +393,7 @@ def test_other_addresses_and_methods_are_not_there(served: Served) -> None:
     assert answer.status == 422
 
 
-def test_half_a_body_and_a_client_that_vanishes_leave_nothing(served: Served) -> None:
+def test_an_incomplete_request_leaves_no_attempt(served: Served) -> None:
     before = sql(served, "SELECT count(*) FROM attempts")
     body = in_json({"greeting.py": marked(9)})
     head = (
@@ -412,18 +410,18 @@ def test_half_a_body_and_a_client_that_vanishes_leave_nothing(served: Served) ->
     assert sql(served, "SELECT count(*) FROM attempts") == before
 
 
-# --- how often ------------------------------------------------------------------------------------
+# --- rate limits ----------------------------------------------------------------------------------
 
 
-def test_too_soon_is_told_when_again(serving: Callable[..., Served]) -> None:
+def test_the_cool_down_says_when_to_retry(serving: Callable[..., Served]) -> None:
     served = serving(policy='most_submissions = 2\ncool_down = "1 hour"\n').start()
     assert served.hand_in("ada", {"greeting.py": marked(1)}).status == 202
     soon = served.hand_in("ada", {"greeting.py": marked(2)})
     assert soon.status == 429 and 3000 < int(soon.headers["Retry-After"]) <= 3600
-    # Of another exercise, and of another student, it says nothing.
+    # Another exercise and another student are not affected.
     assert served.hand_in("ada", {"word_count.py": COUNTING}).status == 202
     assert served.hand_in("bob", {"greeting.py": marked(2)}).status == 202
-    # What may be handed in beside it is accepted, and a retry is the same hand-in.
+    # The other file of a submission is accepted, and a retry is the same submission.
     both = {"greeting.py": marked(3), "word_count.py": COUNTING}
     part, again = (served.hand_in("bob", both, key="two-files") for _ in range(2))
     assert part.status == again.status == 202 and part.json["id"] == again.json["id"]
@@ -435,7 +433,7 @@ def test_too_soon_is_told_when_again(serving: Callable[..., Served]) -> None:
     assert (standing["most_submissions"], standing["cool_down_seconds"]) == (2, 3600.0)
 
 
-def test_too_many_are_told_when_again(serving: Callable[..., Served]) -> None:
+def test_the_daily_limit_says_when_to_retry(serving: Callable[..., Served]) -> None:
     served = serving(policy="most_submissions = 1\n").start()
     assert served.hand_in("ada", {"greeting.py": marked(1)}).status == 202
     many = served.hand_in("ada", {"greeting.py": marked(2)})
@@ -443,7 +441,7 @@ def test_too_many_are_told_when_again(serving: Callable[..., Served]) -> None:
     assert "was handed in 1 time within 24 hours, the limit." in many.json["error"], many.json
 
 
-def test_where_the_best_counts_nothing_that_waits_is_replaced(
+def test_no_waiting_file_is_replaced_if_the_best_counts(
     serving: Callable[..., Served],
 ) -> None:
     served = serving(policy='attempts = "best"\n').start()
@@ -454,16 +452,16 @@ def test_where_the_best_counts_nothing_that_waits_is_replaced(
         assert served.judged("ada", id_)["result"]["score"] == 2.5
 
 
-def test_what_is_refused_again_and_again_is_not_even_read(serving: Callable[..., Served]) -> None:
+def test_repeated_invalid_submissions_are_rate_limited(serving: Callable[..., Served]) -> None:
     served = serving().start()
     statuses = [served.hand_in("eve", {"essay.txt": b"?"}).status for _ in range(MAX_REFUSED)]
     assert set(statuses) == {422}
     too_many = served.hand_in("eve", {"essay.txt": b"?"})
     assert too_many.status == 429 and int(too_many.headers["Retry-After"]) > 0
-    assert served.hand_in("ada", GREETING).status == 202, "it is eve's own limit"
+    assert served.hand_in("ada", GREETING).status == 202, "the limit is only eve's"
 
 
-def test_a_stub_after_work_is_shown_to_staff(serving: Callable[..., Served]) -> None:
+def test_a_stub_submitted_after_work_is_shown_to_staff(serving: Callable[..., Served]) -> None:
     served = serving().start()
     served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
     stub = (PLAIN / "exercises" / "text" / "greeting.py").read_bytes()

@@ -1,4 +1,4 @@
-"""`grade serve --assignment`: the class of the server is one assignment, and nothing of others is in it."""
+"""`grade serve --assignment` serves one assignment and shows nothing of the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.grader.serve.conftest import PLAIN, SOLUTION, Served
 OTHER = (PLAIN / "solutions" / "arrays" / "running_mean.py").read_bytes()
 
 
-def test_nothing_of_another_assignment_is_served(serving: Callable[..., Served]) -> None:
+def test_other_assignments_are_not_shown(serving: Callable[..., Served]) -> None:
     server = serving()
     server.course = server.folder / "course"
     shutil.copytree(PLAIN, server.course)
@@ -29,7 +29,7 @@ def test_nothing_of_another_assignment_is_served(serving: Callable[..., Served])
     assert (standing.json["score"], standing.json["max_score"]) == (
         worth["greeting"],
         worth["word_count"],
-    ), "what is for extra credit is added to the total, and is not in it"
+    ), "extra credit adds to the score, not to the maximum"
     refused = server.hand_in("ada", {"running_mean.py": OTHER})
     assert refused.status == 422
     for answer in (

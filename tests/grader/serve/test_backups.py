@@ -1,4 +1,4 @@
-"""Backups of a running server: when they are due, what is told of them, and what a failure leaves."""
+"""Backups by a running server: when one is due, where staff see it, and what a failure leaves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRIC = "lab_bench_last_backup_timestamp_seconds"
 
 @pytest.fixture
 def results(tmp_path: Path) -> Iterator[Path]:
-    """The gradebook of a server, which has it open."""
+    """A results folder whose gradebook is open for writing, as a server has it."""
     with Gradebook.open_to_write(tmp_path / "results") as book:
         book.keep_student(StudentInfo(id="ada"))
         yield tmp_path / "results"
@@ -45,7 +45,7 @@ def made(results: Path, plan: BackupPlan | None) -> tuple[Backups, CollectorRegi
     return Backups(results, plan, registry), registry
 
 
-def test_one_is_due_after_the_time_between_two_and_at_once_if_there_is_none(
+def test_a_backup_is_due_at_once_and_then_after_each_interval(
     results: Path, tmp_path: Path
 ) -> None:
     thread, registry = made(results, BackupPlan(tmp_path, DAY, 2))
@@ -55,12 +55,14 @@ def test_one_is_due_after_the_time_between_two_and_at_once_if_there_is_none(
     assert thread.seconds_until_due(NOW + DAY / 4) == 18 * 3600
     assert thread.seconds_until_due(NOW + DAY) <= 0
     assert thread.seconds_until_due(NOW + 30 * DAY) <= 0
-    # The clock was set back by a year: no year without a backup.
+    # The clock was set back by a year. The next backup must not be a year away.
     assert thread.seconds_until_due(NOW - 365 * DAY) == DAY.total_seconds()
     assert registry.get_sample_value(METRIC) == NOW.timestamp()
 
 
-def test_those_of_before_the_start_count_and_the_oldest_goes(results: Path, tmp_path: Path) -> None:
+def test_backups_from_before_the_start_count_and_the_oldest_is_deleted(
+    results: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "backups"
     now = datetime.datetime.now(datetime.UTC)
     old = [make_backup(results, folder, now - n * DAY) for n in (4, 3, 2)]
@@ -72,7 +74,7 @@ def test_those_of_before_the_start_count_and_the_oldest_goes(results: Path, tmp_
     thread.close()
     assert backups_in(folder) == [old[2], thread.newest]
     assert thread.failure == "" and (registry.get_sample_value(METRIC) or 0) > NOW.timestamp()
-    # Not due, so that a restart makes none.
+    # A restart makes no backup, since none is due.
     again, _ = made(results, BackupPlan(folder, DAY, 2))
     again.start()
     until(lambda: again.newest is not None)
@@ -80,7 +82,7 @@ def test_those_of_before_the_start_count_and_the_oldest_goes(results: Path, tmp_
     assert again.newest == thread.newest and len(backups_in(folder)) == 2
 
 
-def test_a_failure_deletes_nothing_is_told_and_ends(
+def test_a_failed_backup_deletes_nothing_and_is_retried(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "backups"
@@ -108,7 +110,7 @@ def test_a_failure_deletes_nothing_is_told_and_ends(
     assert [r.levelname for r in caplog.records if r.getMessage() == "no backup"] == ["ERROR"] * 3
 
 
-def test_the_end_of_the_server_ends_one_that_goes_on(
+def test_closing_ends_a_backup_in_progress(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backups, "_STEP_SECONDS", float(PATIENCE_SECONDS))
@@ -133,7 +135,7 @@ def test_the_end_of_the_server_ends_one_that_goes_on(
         (["--backups", "b", "--keep-backups", "0"], "0 is not in the range"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(
+def test_invalid_options_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -144,7 +146,7 @@ def test_a_plan_that_makes_no_sense_is_refused(
     assert done.exit_code == 2 and told in done.output, done.output
 
 
-def test_a_plan_s_folder_is_made(tmp_path: Path) -> None:
+def test_the_folder_is_created(tmp_path: Path) -> None:
     results = tmp_path / "results"
     plan = backup_plan(results, tmp_path / "a" / "b", "6 hours", 3)
     assert plan == BackupPlan(tmp_path / "a" / "b", datetime.timedelta(hours=6), 3)
@@ -152,7 +154,7 @@ def test_a_plan_s_folder_is_made(tmp_path: Path) -> None:
     assert backup_plan(results, None, "1 day", 14) is None
 
 
-def test_a_server_backs_up_tells_it_and_goes_on_after_a_kill(
+def test_a_server_makes_backups_and_continues_after_a_kill(
     serving: Callable[..., Served], tmp_path: Path
 ) -> None:
     folder = tmp_path / "backups"
@@ -160,7 +162,7 @@ def test_a_server_backs_up_tells_it_and_goes_on_after_a_kill(
     until(lambda: backups_in(folder))
     page = class_page(served, "staff")
     assert "Last backup" in page and ", checked." in page
-    # It is of those who run the server.
+    # Only staff who run the server see it.
     assert "Last backup" not in class_page(served, "observer") + class_page(served, "assistant")
     (line,) = [
         line
@@ -171,7 +173,7 @@ def test_a_server_backs_up_tells_it_and_goes_on_after_a_kill(
     assert float(line.split()[1]) == first.made_at.timestamp()
     served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
     served.kill()
-    # As if a day had passed.
+    # Date the backup to yesterday, so that one is due.
     yesterday = first.made_at - DAY
     first = Backup(
         first.path.rename(folder / f"{yesterday:%Y-%m-%dT%H%M%SZ}"), yesterday, first.secret
@@ -186,7 +188,7 @@ def test_a_server_backs_up_tells_it_and_goes_on_after_a_kill(
         assert entry is not None and entry.result.score == 2.5
 
 
-# A backup that stays where it is after its first step.
+# `grade` with a backup that stalls after its first step.
 STALLED = """
 import time
 from grader.cli import main
@@ -198,7 +200,7 @@ main()
 
 
 @pytest.mark.thorough
-def test_no_hand_in_waits_for_a_backup_and_a_kill_in_it_leaves_earlier_ones(
+def test_submissions_do_not_wait_for_a_backup_and_a_kill_during_it_is_harmless(
     serving: Callable[..., Served], tmp_path: Path
 ) -> None:
     folder = tmp_path / "backups"

@@ -1,4 +1,4 @@
-"""The pages in a headless Chromium, as students and staff use them: keyboard, phone, dark, screen reader."""
+"""The pages in headless Chromium: signing in, submitting, live updates, accessibility, and small screens."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WRONG = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
 
 @pytest.fixture
 def view(browser: Chrome, served: Served) -> Iterator[Chrome]:
-    """The browser at a desk, signed out; afterwards nothing was refused by the policy of the pages."""
+    """A desktop browser, signed out. Afterwards, checks that its console has no errors."""
     light(browser)
     resize(browser, DESK)
     sign_out(browser, served)
@@ -52,7 +52,7 @@ def view(browser: Chrome, served: Served) -> Iterator[Chrome]:
     browser.get(address(served))
     yield browser
     complaints = severe(browser)
-    # The server ends next: an open page would complain of that to the test that has the browser then.
+    # The server stops next. A page left open would log errors into the next test.
     browser.get("about:blank")
     severe(browser)
     assert complaints == []
@@ -63,13 +63,13 @@ def address(served: Served, path: str = "/") -> str:
 
 
 def sign_out(view: Chrome, served: Served) -> None:
-    """From a page without a script: an open page of the class would ask again, and be refused."""
+    """Sign out from a page without a script: the class page would poll once more and be refused."""
     view.get(address(served, "/healthz"))
     view.delete_all_cookies()
 
 
 def sign_in(view: Chrome, served: Served, who: str) -> None:
-    """As with the keyboard alone."""
+    """Sign in using only the keyboard."""
     view.get(address(served))
     token = served.staff if who == "staff" else served.tokens[who]
     view.find_element(By.ID, "token").send_keys(token, Keys.ENTER)
@@ -77,7 +77,7 @@ def sign_in(view: Chrome, served: Served, who: str) -> None:
 
 
 def until(view: Chrome, holds: Callable[[Chrome], T]) -> T:
-    """Wait for it, and return it; an element that the page replaces meanwhile is read again."""
+    """Wait until `holds` is true and return its value. Elements that the page replaces are read again."""
     replaced = (NoSuchElementException, StaleElementReferenceException)
     wait = WebDriverWait(view, PATIENCE_SECONDS, ignored_exceptions=replaced)
 
@@ -85,7 +85,7 @@ def until(view: Chrome, holds: Callable[[Chrome], T]) -> T:
         try:
             return holds(view)
         except WebDriverException as error:
-            # The same, as Chromium tells it in the middle of the replacement.
+            # Chromium says this if it is in the middle of the replacement.
             if "does not belong to the document" in str(error.msg):
                 raise StaleElementReferenceException from error
             raise
@@ -94,7 +94,7 @@ def until(view: Chrome, holds: Callable[[Chrome], T]) -> T:
 
 
 def press(view: Chrome, label: str) -> None:
-    """Press the button that says this, which the page may be about to replace."""
+    """Press the button with this label, even if the page is about to replace it."""
 
     def pressed(view: Chrome) -> bool:
         view.find_element(By.XPATH, f"//button[contains(., '{label}')]").click()
@@ -112,7 +112,7 @@ def test_a_student_signs_in_hands_in_and_reads_the_verdict(
 ) -> None:
     view.find_element(By.ID, "token").send_keys("0" * 32, Keys.ENTER)
     until(view, lambda v: "is not valid" in text_of(v))
-    # The browser tells of the status 401 as of an error, which it is.
+    # The browser logs the status 401 as an error.
     assert all("401" in entry["message"] for entry in severe(view))
     sign_in(view, served, "ada")
     assert "Ada Test" in text_of(view)
@@ -130,7 +130,7 @@ def test_a_student_signs_in_hands_in_and_reads_the_verdict(
     until(view, lambda v: v.find_elements(By.ID, "token"))
 
 
-def test_what_cannot_be_taken_is_said_beside_the_form(
+def test_a_refused_file_is_explained_beside_the_form(
     view: Chrome, served: Served, tmp_path: Path
 ) -> None:
     sign_in(view, served, "bob")
@@ -142,7 +142,7 @@ def test_what_cannot_be_taken_is_said_beside_the_form(
     until(view, lambda _: "essay.py" in said.text)
     assert said.text.startswith("Nothing was accepted. ")
     assert all("422" in entry["message"] for entry in severe(view))
-    # Beside a file that is accepted: it is still said when the page with the verdict is there.
+    # Beside an accepted file: the message is still there when the page shows the verdict.
     paths = [tmp_path / name for name in ("greeting.py", "my_word_count.py")]
     for path in paths:
         path.write_bytes(marked(101))
@@ -153,10 +153,10 @@ def test_what_cannot_be_taken_is_said_beside_the_form(
     until(view, lambda v: "my_word_count.py" in v.find_element(By.ID, "said").text)
 
 
-def test_the_class_page_follows_what_comes_in(view: Chrome, served: Served) -> None:
+def test_the_class_page_updates_itself(view: Chrome, served: Served) -> None:
     sign_in(view, served, "staff")
     assert view.current_url == address(served, "/class")
-    # The page may not listen yet: it fetches earlier submissions when it does.
+    # The page may not listen yet. Once it does, it fetches earlier submissions.
     answer = served.hand_in("eve", {"word_count.py": WRONG.read_bytes()})
     served.judged("eve", answer.json["id"])
     row = "//section[@data-live or @aria-labelledby='newest']//tr[contains(., 'Eve Test')]"
@@ -168,9 +168,7 @@ def test_the_class_page_follows_what_comes_in(view: Chrome, served: Served) -> N
     until(view, lambda v: "Paused." not in text_of(v))
 
 
-def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
-    view: Chrome, served: Served, axe: str
-) -> None:
+def test_each_page_is_accessible_and_fits_a_phone(view: Chrome, served: Served, axe: str) -> None:
     served.judged("eve", served.hand_in("eve", {"greeting.py": SOLUTION}).json["id"])
     platform = LtiServer(len(STUDENTS))
     platform.address = "https://lms.example.edu"
@@ -198,7 +196,7 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
                 "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
             )
             assert view.execute_script(wide) <= 0, (who, path, size)
-            # The policy of the page lets no script in but its own; the driver's are not the page's.
+            # The page's policy allows only its own scripts, but the driver's are exempt.
             view.execute_script(axe)
             found = view.execute_async_script(
                 "const done = arguments[0];"
@@ -211,7 +209,7 @@ def test_no_page_shuts_a_reader_out_and_each_fits_a_phone(
         light(view)
 
 
-def test_a_phone_shows_every_column_of_what_is_sent(
+def test_a_phone_shows_every_column_of_the_scores_sent(
     view: Chrome, serving: Callable[..., Served]
 ) -> None:
     own, platform = serving().start(), LtiServer(len(STUDENTS))

@@ -1,4 +1,4 @@
-"""A server at the wrong moment: killed at every statement, a thousand listeners, slow and vanishing clients."""
+"""Servers killed at every SQL statement, a full disk, a thousand listeners, slow and vanishing clients."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ Serving = Callable[..., Served]
 
 
 class Sent(NamedTuple):
-    """What a client sends: its key, its files."""
+    """A submission that a client sends."""
 
     who: str
     key: str
     files: dict[str, bytes]
 
 
-# The second of Ada's takes the place of the first while that waits; Eve's was judged for Bob.
+# Ada's second file replaces her first, which still waits. Eve's file equals one judged for Bob.
 FIRST = (
     Sent("ada", "key-ada-1", {"greeting.py": marked(1)}),
     Sent("bob", "key-bob-1", {"greeting.py": marked(2), "word_count.py": COUNTING}),
@@ -73,7 +73,7 @@ def accept(desk: Desk, course: Course, sent: Sent) -> str:
 
 
 def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
-    """Judge waiting files; a verdict names its file. The first one is given back once."""
+    """Judge all waiting files. Each verdict names its file. The first job is given back once."""
     for turn in itertools.count():
         if (taken := desk.take()) is None:
             return
@@ -89,22 +89,22 @@ def judge_all(desk: Desk, done: Callable[[], object] = lambda: None) -> None:
 
 
 def with_a_verdict(desk: Desk, course: Course) -> None:
-    """Open the desk, and judge a file of Ada's."""
+    """Open the desk and judge a file of Ada's."""
     desk.open()
     accept(desk, course, FIRST[0])
     judge_all(desk)
 
 
-def said_before_deaths(
+def lines_before_kills(
     course: Course,
     results: Path,
     act: Callable[[Desk, Gradebook, Callable[[str], object]], None],
     before: Callable[[Desk, Course], object] = lambda *_: None,
 ) -> Iterator[list[str]]:
-    """Yield the lines that children said before they died, each at another statement that writes.
+    """Run `act` in child processes, each killed at a later writing statement, and yield the lines of each.
 
-    Each child begins with a new folder. It dies within `act`, which gets a function to say a line, and never in
-    `before`. The last child lives.
+    Each child begins with an empty folder and calls `before`, in which it is not killed. `act` gets a function
+    that says a line. The last child survives.
     """
     for number in itertools.count(1):
         shutil.rmtree(results, ignore_errors=True)
@@ -134,10 +134,10 @@ def said_before_deaths(
         yield said
 
 
-def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
+def test_accepted_files_get_one_verdict_after_a_kill_at_any_statement(
     memory_path: Path,
 ) -> None:
-    """Every statement that writes is the last one of some child; its clients try again."""
+    """A child is killed at each writing statement. Then its clients try again."""
     course, results = load_course(PLAIN), memory_path / "results"
 
     def act(desk: Desk, _: Gradebook, say: Callable[[str], object]) -> None:
@@ -148,7 +148,7 @@ def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
             judge_all(desk)
 
     accepted_before, deaths = set(), 0
-    for said in said_before_deaths(course, results, act):
+    for said in lines_before_kills(course, results, act):
         answered = dict(map(json.loads, said))
         accepted_before.add(len(answered))
         check_after_a_restart(course, results, answered)
@@ -158,7 +158,7 @@ def test_killed_at_any_statement_what_was_accepted_has_one_verdict_in_the_end(
 
 
 def check_after_a_restart(course: Course, results: Path, answered: dict[str, str]) -> None:
-    """Clients repeat requests, answered or not: every file is there once, and judged once."""
+    """Repeat all requests, answered or not, and check that each file is kept once and judged once."""
     with a_desk(course, results) as (desk, book):
         desk.open()
         ids: dict[str, str] = {}
@@ -176,7 +176,7 @@ def check_after_a_restart(course: Course, results: Path, answered: dict[str, str
             for name, source in sent.files.items():
                 (row,) = (r for r in rows if r[0] == sent.key and f"{r[2]}.py" == name)
                 assert row[1] == sent.who
-                # Files waiting when a newer one came were replaced; files judged before were not.
+                # A newer file replaced those that were waiting, but not those already judged.
                 assert row[3:] == ("done", 1) or (sent.key, *row[3:]) == (
                     "key-ada-1",
                     "replaced",
@@ -197,14 +197,14 @@ def check_after_a_restart(course: Course, results: Path, answered: dict[str, str
             assert (results / "results" / f"{student}.json").is_file()
 
 
-def test_a_result_that_finds_no_room_is_written_later_and_its_verdict_is_kept(
+def test_a_result_file_that_cannot_be_written_is_written_later(
     tmp_path: Path,
 ) -> None:
     course, results = load_course(PLAIN), tmp_path / "results"
     with a_desk(course, results) as (desk, _):
         desk.open()
         accept(desk, course, FIRST[0])
-        # As where there is no room: nothing can be written there.
+        # As if the disk were full, nothing can be written in the folder.
         (results / "results").rename(results / "elsewhere")
         (results / "results").write_bytes(b"")
         judge_all(desk)
@@ -221,7 +221,7 @@ def test_a_result_that_finds_no_room_is_written_later_and_its_verdict_is_kept(
 
 @pytest.fixture
 def many_sockets() -> Iterator[None]:
-    """As many open files for this test as the system allows."""
+    """Raise the limit of open files as far as the system allows."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
@@ -243,14 +243,14 @@ def head(served: Served, who: str, line: str, *more: str) -> bytes:
 
 
 @pytest.mark.usefixtures("many_sockets")
-def test_over_a_thousand_listeners_who_read_nothing_keep_no_one_waiting(serving: Serving) -> None:
+def test_a_thousand_idle_listeners_delay_nobody(serving: Serving) -> None:
     served = serving().start(limits={resource.RLIMIT_NOFILE: 1024})
     served.pause()
     handed = served.hand_in("eve", {"greeting.py": marked(10)}).json
     request = head(served, "eve", f"GET /api/submissions/{handed['id']}/events")
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connected(served, request)) for _ in range(1200)]
-        # All of them are listened to.
+        # All of them are connected.
         for client in clients:
             assert client.recv(15) == b"HTTP/1.1 200 OK"
         metrics = served.ask("GET", "/metrics", "staff").body.decode()
@@ -259,13 +259,13 @@ def test_over_a_thousand_listeners_who_read_nothing_keep_no_one_waiting(serving:
         assert served.judged("eve", handed["id"])["result"]["score"] == 2.5
         other = served.hand_in("bob", {"greeting.py": marked(11)})
         assert served.judged("bob", other.json["id"])["result"]["score"] == 2.5
-        # The verdict came to the last of them, too.
+        # The last of them gets the verdict, too.
         text = b""
         while b'"state":"done"' not in text:
             part = clients[-1].recv(65_536)
             assert part, text
             text += part
-    # And half of a request, and listeners, keep it from no end.
+    # Neither listeners nor incomplete requests keep the server from stopping.
     again = served.hand_in("eve", {"word_count.py": COUNTING}).json["id"]
     with contextlib.ExitStack() as stack:
         for part in (
@@ -277,7 +277,7 @@ def test_over_a_thousand_listeners_who_read_nothing_keep_no_one_waiting(serving:
         assert served.stop() == 0
 
 
-def test_a_client_that_vanishes_before_its_answer_has_handed_in_once(serving: Serving) -> None:
+def test_a_client_that_vanishes_and_retries_submits_once(serving: Serving) -> None:
     served = serving().start()
     body = in_json({"greeting.py": marked(12)})
     more = (f"Content-Length: {len(body)}", "Idempotency-Key: key-of-eve")
@@ -289,7 +289,7 @@ def test_a_client_that_vanishes_before_its_answer_has_handed_in_once(serving: Se
     assert sql(served, "SELECT count(*) FROM submissions") == [(1,)]
 
 
-# `grade`, for whose event loop a minute passes with each SIGUSR1.
+# `grade` with an event loop whose clock jumps a minute ahead at each SIGUSR1.
 IN_A_MINUTE = """\
 import asyncio, signal, time
 from grader.cli import main
@@ -306,14 +306,14 @@ main()
 """
 
 
-def test_a_body_that_comes_too_slowly_is_refused_and_keeps_no_other_waiting(
+def test_a_slow_body_is_refused_and_delays_nobody_else(
     serving: Serving,
 ) -> None:
     served = serving().start(program=("-c", IN_A_MINUTE))
     request = head(served, "ada", "POST /api/submissions", "Content-Length: 500") + b'{"files'
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connected(served, request)) for _ in range(2)]
-        # Of one student two are read at a time, which is none of another's business.
+        # Two bodies are read at a time for each student. Others are not affected.
         while (third := served.hand_in("ada", {"greeting.py": marked(13)})).status == 202:
             continue  # the two have only just connected
         assert third.status == 429 and third.headers["Retry-After"] == "1"

@@ -1,4 +1,4 @@
-"""A server that judges on a Dask cluster: without a worker, with one that dies, and without a scheduler."""
+"""A server that judges on a Dask cluster whose workers and scheduler come and go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.thorough, NEEDS_DASK]
 
 
 def fault(served: Served, says: str) -> Any:
-    """The queue, once its fault says this."""
+    """Wait until the fault of the queue contains `says`, and return the queue."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while says not in (queue := served.ask("GET", "/api/staff/queue", "staff").json)["fault"]:
         assert time.monotonic() < deadline, (queue, served.log.read_text())
@@ -26,7 +26,7 @@ def fault(served: Served, says: str) -> Any:
 
 
 def in_flight(served: Served) -> None:
-    """Wait until something is with a worker."""
+    """Wait until a worker has a job."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not served.ask("GET", "/api/staff/queue", "staff").json["running"]:
         assert time.monotonic() < deadline, served.log.read_text()
@@ -34,14 +34,14 @@ def in_flight(served: Served) -> None:
 
 
 def start_scheduler_again(cluster: Cluster) -> None:
-    """Another scheduler at the address of the one that ended."""
+    """Start another scheduler at the address of the one that ended."""
     port = cluster.address.rpartition(":")[2]
     cluster.scheduler = cluster._process(
         "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"
     )
 
 
-def test_workers_and_schedulers_come_and_go_and_each_submission_has_one_verdict(
+def test_each_submission_gets_one_verdict_while_workers_and_schedulers_die(
     serving: Callable[..., Served], tmp_path: Path
 ) -> None:
     folder = tmp_path / "cluster"
@@ -84,7 +84,7 @@ def test_workers_and_schedulers_come_and_go_and_each_submission_has_one_verdict(
         start_scheduler_again(cluster)
         cluster.add_worker()
         check()
-        # After a stop, files that workers had are judged at the next start.
+        # Files that workers have when the server stops are judged after the next start.
         hand_in(3)
         in_flight(served)
         assert served.stop() == 0
@@ -99,10 +99,8 @@ def test_workers_and_schedulers_come_and_go_and_each_submission_has_one_verdict(
     assert "Traceback" not in served.log.read_text()
 
 
-def test_a_scheduler_that_is_back_at_once_costs_nothing(
-    serving: Callable[..., Served], tmp_path: Path
-) -> None:
-    """Dask's client connects anew by itself, to a scheduler that knows nothing of the judges."""
+def test_a_scheduler_may_restart(serving: Callable[..., Served], tmp_path: Path) -> None:
+    """Dask's client reconnects by itself, but the new scheduler does not know the judges."""
     folder = tmp_path / "cluster"
     folder.mkdir()
     cluster = Cluster(folder)
@@ -124,7 +122,7 @@ def test_a_scheduler_that_is_back_at_once_costs_nothing(
         cluster.stop()
 
 
-def test_the_server_ends_in_order_without_a_scheduler(serving: Callable[..., Served]) -> None:
+def test_the_server_stops_without_a_scheduler(serving: Callable[..., Served]) -> None:
     served = serving().start("--scheduler", "tcp://127.0.0.1:1")
     id_ = served.hand_in("ada", {"greeting.py": marked(1)}).json["id"]
     fault(served, "no Dask scheduler")

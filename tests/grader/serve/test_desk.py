@@ -1,4 +1,4 @@
-"""The desk without a server: extensions taken back, a retry after an exam, and an assistant's students."""
+"""The desk without a server: extensions, retries, rate limits, drafts, and what each role sees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.grader.serve.test_teams import STAFF, Class
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term_course
 
 
-def test_a_student_reads_nothing_of_the_seed_of_hidden_tests(tmp_path: Path) -> None:
+def test_the_seed_of_hidden_tests_is_kept_from_students(tmp_path: Path) -> None:
     with Gradebook.open_to_write(tmp_path / "results") as book:
         there = Class(book, load_course(PLAIN), {"ada": ""}, GradingOptions(seed=823123))
         handed = there.hand_in("ada", greeting=marked(1))
@@ -34,10 +34,10 @@ def test_a_student_reads_nothing_of_the_seed_of_hidden_tests(tmp_path: Path) -> 
     assert answer.result is not None and answer.result.seed == 0
 
 
-def test_a_file_that_counts_again_without_an_extension_is_judged(
+def test_taking_an_extension_back_judges_the_file_that_counts_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newer one, which came too late without it, had replaced it."""
+    """A newer file replaced it, but that one is late without the extension."""
     due = NOW - 2 * DAY
     week = assignment("week1", ["greeting"], due=due)
     folder = term_course(tmp_path / "course", week, policy='[late]\ncloses = "1 hour"\n')
@@ -50,7 +50,7 @@ def test_a_file_that_counts_again_without_an_extension_is_judged(
         for number, at in ((1, due - DAY), (2, due + DAY)):
             monkeypatch.setattr(there.desk, "_clock", at.timestamp)
             there.hand_in("ada", greeting=marked(number))
-        # Neither an assistant of another section nor a number of another student's.
+        # Refused: an assistant of another section, and the number of another student's extension.
         state = state_of(book, ada)
         for asker, number in ((Asker(Role.ASSISTANT, name="kim", sections=("B",)), 0), (STAFF, 1)):
             with pytest.raises(Refusal):
@@ -62,7 +62,7 @@ def test_a_file_that_counts_again_without_an_extension_is_judged(
         assert there.status("ada") == "passed"
 
 
-def test_a_retry_after_the_end_of_an_exam_is_told_that_its_file_was_taken(
+def test_a_retry_after_the_end_of_an_exam_gets_the_first_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exam = assignment("midterm", ["greeting"], NOW - DAY, NOW, "exam = {}")
@@ -78,20 +78,20 @@ def test_a_retry_after_the_end_of_an_exam_is_told_that_its_file_was_taken(
         assert [*there.desk.accept(ada, read, "another").refused] == ["greeting"]
 
 
-def test_an_assistant_looks_at_students_in_reach_and_at_no_others(tmp_path: Path) -> None:
+def test_an_assistant_sees_only_students_of_their_section(tmp_path: Path) -> None:
     folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]))
     with Gradebook.open_to_write(tmp_path / "results") as book:
         there = Class(book, load_course(folder), {"ada": "", "bob": ""})
         book.keep_student(msgspec.structs.replace(there.students["ada"], ids={"section": "A"}))
         for student in ("ada", "bob"):
             greeting = there.course.exercise("greeting")
-            book.look_at(student, "greeting", [stub_after_work(student, greeting)])
+            book.replace_attention(student, "greeting", [stub_after_work(student, greeting)])
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
         seen = [[each.student for each in there.views.attention(asker)] for asker in (STAFF, some)]
     assert seen == [["ada", "bob"], ["ada"]]
 
 
-def test_the_pause_and_the_number_of_a_day_end_at_the_time_that_was_told(
+def test_cool_down_and_daily_limit_end_when_the_refusal_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = 'most_submissions = 2\ncool_down = "1 hour"\n'
@@ -100,7 +100,7 @@ def test_the_pause_and_the_number_of_a_day_end_at_the_time_that_was_told(
         there, now = Class(book, load_course(folder), {"ada": ""}), int(NOW.timestamp())
 
         def told(after: int) -> tuple[str, str]:
-            """When a file is taken that comes so many seconds after the first, and why not now."""
+            """Submit a file `after` seconds after the first. Return the time to wait and why, if refused."""
             monkeypatch.setattr(there.desk, "_clock", lambda: float(now + after))
             try:
                 there.hand_in("ada", greeting=marked(after))
@@ -118,7 +118,7 @@ def test_the_pause_and_the_number_of_a_day_end_at_the_time_that_was_told(
         assert told(86_401) == ("0", "")
 
 
-def test_drafts_that_were_handed_in_cost_a_students_page_no_reading(
+def test_submitted_drafts_cost_a_students_page_no_extra_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = term_course(tmp_path / "course", assignment("week1", ["greeting", "word_count"]))
@@ -144,7 +144,7 @@ def test_drafts_that_were_handed_in_cost_a_students_page_no_reading(
                 drafts.save_draft(book, "ada", name, source, now + after)
 
         def page() -> tuple[list[str], list[str]]:
-            """The exercises whose draft is not handed in, and what was read."""
+            """The exercises with a draft that is not submitted, and the names of the reads made."""
             read.clear()
             exercises = there.views.standing(ada, {}).exercises
             return [each.name for each in exercises if each.draft_at], sorted(read)

@@ -1,4 +1,4 @@
-"""Drafts on the server: a confirmed draft is on the disk, the newer tab wins, and drafts are private."""
+"""Drafts on the server: durable once confirmed, private, and safe with two tabs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grader.gradebook.times import moment
 from grader.serve.desk import Desk
 from grader.serve.http import Refusal
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills
 
 ADDRESS = "/api/exercises/greeting"
 STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def draft(served: Served, who: str) -> Any:
     return answer.json
 
 
-def test_before_the_first_draft_it_is_the_newest_file_handed_in_or_the_stub(
+def test_the_first_draft_is_the_newest_submission_or_the_stub(
     serving: Callable[..., Served],
 ) -> None:
     served = serving().start()
@@ -44,7 +44,7 @@ def test_before_the_first_draft_it_is_the_newest_file_handed_in_or_the_stub(
         served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
     handed = draft(served, "ada")
     assert (handed["source"], handed["stub"]) == (SOLUTION.decode(), STUB)
-    # Files handed in otherwise become versions of the draft, and do not replace it.
+    # Files submitted without the editor become versions of the draft. They do not replace it.
     assert save(served, "ada", "# mine\n", 0).status == 200
     mine = draft(served, "ada")
     assert (mine["source"], mine["revision"]) == ("# mine\n", 1)
@@ -53,7 +53,7 @@ def test_before_the_first_draft_it_is_the_newest_file_handed_in_or_the_stub(
     assert version == {"source": SOLUTION.decode()}
 
 
-def test_times_are_told_as_the_pages_write_due_times(serving: Callable[..., Served]) -> None:
+def test_times_are_written_as_on_the_pages(serving: Callable[..., Served]) -> None:
     served = serving(policy='timezone = "Asia/Kolkata"\n').start()
     saved = save(served, "ada", "# mine\n", 0, keep=True).json
     save(served, "ada", "# mine, too\n", 1, keep=True)
@@ -65,13 +65,13 @@ def test_times_are_told_as_the_pages_write_due_times(serving: Callable[..., Serv
     assert len(now["versions"]) == 2
 
 
-def test_a_draft_that_was_handed_in_is_listed_once(serving: Callable[..., Served]) -> None:
+def test_a_submitted_draft_is_listed_once(serving: Callable[..., Served]) -> None:
     served = serving().start()
     texts = ("# begun\n", SOLUTION.decode(), "# after it\n")
     for revision, text in enumerate(texts[:2]):
         assert save(served, "ada", text, revision, keep=True).status == 200
     served.judged("ada", served.hand_in("ada", {"greeting.py": SOLUTION}).json["id"])
-    # What was handed in becomes a version of the draft, too.
+    # The submitted draft also becomes a version.
     assert save(served, "ada", texts[2], 2, keep=True).status == 200
     numbers = [each["number"] for each in draft(served, "ada")["versions"]]
     assert numbers[-1] == 0 and len(numbers) == 2
@@ -79,7 +79,7 @@ def test_a_draft_that_was_handed_in_is_listed_once(serving: Callable[..., Served
     assert kept == {"source": texts[0]}
 
 
-def test_the_newer_tab_wins_and_the_other_is_told(serving: Callable[..., Served]) -> None:
+def test_a_tab_with_an_older_draft_is_refused(serving: Callable[..., Served]) -> None:
     served = serving().start()
     assert save(served, "ada", "one\n", 0).json["revision"] == 1
     # Two tabs have revision 1.
@@ -89,14 +89,14 @@ def test_the_newer_tab_wins_and_the_other_is_told(serving: Callable[..., Served]
     assert draft(served, "ada")["source"] == "first tab\n"
     # A client that had no answer saves the same text again.
     assert save(served, "ada", "first tab\n", 1).json["revision"] == 2
-    # Who keeps the text of the second tab all the same has the other one as a version.
+    # If the student keeps the second tab's text, the first tab's text becomes a version.
     assert save(served, "ada", "second tab\n", 2, keep=True).json["revision"] == 3
     newest, *_ = draft(served, "ada")["versions"]
     version = served.ask("GET", f"{ADDRESS}/versions/{newest['number']}", "ada").json
     assert version == {"source": "first tab\n"}
 
 
-def test_another_student_s_draft_is_not_there(served: Served) -> None:
+def test_another_students_draft_is_not_found(served: Served) -> None:
     for number, source in enumerate((HOSTILE, "secret\n")):
         assert save(served, "ada", source, number, keep=True).status == 200
     number = draft(served, "ada")["versions"][0]["number"]
@@ -112,7 +112,7 @@ def test_another_student_s_draft_is_not_there(served: Served) -> None:
         assert served.ask("GET", path, "ada").status == 404
 
 
-def test_work_that_stayed_in_the_editor_is_told_to_the_student_and_when_due_to_staff(
+def test_an_unsubmitted_draft_is_shown_to_the_student_and_after_the_due_time_to_staff(
     serving: Callable[..., Served],
 ) -> None:
     due = 'timezone = "UTC"\n[[due]]\nat = {}-01-12T12:00:00\n'
@@ -135,16 +135,16 @@ def test_work_that_stayed_in_the_editor_is_told_to_the_student_and_when_due_to_s
     assert save(served, "bob", SOLUTION.decode(), 0).status == 200
     told = "draft: No file was handed in until 2026-01-12 12:00 UTC, but a draft was saved at"
     assert pages()[1].count(told) == 2
-    # Bob is of another section.
+    # The assistant does not see Bob, who is in another section.
     assert served.ask("GET", "/class", "assistant").body.decode().count(told) == 1
-    # The same text, or a later one from elsewhere.
+    # Submitting the draft clears the notice, and so does submitting another, later file.
     for source in (SOLUTION, marked(1)):
         served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
         home, of_class = pages()
         assert "is not handed in" not in home and of_class.count(told) == 1
 
 
-def test_what_is_no_draft_is_refused_and_a_foreign_page_saves_nothing(served: Served) -> None:
+def test_invalid_drafts_and_other_origins_are_refused(served: Served) -> None:
     before = draft(served, "bob")
     assert save(served, "bob", "#" * 200_001, 0).status == 413
     assert save(served, "bob", "é" * 150_000, 0).status == 413
@@ -159,7 +159,7 @@ def test_what_is_no_draft_is_refused_and_a_foreign_page_saves_nothing(served: Se
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="forks")
-def test_killed_at_any_statement_a_confirmed_draft_is_there(memory_path: Path) -> None:
+def test_a_confirmed_draft_survives_a_kill_at_any_statement(memory_path: Path) -> None:
     course, results = load_course(PLAIN), memory_path / "results"
     texts = [f"text {number}\n" for number in range(4)]
 
@@ -169,14 +169,14 @@ def test_killed_at_any_statement_a_confirmed_draft_is_there(memory_path: Path) -
             say("+")
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, lambda desk, _: desk.open()):
+    for said in lines_before_kills(course, results, act, lambda desk, _: desk.open()):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()
             found = drafts.draft_of(book, "ada", "greeting")
             revision = 0 if found is None else found.revision
-            # The last one may be on the disk without an answer; one that was answered is.
+            # Confirmed drafts are on the disk. One more may be, without its answer.
             assert revision in (confirmed, confirmed + 1)
             assert found is None or found.source.decode() == texts[revision - 1]
             kept = [

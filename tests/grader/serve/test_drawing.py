@@ -1,4 +1,4 @@
-"""Plots of the page to write in: drawn beside the server, in turn, and only while nobody else waits."""
+"""Plots on the exercise page: drawn in a process of their own, one by one, when no submission waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grader.serve.http import Refusal
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, Answer, Served
 from tests.grader.serve.test_browser import sign_in, sign_out, until
-from tests.grader.serve.test_exercise import open_editor, said
+from tests.grader.serve.test_exercise import open_editor, wait_for_text
 from tests.grader.serve.test_openapi import check
 from tests.grader.serve.test_pages import SIZES, console
 
@@ -74,7 +74,7 @@ def plot(served: Served, who: str, source: str, exercise: str = "greeting") -> A
     return answer
 
 
-def test_the_picture_of_a_student_s_code_is_drawn_outside_of_the_server(plotting: Served) -> None:
+def test_a_plot_is_drawn_outside_of_the_server(plotting: Served) -> None:
     for who in ("ada", "staff"):
         answer = plot(plotting, who, RIGHT)
         assert answer.status == 200 and answer.headers["Content-Type"] == "image/png"
@@ -82,7 +82,7 @@ def test_the_picture_of_a_student_s_code_is_drawn_outside_of_the_server(plotting
     process = psutil.Process(plotting.pid)
     loaded = {Path(each.path).name for each in process.memory_maps()}
     assert not any("matplotlib" in name or "_path" in name for name in loaded)
-    # Its processes ended with it.
+    # The process that drew it has ended.
     programs = []
     for child in process.children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -91,7 +91,7 @@ def test_the_picture_of_a_student_s_code_is_drawn_outside_of_the_server(plotting
     assert not any("student.plots" in program for program in programs)
 
 
-def test_what_cannot_be_drawn_says_why(plotting: Served) -> None:
+def test_a_plot_that_fails_says_why(plotting: Served) -> None:
     for source, why in (
         (WRONG, "TypeError"),
         ("def greeting(name:\n", "line 1"),
@@ -103,8 +103,8 @@ def test_what_cannot_be_drawn_says_why(plotting: Served) -> None:
     assert plot(plotting, "bob", RIGHT, "word_count").status == 404
 
 
-def test_of_one_student_few_texts_are_received_at_once(plotting: Served) -> None:
-    """Others would take memory for a minute each."""
+def test_a_student_can_send_only_two_texts_at_once(plotting: Served) -> None:
+    """Each slow body takes memory for up to a minute."""
     path, token = "/api/exercises/greeting/plot", plotting.tokens["eve"]
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
     with contextlib.ExitStack() as stack:
@@ -112,7 +112,7 @@ def test_of_one_student_few_texts_are_received_at_once(plotting: Served) -> None
             slow = socket.create_connection(("127.0.0.1", plotting.port))
             stack.enter_context(slow)
             slow.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
-        # What cannot be read is no plot, and is not counted as one.
+        # An unreadable body does not count as a plot.
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (answer := plotting.ask("POST", path, "eve", b"no JSON")).status != 429:
             assert time.monotonic() < deadline
@@ -120,7 +120,7 @@ def test_of_one_student_few_texts_are_received_at_once(plotting: Served) -> None
         assert plotting.ask("POST", path, "bob", b"no JSON").status == 400
 
 
-def test_one_student_draws_only_so_many_and_few_wait() -> None:
+def test_plots_and_the_queue_for_them_are_limited() -> None:
     course = load_course(PLAIN)
 
     async def asked() -> list[int]:
@@ -130,7 +130,7 @@ def test_one_student_draws_only_so_many_and_few_wait() -> None:
 
         async def status(who: str, urgent: int = 0) -> int:
             try:
-                # What is settled without a sandbox is told at once.
+                # A syntax error needs no sandbox, so its answer comes at once.
                 await drawing.draw(who, greeting, b"x = (\n", urgent)
             except Refusal as refusal:
                 return refusal.status_code
@@ -147,7 +147,7 @@ def test_one_student_draws_only_so_many_and_few_wait() -> None:
     assert asyncio.run(asked()) == [422] * MAX_PLOTS + [429, 503, 422, 503]
 
 
-def test_on_a_cluster_no_code_runs_on_the_machine_of_the_server(plotting: Served) -> None:
+def test_a_server_with_a_cluster_draws_no_plots(plotting: Served) -> None:
     course = load_course(plotting.course)
     greeting = course.exercise("greeting")
     here, away = (Drawing(course, GradingOptions(), is_here=where) for where in (True, False))
@@ -168,14 +168,14 @@ def test_the_plot_is_shown_beside_the_findings(
     sign_in(browser, plotting, who)
     open_editor(browser, plotting)
     browser.find_element(By.ID, "plot").click()
-    # The stub is told apart, and the browser tells of the status.
-    said(browser, "No picture yet.")
+    # A stub has no plot. The browser logs the status 422 as an error.
+    wait_for_text(browser, "No picture yet.")
     assert all("422" in each["message"] for each in console(browser))
     saved = json.dumps({"source": RIGHT, "revision": 0}).encode()
     assert plotting.ask("PUT", "/api/exercises/greeting/draft", who, saved).status == 200
     open_editor(browser, plotting)
     browser.find_element(By.ID, "plot").click()
-    said(browser, "The plot is below.")
+    wait_for_text(browser, "The plot is below.")
     canvas = browser.find_element(By.CSS_SELECTOR, "#picture canvas")
     assert canvas.is_displayed()
     drawn = (

@@ -1,4 +1,4 @@
-"""An exam on the server: between two times, from the page and the network only, without hints and downloads."""
+"""Exams on the server: opening and end, extra time, networks, and rules on hints and downloads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.grader.serve.conftest import (
     marked,
 )
 from tests.grader.serve.test_browser import sign_in, sign_out, until
-from tests.grader.serve.test_exercise import focused, open_editor, said, write_at_the_top
+from tests.grader.serve.test_exercise import focused, open_editor, wait_for_text, write_at_the_top
 from tests.grader.serve.test_extensions import seen as extensions_seen
 from tests.grader.serve.test_pages import SIZES, console
 from tests.grader.serve.test_practice import practiced
@@ -87,7 +87,7 @@ exam = {{{rules}}}
 
 
 def by_page(served: Served, who: str, source: bytes, **headers: str) -> Answer:
-    """Hand in as the page does."""
+    """Submit a file as the page does."""
     told = {
         "Cookie": f"lab_bench_token={served.tokens[who]}",
         "Origin": f"http://127.0.0.1:{served.port}",
@@ -96,7 +96,7 @@ def by_page(served: Served, who: str, source: bytes, **headers: str) -> Answer:
     return served.ask("POST", "/api/submissions", "", in_json({"greeting.py": source}), told)
 
 
-def test_before_it_opens_no_student_sees_a_task_and_staff_tries_it(serving: Serving) -> None:
+def test_only_staff_sees_tasks_before_an_exam_opens(serving: Serving) -> None:
     served = exam(serving, NOW + DAY, NOW + 2 * DAY)
     practice = json.dumps({"source": SOLUTION.decode()}).encode()
     for method, path, body in (
@@ -114,11 +114,11 @@ def test_before_it_opens_no_student_sees_a_task_and_staff_tries_it(serving: Serv
     assert by_page(served, "ada", SOLUTION).status == 403
     assert served.ask("GET", "/", "ada").status == 200
     assert served.ask("GET", "/exercise/greeting", "staff").status == 200
-    # Signing in comes first.
+    # Without signing in, the status is 401.
     assert served.ask("GET", "/exercise/greeting").status == 401
 
 
-def test_while_it_is_open_the_page_hands_in_and_nothing_else(serving: Serving) -> None:
+def test_an_open_exam_accepts_files_only_from_the_page(serving: Serving) -> None:
     served = exam(serving, NOW - HOUR, NOW + DAY)
     refused = served.hand_in("bob", {"greeting.py": SOLUTION})
     assert refused.status == 403 and "on the page" in refused.json["error"]
@@ -127,24 +127,24 @@ def test_while_it_is_open_the_page_hands_in_and_nothing_else(serving: Serving) -
     assert served.judged("bob", taken.json["id"])["result"]["score"] == 2.5
     home = served.ask("GET", "/", "bob").body.decode()
     assert "This is an exam" in home and "hand-in-form" not in home
-    # What is not forbidden stays.
+    # Hints and downloads are allowed unless the exam forbids them.
     page = served.ask("GET", "/exercise/greeting", "bob").body.decode()
     assert "Hint 1 of" in page and 'id="download"' in page
     assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
 
 
-def test_after_its_end_nothing_is_taken_but_in_extra_time(serving: Serving) -> None:
+def test_after_the_end_only_students_with_extra_time_submit(serving: Serving) -> None:
     served = exam(serving, NOW - DAY, NOW - HOUR)
     refused = by_page(served, "bob", marked(1))
     assert refused.status == 403 and "The exam ended at" in refused.json["error"]
     assert by_page(served, "ada", marked(1)).status == 202
     assert served.ask("GET", "/api/standing", "bob").json["submissions"] == []
-    # A draft is kept, and is there when a connection is back.
+    # Drafts are still saved.
     body = b'{"source": "# later", "revision": 0}'
     assert served.ask("PUT", "/api/exercises/greeting/draft", "bob", body).status == 200
 
 
-def test_more_time_that_staff_gives_while_it_runs_moves_its_end(serving: Serving) -> None:
+def test_staff_can_extend_a_running_exam(serving: Serving) -> None:
     served = exam(serving, NOW - DAY, NOW - HOUR)
     assert by_page(served, "bob", marked(1)).status == 403
     until = (NOW + DAY).strftime("%Y-%m-%dT%H:%M")
@@ -159,7 +159,7 @@ def test_more_time_that_staff_gives_while_it_runs_moves_its_end(serving: Serving
     assert by_page(served, "bob", marked(2)).status == 403
 
 
-def test_outside_of_its_networks_it_is_not_written(serving: Serving) -> None:
+def test_an_exam_can_be_limited_to_networks(serving: Serving) -> None:
     served = exam(serving, NOW - HOUR, NOW + DAY, STRICT)
     for address in ("", "10.2.0.1", "10.1.2.3, 192.0.2.1", "x", "10.1.2.3.4", "::1"):
         headers = {"X-Forwarded-For": address} if address else {}
@@ -180,13 +180,13 @@ def test_outside_of_its_networks_it_is_not_written(serving: Serving) -> None:
     assert served.ask("GET", "/exercise/greeting/file", "bob", headers=INSIDE).status == 403
     assert served.ask("GET", "/release", "bob", headers=INSIDE).status == 403
     assert by_page(served, "bob", SOLUTION, **INSIDE).status == 202
-    # Some proxies add a line of their own after that of the client.
+    # Some proxies add a header line of their own after the client's.
     assert read_with(served, "10.1.2.3", "192.0.2.66") == 403
     assert read_with(served, "192.0.2.66", "10.1.2.3") == 200
 
 
 def read_with(served: Served, *forwarded: str) -> int:
-    """The status of a page that bob asks for with these lines of a proxy."""
+    """The status of a page for bob, requested with these X-Forwarded-For lines."""
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_SECONDS)
     with contextlib.closing(connection):
         connection.putrequest("GET", "/exercise/greeting")
@@ -197,7 +197,7 @@ def read_with(served: Served, *forwarded: str) -> int:
         return connection.getresponse().status
 
 
-def test_without_hints_there_is_no_release_which_has_them(serving: Serving, tmp_path: Path) -> None:
+def test_an_exam_without_hints_offers_no_release(serving: Serving, tmp_path: Path) -> None:
     folder, course = tmp_path / "students", tmp_path / "course"
     shutil.copytree(PLAIN, course, ignore=shutil.ignore_patterns("__pycache__"))
     stubs = course / "tests" / "stubs"
@@ -211,13 +211,13 @@ def test_without_hints_there_is_no_release_which_has_them(serving: Serving, tmp_
         for path in ("/", "/exercise/greeting"):
             offers = b'href="/release"' in served.ask("GET", path, "bob").body
             assert offers is (status == 200), path
-        # The student's own file is no release.
+        # Students may still download their own file.
         assert served.ask("GET", "/exercise/greeting/file", "bob").status == 200
     with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
         assert any(hint in archive.read(name).decode() for name in archive.namelist())
 
 
-def test_without_hints_findings_have_none_either(serving: Serving) -> None:
+def test_findings_of_an_exam_without_hints_have_none(serving: Serving) -> None:
     wrong, hint = b"def greeting(name):\n    return name\n", "An f-string does it."
     for rules, is_shown in (("hints = false", False), ("", True)):
         served = exam(serving, NOW - HOUR, NOW + DAY, rules)
@@ -242,7 +242,7 @@ def test_without_hints_findings_have_none_either(serving: Serving) -> None:
         ("exam = {phones = false}", "phones"),
     ],
 )
-def test_an_exam_that_cannot_be_held_is_refused(tmp_path: Path, keys: str, complaint: str) -> None:
+def test_invalid_keys_of_an_exam_are_refused(tmp_path: Path, keys: str, complaint: str) -> None:
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "course" / "exercises" / "assignments.toml").write_text(
         f'timezone = "Europe/Berlin"\n[[assignment]]\nid = "m"\ntitle = "M"\nchapters = ["text"]\n{keys}\n',
@@ -252,7 +252,7 @@ def test_an_exam_that_cannot_be_held_is_refused(tmp_path: Path, keys: str, compl
         load_course(tmp_path / "course")
 
 
-def test_the_keys_of_an_exam_stay_with_staff(serving: Serving, tmp_path: Path) -> None:
+def test_a_release_does_not_have_the_rules_of_an_exam(serving: Serving, tmp_path: Path) -> None:
     served = exam(serving, NOW - HOUR, NOW + DAY, STRICT)
     served.stop()
     pack = tmp_path / "midterm.pack"
@@ -265,7 +265,7 @@ def test_the_keys_of_an_exam_stay_with_staff(serving: Serving, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
-def test_an_exam_is_written_in_the_browser(
+def test_a_student_takes_an_exam_in_the_browser(
     browser: Chrome, serving: Serving, axe: str, size: tuple[int, int]
 ) -> None:
     served = exam(serving, NOW - HOUR, NOW + DAY, "hints = false, downloads = false")
@@ -287,18 +287,18 @@ def test_an_exam_is_written_in_the_browser(
     browser.execute_script(axe)
     assert browser.execute_async_script(find) == []
     assert browser.execute_script(wide) <= 0
-    # The last minutes begin.
+    # Move the end of the exam to about four minutes from now.
     browser.execute_script("document.querySelector('[data-seconds]').dataset.seconds = 250")
     write_at_the_top(browser, "# mine\n")
-    said(browser, "minutes left. Your text is saved but not handed in.", "last-minutes")
+    wait_for_text(browser, "minutes left. Your text is saved but not handed in.", "last-minutes")
     assert focused(browser).startswith("Your file")
     notice = browser.find_element(By.ID, "last-minutes")
     assert (notice.get_attribute("class"), notice.get_attribute("role")) == ("notice", "status")
     assert browser.execute_async_script(find) == []
     browser.find_element(By.ID, "hand-in").click()
-    said(browser, "read the verdict")
+    wait_for_text(browser, "read the verdict")
     until(browser, lambda b: b.find_element(By.ID, "last-minutes").text == "")
-    # The assignment and its due time, as `grade submit` says them.
-    said(browser, "Handed in, and judged. Midterm, due ")
+    # The page names the assignment and its due time, as `grade submit` does.
+    wait_for_text(browser, "Handed in, and judged. Midterm, due ")
     assert console(browser, served) == []
     browser.get("about:blank")

@@ -1,4 +1,4 @@
-"""The editor, in a real browser: only by keyboard, in two tabs, on a phone, light and dark."""
+"""The exercise page and its editor, mostly in a real browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8"
 
 @pytest.fixture
 def view(browser: Chrome, served: Served) -> Iterator[Chrome]:
-    """The browser at a desk, signed out; afterwards its console has nothing of this server."""
+    """A desktop browser, signed out. Afterwards, checks that the console has no errors from this server."""
     light(browser)
     resize(browser, DESK)
     sign_out(browser, served)
@@ -59,7 +59,7 @@ def focused(view: Chrome) -> str:
 
 
 def tab_to(view: Chrome, label: str) -> None:
-    """Press Tab until something with this label has the focus; in the editor, Escape before it."""
+    """Press Tab until an element with this label has the focus. Escape comes first, to leave the editor."""
     for _ in range(60):
         if label in focused(view):
             return
@@ -75,7 +75,7 @@ def control(view: Chrome, key: str) -> None:
     ActionChains(view).key_down(Keys.CONTROL).send_keys(key).key_up(Keys.CONTROL).perform()
 
 
-def said(view: Chrome, text: str, where: str = "said") -> None:
+def wait_for_text(view: Chrome, text: str, where: str = "said") -> None:
     until(view, lambda v: text in v.find_element(By.ID, where).text)
 
 
@@ -89,7 +89,7 @@ def lines(view: Chrome) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_an_exercise_is_completed_by_keyboard_alone(view: Chrome, served: Served) -> None:
+def test_an_exercise_can_be_completed_by_keyboard(view: Chrome, served: Served) -> None:
     view.get(address(served))
     while view.switch_to.active_element.get_attribute("id") != "token":
         keys(view, Keys.TAB)
@@ -99,7 +99,7 @@ def test_an_exercise_is_completed_by_keyboard_alone(view: Chrome, served: Served
     keys(view, Keys.ENTER)
     until(view, lambda v: v.find_elements(By.ID, "run"))
     until(view, lambda v: v.find_element(By.ID, "run").is_enabled())
-    # One hint after the other.
+    # Each hint appears after the one before is open.
     assert not view.find_element(By.XPATH, "//summary[.='Hint 2 of 3']").is_displayed()
     tab_to(view, "Hint 1 of 3")
     keys(view, Keys.ENTER)
@@ -108,10 +108,10 @@ def test_an_exercise_is_completed_by_keyboard_alone(view: Chrome, served: Served
     tab_to(view, "Your file greeting.py")
     control(view, "a")
     keys(view, "def greeting(name):\nreturn 'Hallo, ' + name")
-    # Indented by the editor.
+    # The editor indents the second line.
     assert lines(view) == ["def greeting(name):", "    return 'Hallo, ' + name"]
     control(view, Keys.ENTER)
-    said(view, "0 of 1 public tests passed.")
+    wait_for_text(view, "0 of 1 public tests passed.")
     assert "greeting.py:" not in view.find_element(By.ID, "said").text
     # The page scrolls to the findings, while the editor keeps the focus.
     bottom = (
@@ -121,15 +121,15 @@ def test_an_exercise_is_completed_by_keyboard_alone(view: Chrome, served: Served
     assert focused(view).startswith("Your file")
     control(view, "a")
     keys(view, "def greeting(name):\nreturn f'Hello, {name}!'")
-    said(view, "It is not handed in.", "saved")
+    wait_for_text(view, "It is not handed in.", "saved")
     tab_to(view, "Run")
     keys(view, Keys.ENTER)
-    said(view, "1 of 1 public tests passed.")
+    wait_for_text(view, "1 of 1 public tests passed.")
     tab_to(view, "Hand in")
     keys(view, Keys.ENTER)
-    said(view, "2.5 of 2.5 points: read the verdict")
-    said(view, "These findings are of an earlier run:", "verdict")
-    said(view, "and handed in", "saved")
+    wait_for_text(view, "2.5 of 2.5 points: read the verdict")
+    wait_for_text(view, "These findings are of an earlier run:", "verdict")
+    wait_for_text(view, "and handed in", "saved")
     tab_to(view, "read the verdict")
     keys(view, Keys.ENTER)
     until(view, lambda v: v.current_url.endswith("/#ex-greeting"))
@@ -143,7 +143,7 @@ def test_a_finding_marks_its_line_and_leads_to_it(view: Chrome, served: Served) 
     assert save(served, "bob", source, draft(served, "bob")["revision"]).status == 200
     open_editor(view, served)
     view.find_element(By.ID, "run").click()
-    said(view, "0 of 1 public tests passed.")
+    wait_for_text(view, "0 of 1 public tests passed.")
     findings = view.find_element(By.ID, "verdict")
     assert "ValueError" in findings.text and "<script>" in findings.text
     place = findings.find_element(By.CSS_SELECTOR, "[data-line]")
@@ -155,7 +155,7 @@ def test_a_finding_marks_its_line_and_leads_to_it(view: Chrome, served: Served) 
 
 
 @pytest.mark.thorough
-def test_with_two_tabs_the_newer_wins_and_the_other_is_told(view: Chrome, served: Served) -> None:
+def test_a_tab_with_an_older_draft_offers_both_texts(view: Chrome, served: Served) -> None:
     sign_in(view, served, "eve")
     open_editor(view, served)
     begun = draft(served, "eve")["revision"]
@@ -164,24 +164,24 @@ def test_with_two_tabs_the_newer_wins_and_the_other_is_told(view: Chrome, served
     tab_to(view, "Your file")
     control(view, Keys.HOME)
     keys(view, "# from this tab\n")
-    said(view, "a newer draft was saved in another tab", "saved")
-    # The browser tells of the status 409 as of an error, which the page has told.
+    wait_for_text(view, "a newer draft was saved in another tab", "saved")
+    # The browser logs the status 409 as an error. The page has explained it.
     assert all("409" in entry["message"] for entry in console(view))
     assert draft(served, "eve")["source"] == "# from the other tab\n"
     tab_to(view, "Keep this text")
     keys(view, Keys.ENTER)
-    said(view, "Saved", "saved")
+    wait_for_text(view, "Saved", "saved")
     newest = draft(served, "eve")
     assert newest["source"] == "# from this tab\n" + STUB
-    # The way back to the other one, and from there.
+    # Now load the other tab's text instead.
     assert save(served, "eve", "# once more\n", newest["revision"]).status == 200
     tab_to(view, "Your file")
     keys(view, "x")
-    said(view, "a newer draft was saved in another tab", "saved")
+    wait_for_text(view, "a newer draft was saved in another tab", "saved")
     assert all("409" in entry["message"] for entry in console(view))
     view.find_element(By.ID, "load-newest").click()
     until(view, lambda v: lines(v) == ["# once more", ""])
-    said(view, "Saved", "saved")
+    wait_for_text(view, "Saved", "saved")
 
 
 def write_at_the_top(view: Chrome, text: str) -> None:
@@ -190,8 +190,8 @@ def write_at_the_top(view: Chrome, text: str) -> None:
     keys(view, text)
 
 
-def is_leaving_asked(view: Chrome) -> bool:
-    """Whether the browser asks before it leaves the page; its driver answers that unseen."""
+def asks_before_leaving(view: Chrome) -> bool:
+    """Whether the page asks before it is left. The driver would answer a real question unseen."""
     leave = (
         "const leaving = new Event('beforeunload', {cancelable: true});"
         "window.dispatchEvent(leaving); return leaving.defaultPrevented"
@@ -200,31 +200,31 @@ def is_leaving_asked(view: Chrome) -> bool:
 
 
 @pytest.mark.thorough
-def test_what_cannot_be_saved_is_not_lost_and_the_page_says_so(
+def test_text_that_cannot_be_saved_is_not_lost(
     view: Chrome, serving: Callable[..., Served]
 ) -> None:
     served = serving().start()
     sign_in(view, served, "ada")
     open_editor(view, served)
     write_at_the_top(view, "# saved\n")
-    # In the time zone of the course.
-    said(view, " UTC. It is not handed in.", "saved")
-    assert not is_leaving_asked(view)
+    # The time is in the course's time zone.
+    wait_for_text(view, " UTC. It is not handed in.", "saved")
+    assert not asks_before_leaving(view)
     control(view, Keys.ENTER)
-    said(view, "The run is below.")
+    wait_for_text(view, "The run is below.")
     findings = view.find_element(By.ID, "verdict")
     assert findings.text and "earlier run" not in findings.text
     served.stop()
     keys(view, "# only here\n")
     control(view, Keys.ENTER)
-    said(view, "The server cannot be reached.")
+    wait_for_text(view, "The server cannot be reached.")
     assert findings.text.startswith("These findings are of an earlier run:")
-    said(view, "Not saved: The server cannot be reached.", "saved")
-    assert is_leaving_asked(view)
+    wait_for_text(view, "Not saved: The server cannot be reached.", "saved")
+    assert asks_before_leaving(view)
     view.find_element(By.ID, "hand-in").click()
-    said(view, "Nothing was handed in: The server cannot be reached.")
+    wait_for_text(view, "Nothing was handed in: The server cannot be reached.")
     view.find_element(By.ID, "reset").click()
-    said(view, "Your text was left as it is: The server cannot be reached.")
+    wait_for_text(view, "Your text was left as it is: The server cannot be reached.")
     view.execute_script(
         "const make = URL.createObjectURL;"
         "URL.createObjectURL = (blob) => (blob.text().then((text) => (window.text = text)), make(blob))"
@@ -233,15 +233,15 @@ def test_what_cannot_be_saved_is_not_lost_and_the_page_says_so(
     text = "# saved\n# only here\n" + STUB
     until(view, lambda v: v.execute_script("return window.text") == text)
     served.start()
-    # It tries again by itself.
-    said(view, "Saved", "saved")
+    # The page tries again by itself.
+    wait_for_text(view, "Saved", "saved")
     assert draft(served, "ada")["source"] == text
-    assert not is_leaving_asked(view)
+    assert not asks_before_leaving(view)
     console(view)
 
 
 @pytest.mark.thorough
-def test_a_file_whose_answer_was_lost_counts_once(
+def test_a_retry_after_a_lost_answer_counts_once(
     view: Chrome, served: Served, tmp_path: Path
 ) -> None:
     sign_in(view, served, "eve")
@@ -255,9 +255,9 @@ def test_a_file_whose_answer_was_lost_counts_once(
     )
     view.execute_script(lose_an_answer)
     view.find_element(By.ID, "hand-in").click()
-    said(view, "The server did not answer. Hand in again: your file counts once.")
+    wait_for_text(view, "The server did not answer. Hand in again: your file counts once.")
     view.find_element(By.ID, "hand-in").click()
-    said(view, "read the verdict")
+    wait_for_text(view, "read the verdict")
     assert len(sql(served, "SELECT * FROM attempts")) == before + 1
     view.get(address(served))
     view.execute_script(lose_an_answer)
@@ -266,42 +266,42 @@ def test_a_file_whose_answer_was_lost_counts_once(
     view.find_element(By.ID, "files").send_keys(str(file))
     button = view.find_element(By.CSS_SELECTOR, "#hand-in-form button")
     button.click()
-    said(view, "The server did not answer. Hand in again: your files count once.")
+    wait_for_text(view, "The server did not answer. Hand in again: your files count once.")
     button.click()
     until(view, lambda v: v.current_url.endswith("#ex-greeting"))
     assert len(sql(served, "SELECT * FROM attempts")) == before + 2
 
 
 @pytest.mark.thorough
-def test_who_was_signed_out_signs_in_again_and_goes_on(view: Chrome, served: Served) -> None:
+def test_writing_continues_after_signing_in_again(view: Chrome, served: Served) -> None:
     sign_in(view, served, "bob")
     open_editor(view, served)
     (cookie,) = view.get_cookies()
     view.delete_all_cookies()
     write_at_the_top(view, "# signed out\n")
-    said(view, "You are signed out. Sign in again in another tab", "saved")
+    wait_for_text(view, "You are signed out. Sign in again in another tab", "saved")
     assert all("401" in entry["message"] for entry in console(view))
     view.add_cookie(cookie)
     view.execute_script("window.dispatchEvent(new Event('focus'))")
-    said(view, "Saved", "saved")
+    wait_for_text(view, "Saved", "saved")
     assert draft(served, "bob")["source"].startswith("# signed out\n")
 
 
 @pytest.mark.thorough
-def test_a_reset_has_a_way_back_and_the_file_is_downloaded(view: Chrome, served: Served) -> None:
+def test_a_reset_can_be_undone_and_the_file_downloaded(view: Chrome, served: Served) -> None:
     sign_in(view, served, "eve")
     revision = draft(served, "eve")["revision"]
     mine = SOLUTION.decode() + "# mine\n"
     assert save(served, "eve", mine, revision, keep=True).status == 200
     open_editor(view, served)
     view.find_element(By.ID, "reset").click()
-    said(view, "as it was handed out")
+    wait_for_text(view, "as it was handed out")
     assert draft(served, "eve")["source"] == STUB
     view.find_element(By.XPATH, "//summary[.='Earlier versions']").click()
     view.find_element(By.CSS_SELECTOR, "#versions button").click()
-    said(view, "This is the version of")
+    wait_for_text(view, "This is the version of")
     assert draft(served, "eve")["source"] == mine
-    # Undo goes back to the stub, and is saved as all else that is written.
+    # Undo restores the stub, and is saved like any edit.
     tab_to(view, "Your file")
     control(view, "z")
     until(view, lambda _: draft(served, "eve")["source"] == STUB)
@@ -313,9 +313,7 @@ def test_a_reset_has_a_way_back_and_the_file_is_downloaded(view: Chrome, served:
 
 
 @pytest.mark.thorough
-def test_a_version_is_compared_with_the_text_in_the_editor_by_keyboard(
-    view: Chrome, served: Served
-) -> None:
+def test_versions_can_be_compared_by_keyboard(view: Chrome, served: Served) -> None:
     sign_in(view, served, "ada")
     version = "# <b>one</b>\n" + STUB
     for source, keep in ((version, False), ("# two\n" + STUB, True)):
@@ -329,8 +327,8 @@ def test_a_version_is_compared_with_the_text_in_the_editor_by_keyboard(
     keys(view, Keys.ENTER)
     tab_to(view, "Compare with the version")
     keys(view, Keys.ENTER)
-    said(view, "2 lines added and 1 line removed", "changes-said")
-    # The lines have the focus, and are named by the sentence before them.
+    wait_for_text(view, "2 lines added and 1 line removed", "changes-said")
+    # The list of lines has the focus. The sentence before it is its label.
     assert view.switch_to.active_element.get_attribute("id") == "changes"
     kinds = (
         "return [...document.querySelectorAll('#changes > :is(ins, del)')].map(e => e.textContent)"
@@ -344,9 +342,7 @@ def test_a_version_is_compared_with_the_text_in_the_editor_by_keyboard(
 
 
 @pytest.mark.thorough
-def test_a_comparison_has_each_line_of_both_texts_and_no_more_than_differ(
-    view: Chrome, served: Served
-) -> None:
+def test_a_comparison_is_complete_and_minimal(view: Chrome, served: Served) -> None:
     sign_in(view, served, "eve")
     open_editor(view, served)
     draw = random.Random(0)
@@ -359,26 +355,26 @@ def test_a_comparison_has_each_line_of_both_texts_and_no_more_than_differ(
         before, after = (text.split("\n") for text in texts)
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         assert equal >= sum(block.size for block in matcher.get_matching_blocks()), texts
-    # Too long for a table: still all lines, in one answer.
+    # Texts too long for an alignment table still give all lines at once.
     long = ["\n".join(f"{sign}{number}" for number in range(5000)) for sign in "ab"]
     assert len(view.execute_script("return changes.linesOf(...arguments)", *long)) == 10_000
 
 
 @pytest.mark.thorough
-def test_no_script_in_a_draft_runs(view: Chrome, served: Served) -> None:
+def test_a_script_in_a_draft_does_not_run(view: Chrome, served: Served) -> None:
     sign_in(view, served, "bob")
     revision = draft(served, "bob")["revision"]
     assert save(served, "bob", HOSTILE, revision).status == 200
     open_editor(view, served)
     assert "<script>alert(1)</script>" in "".join(lines(view))
     view.find_element(By.ID, "run").click()
-    said(view, "The run is below.")
+    wait_for_text(view, "The run is below.")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK, (2560, 1440)], ids=["phone", "desk", "projector"])
-def test_the_page_shuts_no_reader_out_and_fits(
+def test_the_page_is_accessible_and_fits(
     view: Chrome, served: Served, axe: str, scheme: str, size: tuple[int, int]
 ) -> None:
     sign_in(view, served, "bob")
@@ -391,10 +387,10 @@ def test_the_page_shuts_no_reader_out_and_fits(
     open_editor(view, served)
     view.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
     view.find_element(By.ID, "run").click()
-    said(view, "public tests passed")
-    # The draft before is a version.
+    wait_for_text(view, "public tests passed")
+    # The draft before this one is a version.
     view.find_element(By.XPATH, "//button[.='Compare']").click()
-    said(view, "added", "changes-said")
+    wait_for_text(view, "added", "changes-said")
     wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert view.execute_script(wide) <= 0
     view.execute_script(axe)
@@ -407,7 +403,7 @@ def test_the_page_shuts_no_reader_out_and_fits(
     assert found[0] > 10 and found[1] == [], found
 
 
-def test_the_page_is_small_and_loads_the_editor_alone_of_all_pages(served: Served) -> None:
+def test_the_page_is_small_and_only_it_loads_the_editor(served: Served) -> None:
     page = served.ask("GET", "/exercise/greeting", "ada").body.decode()
     files = ("style.css", "serve.css", "serve.js", "changes.js", "exercise.js", "editor.js")
     assert all(f"/static/{name}" in page for name in files)
@@ -433,7 +429,7 @@ def test_the_task_is_the_text_of_the_stub() -> None:
     assert task_of(b"x = 1\n") == []
 
 
-def test_the_rules_for_every_exercise_are_on_the_page_if_the_course_has_some() -> None:
+def test_the_page_has_the_rules_of_the_course_if_there_are_any() -> None:
     assert rules_of(load_course(PLAIN)) == []
     course = load_course(Path(__file__).parents[3])
     heading, listed, *_ = rules_of(course)[1:]
@@ -442,8 +438,8 @@ def test_the_rules_for_every_exercise_are_on_the_page_if_the_course_has_some() -
     assert listed.lines[0].startswith("`raise NotImplementedError` marks a part")
 
 
-def test_a_task_that_names_the_page_of_rules_links_to_it(serving: Callable[..., Served]) -> None:
-    """A browser cannot open the file."""
+def test_a_file_of_rules_named_in_a_task_becomes_a_link(serving: Callable[..., Served]) -> None:
+    """A browser could not open the file itself."""
     served = serving(policy='attempts = "newest"\n')
     stub = served.course / "exercises" / "text" / "greeting.py"
     task = "Greet.\n\nWhat holds for every exercise: docs/every-exercise.md.\n"

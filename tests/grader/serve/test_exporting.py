@@ -1,4 +1,4 @@
-"""Exports in the page: as `grade export`, of the students that a person reaches, and only for that person."""
+"""Exports on the class page: like `grade export`, but only students in reach, and private to their maker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Points Possible,,,,,2.5
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with an answer of ada in section A, and of bob in section B."""
+    """A server with judged files of ada in section A and bob in section B."""
     server = Served(tmp_path_factory.mktemp("graded")).start()
     for number, who in enumerate(("ada", "bob")):
         files = {"greeting.py": marked(number)}
@@ -43,7 +43,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def exported(
     served: Served, who: str, fields: Mapping[str, str], template: tuple[str, str] | None = None
 ) -> Answer:
-    """Send the form, as a browser does."""
+    """Send the form as a browser does."""
     parts = [f'name="{name}"\r\n\r\n{text}' for name, text in fields.items()]
     if template is not None:
         name, text = template
@@ -57,7 +57,7 @@ def exported(
 
 
 def link(answer: Answer) -> str:
-    """The address of the file."""
+    """The address of the exported file."""
     assert answer.status == 200, answer
     found = re.search(rf'href="({PAGE}/\w+)"', answer.body.decode())
     assert found is not None, answer
@@ -70,7 +70,7 @@ def fetched(served: Served, who: str, fields: Mapping[str, str]) -> bytes:
     return answer.body
 
 
-def test_the_file_is_that_of_grade_export(graded: Served) -> None:
+def test_an_export_equals_the_output_of_grade_export(graded: Served) -> None:
     fields = {"format": "csv", "out_of": "20"}
     made = exported(graded, "staff", fields)
     file = graded.ask("GET", link(made), "staff")
@@ -78,12 +78,12 @@ def test_the_file_is_that_of_grade_export(graded: Served) -> None:
     assert file.body.decode().splitlines() == CliRunner().invoke(main, command).output.splitlines()
     assert re.search(r'attachment; filename="csv-\d{4}-\d\d-\d\d\.csv"', str(file.headers))
     assert file.headers["Cache-Control"] == "no-store"
-    # Who and when are in the log, and no name.
+    # The log has the role, but not the name.
     logged = [line for line in graded.log.read_text().splitlines() if '"said": "exported"' in line]
     assert '"format": "csv", "role": "instructor"' in logged[-1] and "prof" not in logged[-1]
 
 
-def test_a_format_with_a_file_for_each_student_is_a_zip(graded: Served) -> None:
+def test_a_format_with_a_file_per_student_is_a_zip(graded: Served) -> None:
     with zipfile.ZipFile(io.BytesIO(fetched(graded, "staff", {"format": "gradescope"}))) as zipped:
         assert zipped.namelist() == ["ada.json", "bob.json", "eve.json"]
     pages = fetched(graded, "staff", {"format": "feedback_zip", "layout": "plain"})
@@ -91,7 +91,7 @@ def test_a_format_with_a_file_for_each_student_is_a_zip(graded: Served) -> None:
         assert any("ada" in name.casefold() for name in zipped.namelist())
 
 
-def test_a_template_is_filled_in_and_what_is_left_out_is_said(graded: Served) -> None:
+def test_a_template_is_filled_in_with_a_note_about_omissions(graded: Served) -> None:
     made = exported(
         graded, "staff", {"format": "canvas", "column": "Greeting (7)"}, ("noten ü.csv", CANVAS)
     )
@@ -99,7 +99,7 @@ def test_a_template_is_filled_in_and_what_is_left_out_is_said(graded: Served) ->
     assert "Read this first:" in told
     rows = graded.ask("GET", link(made), "staff").body.decode()
     assert re.search(r'"Test, Ada",1,.*2\.5', rows)
-    # The same form with a column that is not there is shown again, with what was typed.
+    # With an unknown column, the form is shown again with the person's input.
     wrong = exported(graded, "staff", {"format": "canvas", "column": "Nix"}, ("n.csv", CANVAS))
     told = wrong.body.decode()
     assert wrong.status == 422 and 'role="alert"' in told and 'value="Nix"' in told
@@ -108,7 +108,7 @@ def test_a_template_is_filled_in_and_what_is_left_out_is_said(graded: Served) ->
     assert unreadable.status == 422 and "template-n.csv" in unreadable.body.decode()
 
 
-def test_a_refusal_names_the_fields_of_the_page(graded: Served) -> None:
+def test_a_refusal_names_the_fields_as_the_page_does(graded: Served) -> None:
     for fields, said in (
         ({"format": "csv", "out_of": "x"}, "“Out of” is a number of points, such as 20, not"),
         ({"format": "canvas", "column": "Nix"}, "“Column”"),
@@ -121,7 +121,7 @@ def test_a_refusal_names_the_fields_of_the_page(graded: Served) -> None:
     assert "; “Template” fills in" in exported(graded, "staff", {"format": "csv"}).body.decode()
 
 
-def test_an_assistant_gets_the_own_section_and_nobody_else(graded: Served) -> None:
+def test_an_assistant_exports_only_their_section(graded: Served) -> None:
     for fields in ({"format": "csv"}, {"format": "mailmerge"}, {"format": "jsonl"}):
         own = fetched(graded, "assistant", fields).decode()
         assert "ada@example.org" in own or "ada," in own, fields
@@ -133,12 +133,12 @@ def test_an_assistant_gets_the_own_section_and_nobody_else(graded: Served) -> No
         io.BytesIO(fetched(graded, "assistant", {"format": "feedback"}))
     ) as zipped:
         assert zipped.namelist() == ["ada.md"]
-    # Options of the command line are not taken from the form.
+    # Other options of the command line are ignored in the form.
     odd = {"format": "csv", "section": "B", "output": "/tmp/x", "column": "--help"}
     assert "bob" not in fetched(graded, "assistant", odd).decode()
 
 
-def test_a_section_that_has_no_students_names_no_others_to_an_assistant(graded: Served) -> None:
+def test_an_empty_section_exports_nobody(graded: Served) -> None:
     with tokens.changing_tokens(graded.results) as book:
         both, none = (
             tokens.make_token(book, Role.ASSISTANT, name, 0.0, sections)
@@ -150,7 +150,7 @@ def test_a_section_that_has_no_students_names_no_others_to_an_assistant(graded: 
     assert refused.status == 403 and "nobody to export" in refused.body.decode()
 
 
-def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Served) -> None:
+def test_only_its_maker_can_fetch_a_file_until_the_next_export(graded: Served) -> None:
     first = link(exported(graded, "staff", {"format": "csv"}))
     for who, status in (("assistant", 404), ("owner", 404), ("observer", 403), ("ada", 403)):
         assert graded.ask("GET", first, who).status == status, who
@@ -177,14 +177,14 @@ def test_only_its_maker_fetches_a_file_and_the_next_one_replaces_it(graded: Serv
     ],
     ids=range(10),
 )
-def test_what_cannot_be_exported_is_said(
+def test_an_invalid_form_is_refused(
     graded: Served, fields: Mapping[str, str], status: int, said: str
 ) -> None:
     answer = exported(graded, "staff", fields)
     assert (answer.status, said in answer.body.decode()) == (status, True), answer
 
 
-def test_the_page_has_the_options_of_a_format(graded: Served) -> None:
+def test_the_page_shows_the_options_of_a_format(graded: Served) -> None:
     csv = graded.ask("GET", PAGE, "staff").body.decode()
     assert 'name="out_of"' in csv and 'name="template"' not in csv
     canvas = graded.ask("GET", f"{PAGE}?format=canvas", "assistant").body.decode()
@@ -194,8 +194,8 @@ def test_the_page_has_the_options_of_a_format(graded: Served) -> None:
     assert f'href="{PAGE}"' not in graded.ask("GET", "/class", "observer").body.decode()
 
 
-def test_students_hand_in_while_something_is_exported(graded: Served) -> None:
-    """Two at once, of which one waits; a hand-in waits for none of them."""
+def test_submissions_do_not_wait_for_an_export(graded: Served) -> None:
+    """Of two exports at once, one waits. A submission waits for neither."""
     with ThreadPoolExecutor() as pool:
         made = [pool.submit(exported, graded, who, {"format": "csv"}) for who in ("staff", "owner")]
         handed = graded.hand_in("eve", {"greeting.py": SOLUTION})
@@ -204,11 +204,11 @@ def test_students_hand_in_while_something_is_exported(graded: Served) -> None:
     graded.judged("eve", handed.json["id"])
 
 
-# --- what stays -------------------------------------------------------------------------------------
+# --- cleaning up ------------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough
-def test_files_are_gone_after_a_while_at_the_end_and_after_a_kill(
+def test_files_are_deleted_at_a_stop_and_after_a_kill(
     serving: Callable[..., Served],
 ) -> None:
     served = serving().start()
@@ -223,7 +223,7 @@ def test_files_are_gone_after_a_while_at_the_end_and_after_a_kill(
     assert list(served.results.glob(".export-*")) == []
 
 
-def test_a_file_that_nobody_fetched_is_forgotten(tmp_path: Path) -> None:
+def test_files_are_deleted_after_a_while(tmp_path: Path) -> None:
     now = 0.0
     exports = Exports(tmp_path, clock=lambda: now)
     folder = tmp_path / ".export-1"

@@ -1,4 +1,4 @@
-"""Staff gives a student more time in the page: when it holds, who may, and what happens between two people."""
+"""Extensions given on a student's page or by API: their effect, rights, conflicts, and durability."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from grader.results import StudentInfo
 from grader.serve.desk import Desk
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills, with_a_verdict
 from tests.grader.serve.test_requests import form
 from tests.grader.serve.test_staff import HOSTILE, address, page, score, work
 
 __all__ = ["work"]
 
-# Due long ago, so that what is handed in now does not count.
+# Due long ago, so that a file submitted now does not count.
 POLICY = """\
 timezone = "Europe/Berlin"
 [late]
@@ -56,7 +56,7 @@ API = "/api/staff/extensions"
 
 @pytest.fixture
 def late(serving: Callable[..., Served]) -> Served:
-    """A server to which ada handed in two files, both too late."""
+    """A server to which ada submitted two files, both too late."""
     served = serving(policy=POLICY).start()
     for number in (1, 2):
         files = {"greeting.py": marked(number)}
@@ -83,12 +83,12 @@ def kept(served: Served) -> list[tuple[str, tuple[str, ...], str, str]]:
 
 
 def due(served: Served, who: str) -> dict[str, tuple[str, str]]:
-    """Until when each exercise is due in the student's own standing, and why later."""
+    """When each exercise is due in the student's own standing, with the reason of an extension."""
     exercises = served.ask("GET", "/api/standing", who).json["exercises"]
     return {each["name"]: (each["until"], each["extended"]) for each in exercises}
 
 
-def test_more_time_counts_at_once_and_the_student_reads_until_when_and_why(late: Served) -> None:
+def test_an_extension_counts_at_once_and_the_student_sees_it(late: Served) -> None:
     assert score(late, "ada") == 0
     shown = page(late, "ada", "assistant")
     assert "No extensions were given here" in shown and "Until (Europe/Berlin)" in shown
@@ -104,7 +104,7 @@ def test_more_time_counts_at_once_and_the_student_reads_until_when_and_why(late:
     shown = page(late, "ada", "observer")
     assert "until 2066-12-03 23:59 CET for greeting" in shown and "by <bdi>assistant</bdi>" in shown
     assert "Give more time" not in shown and "take-extension-back" not in shown
-    # It is there after a start, and in what other programs read.
+    # A restart and an export keep it.
     assert late.stop() == 0
     late.start()
     assert score(late, "ada") == 2.5
@@ -114,7 +114,7 @@ def test_more_time_counts_at_once_and_the_student_reads_until_when_and_why(late:
     assert back.status == 303 and kept(late) == [] and score(late, "ada") == 0
 
 
-def test_all_exercises_are_extended_and_the_latest_extension_holds(late: Served) -> None:
+def test_all_exercises_can_be_extended_and_only_to_a_later_time(late: Served) -> None:
     assert give(late, "ada", "staff", seen(page(late, "ada")), name="").status == 303
     (made,) = kept(late)
     assert set(made[1]) == set(due(late, "ada")) and len(made[1]) > 1
@@ -128,7 +128,7 @@ def test_all_exercises_are_extended_and_the_latest_extension_holds(late: Served)
     assert due(late, "ada")["word_count"][0].startswith("2066-12-03")
 
 
-def test_in_a_whole_course_all_exercises_of_an_assignment_are_extended(
+def test_an_assignment_of_a_course_can_be_extended(
     serving: Callable[..., Served],
 ) -> None:
     served = serving(policy="")
@@ -146,7 +146,7 @@ def test_in_a_whole_course_all_exercises_of_an_assignment_are_extended(
     assert times["running_mean"] == ("2026-01-19T11:00:00Z", "")
 
 
-def test_that_everything_includes_an_exam_is_said_before(
+def test_a_note_says_if_an_extension_includes_an_exam(
     serving: Callable[..., Served], work: Path
 ) -> None:
     served = serving(policy="")
@@ -164,24 +164,24 @@ def test_that_everything_includes_an_exam_is_said_before(
     done = CliRunner().invoke(main, ["login", server], input=f"{served.staff}\n")
     assert done.exit_code == 0, done.output
     options = ("--until", LATER, "--reason", "ill")
-    assert note not in said_of("--server", server, "ada", "week2", *options)
-    assert note in said_of("--server", server, "ada", *options)
+    assert note not in output_of("--server", server, "ada", "week2", *options)
+    assert note in output_of("--server", server, "ada", *options)
     served.stop()
-    assert note not in said_of(str(served.results), "bob", "week2", *options)
-    assert note in said_of(str(served.results), "bob", *options)
+    assert note not in output_of(str(served.results), "bob", "week2", *options)
+    assert note in output_of(str(served.results), "bob", *options)
 
 
-def said_of(*words: str) -> str:
-    """What `grade adjust` says."""
+def output_of(*words: str) -> str:
+    """The output of `grade adjust`."""
     done = CliRunner().invoke(main, ["adjust", *words])
     assert done.exit_code == 0, done.output
     return " ".join(done.output.split())
 
 
-def test_a_file_that_was_replaced_before_it_was_judged_is_judged_when_it_counts(
+def test_a_replaced_file_is_judged_if_an_extension_makes_it_count(
     serving: Callable[..., Served],
 ) -> None:
-    """Newer files after the first ones would not count; the first was never judged."""
+    """A limit of one attempt makes the first file count, which was never judged."""
     served = serving(policy='timezone = "UTC"\n[[due]]\nat = 2066-01-01T00:00:00\n').start()
     served.pause()
     for number in (1, 2):
@@ -197,7 +197,7 @@ def test_a_file_that_was_replaced_before_it_was_judged_is_judged_when_it_counts(
     assert score(served, "ada") == 2.5
 
 
-def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(late: Served) -> None:
+def test_a_conflict_between_two_people_keeps_the_input(late: Served) -> None:
     both = seen(page(late, "ada"))
     assert give(late, "ada", "owner", both, reason="the first").status == 303
     second = give(late, "ada", "staff", both, until="2067-01-01T10:00", reason="the second")
@@ -208,7 +208,7 @@ def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(late: 
     assert [reason for *_, reason, _ in kept(late)] == ["the first"]
     back = {"do": "take-extension-back", "number": "0"}
     assert give(late, "ada", "staff", both, **back).status == 409
-    # Another student's is no change in between.
+    # An extension of another student is no conflict.
     mine = seen(told)
     assert give(late, "bob", "staff", seen(page(late, "bob"))).status == 303
     assert give(late, "ada", "staff", mine, **back).status == 303
@@ -230,7 +230,7 @@ def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(late: 
     ],
     ids=range(9),
 )
-def test_what_is_not_possible_is_said_and_changes_nothing(
+def test_an_invalid_form_changes_nothing(
     dated: Served, fields: dict[str, str], status: int, said: str
 ) -> None:
     answer = give(dated, "eve", "staff", seen(page(dated, "eve")), **fields)
@@ -240,13 +240,13 @@ def test_what_is_not_possible_is_said_and_changes_nothing(
 
 @pytest.fixture(scope="module")
 def dated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server for tests that change nothing."""
+    """A server for tests that leave it as it is."""
     served = Served(tmp_path_factory.mktemp("dated"), policy=POLICY).start()
     yield served
     served.stop()
 
 
-def test_another_section_s_student_is_a_404_like_one_who_is_not_there(dated: Served) -> None:
+def test_students_of_another_section_are_not_found(dated: Served) -> None:
     state = seen(page(dated, "bob"))
     for student in ("bob", "nobody"):
         answer = give(dated, student, "assistant", state)
@@ -259,7 +259,7 @@ def test_another_section_s_student_is_a_404_like_one_who_is_not_there(dated: Ser
     assert kept(dated) == []
 
 
-def test_where_nothing_is_due_nothing_can_be_extended(served: Served) -> None:
+def test_without_due_times_nothing_can_be_extended(served: Served) -> None:
     shown = page(served, "eve")
     assert "Nothing is due here." in shown and "Give more time" not in shown
     state = served.ask("GET", f"{API}?student=eve", "staff").json
@@ -268,7 +268,7 @@ def test_where_nothing_is_due_nothing_can_be_extended(served: Served) -> None:
     assert answer.status == 422 and "never due" in answer.body.decode()
 
 
-def test_reasons_are_text(late: Served) -> None:
+def test_reasons_are_escaped(late: Served) -> None:
     assert give(late, "ada", "staff", seen(page(late, "ada")), reason=HOSTILE).status == 303
     refused = give(late, "ada", "staff", "", reason=HOSTILE).body.decode()
     home = late.ask("GET", "/", "ada").body.decode()
@@ -277,11 +277,11 @@ def test_reasons_are_text(late: Served) -> None:
         assert "{{ 7 * 7 }}" in text
 
 
-def test_a_mistake_in_the_file_does_not_keep_a_student_from_handing_in(late: Served) -> None:
+def test_students_can_submit_despite_a_mistake_in_the_file(late: Served) -> None:
     file = late.results / "corrections.toml"
     file.write_text("[[extension]]\nstudent = 3\n", encoding="utf-8")
     assert late.hand_in("bob", {"greeting.py": SOLUTION}).status == 202
-    # The page says why it shows no points, and the log says where the mistake is.
+    # The page says why it shows no points. The log says where the mistake is.
     for who, path in (("bob", "/"), ("staff", "/class"), ("bob", "/api/standing")):
         told = late.ask("GET", path, who)
         assert told.status == 503 and b"The file of corrections has a mistake" in told.body
@@ -293,7 +293,7 @@ def test_a_mistake_in_the_file_does_not_keep_a_student_from_handing_in(late: Ser
 # --- the same for programs ------------------------------------------------------------------------
 
 
-def test_programs_give_more_time_by_the_state_that_they_saw(late: Served) -> None:
+def test_programs_must_send_the_state_they_saw(late: Served) -> None:
     def sent(who: str = "assistant", **fields: object) -> Answer:
         body = {"student": "ada", "until": f"{LATER}:00", "reason": "x", **fields}
         return late.ask("POST", API, who, json.dumps(body).encode())
@@ -306,7 +306,7 @@ def test_programs_give_more_time_by_the_state_that_they_saw(late: Served) -> Non
     (extension,) = made.json["extensions"]
     assert extension["until"] == "2066-12-03T23:59:00+01:00"
     assert (extension["exercises"], extension["author"]) == (["greeting"], "assistant")
-    # As where the answer was lost.
+    # The request is repeated, as if the answer was lost, and counts once.
     again = sent(seen=state["seen"], name="greeting")
     assert again.status == 409 and len(kept(late)) == 1
     now = made.json["seen"]
@@ -325,7 +325,7 @@ def test_programs_give_more_time_by_the_state_that_they_saw(late: Served) -> Non
     assert back.status == 200 and back.json["extensions"] == [] and kept(late) == []
 
 
-def test_grade_adjust_gives_more_time_on_a_running_server(late: Served, work: Path) -> None:
+def test_grade_adjust_extends_on_a_running_server(late: Served, work: Path) -> None:
     here = f"http://127.0.0.1:{late.port}"
 
     def adjust(*arguments: str) -> Result:
@@ -355,7 +355,7 @@ def test_grade_adjust_gives_more_time_on_a_running_server(late: Served, work: Pa
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="forks")
-def test_killed_at_any_statement_a_confirmed_extension_is_there(
+def test_a_confirmed_extension_survives_a_kill_at_any_statement(
     memory_path: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(PLAIN, tmp_path / "course")
@@ -372,7 +372,7 @@ def test_killed_at_any_statement_a_confirmed_extension_is_there(
             say("+")
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, with_a_verdict):
+    for said in lines_before_kills(course, results, act, with_a_verdict):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):

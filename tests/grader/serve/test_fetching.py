@@ -1,4 +1,4 @@
-"""Requests to other servers: only to safe addresses, and only the answer comes back."""
+"""Requests to other servers: safe addresses, bounded answers, and no redirects."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.grader.serve.test_github import Odd
 
 
 @pytest.mark.parametrize("address", ["", "http://a.example", "file:///etc/passwd"])
-def test_only_safe_addresses_are_asked(address: str) -> None:
+def test_unsafe_addresses_are_refused(address: str) -> None:
     with pytest.raises(OSError, match="not an https address"):
         fetch(address)
 
 
-def test_an_answer_comes_back_whatever_its_status() -> None:
+def test_answers_of_every_status_are_returned() -> None:
     with contextlib.closing(Issuer()) as issuer:
         assert fetch(f"{issuer.address}/keys").table["keys"]
         assert fetch(f"{issuer.address}/nothing").status == 404
@@ -30,13 +30,13 @@ def test_an_answer_comes_back_whatever_its_status() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b"[" * 100_000, b"<html>"])
-def test_an_answer_that_is_no_object_is_told(body: bytes) -> None:
+def test_an_answer_must_be_a_json_object(body: bytes) -> None:
     with contextlib.closing(Odd(body)) as odd, pytest.raises(OSError, match="no JSON object"):
         _ = fetch(odd.address).table
 
 
-def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Enough for a process that starts on a busy machine.
+def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Long enough for a process to start on a busy machine.
     monkeypatch.setattr(fetching, "_FETCH_SECONDS", 5)
     with contextlib.closing(Odd()) as odd, pytest.raises(OSError, match="no answer within"):
         fetch(odd.address)

@@ -1,4 +1,4 @@
-"""The gate to exercises, without a server; test_exam and test_term have the routes behind it."""
+"""The gate to exercises, without a server. `test_exam` and `test_term` test the routes behind it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
 NETWORKS = 'networks = ["10.1.0.0/16", "2001:db8::/32"]'
 
-Alone = Callable[..., Gate]
+GateOf = Callable[..., Gate]
 
 
 @pytest.fixture
-def alone(write_course: WriteCourse, tmp_path: Path) -> Alone:
-    """Makes the gate of an assignment with these keys, which is alone on its server."""
+def gate_of(write_course: WriteCourse, tmp_path: Path) -> GateOf:
+    """Make the gate of a server with only one assignment, which has these keys."""
 
     def make(keys: str, opens: datetime.datetime = NOW - DAY) -> Gate:
         course = write_course(tmp_path, "def test_a(student):\n    '''A'''\n")
@@ -39,7 +39,7 @@ def alone(write_course: WriteCourse, tmp_path: Path) -> Alone:
 
 
 def request(address: str = "10.1.2.3", *, token: bool = False) -> Request:
-    """A request through a proxy that says where it came from."""
+    """A request through a proxy that forwards the client's address."""
     headers = [(b"x-forwarded-for", address.encode())] if address else []
     headers += [(b"authorization", b"Bearer x")] if token else []
     return Request({"type": "http", "headers": headers, "client": ("127.0.0.1", 5000)})
@@ -52,9 +52,9 @@ def refused(ask: Callable[[], None]) -> str:
     return refusal.value.detail
 
 
-def test_without_an_exam_everything_is_allowed(alone: Alone) -> None:
-    """Also before its opening time: the server was started for it."""
-    gate = alone("", NOW + DAY)
+def test_an_assignment_without_exam_allows_everything(gate_of: GateOf) -> None:
+    """Even before its opening time, since the server was started for it."""
+    gate = gate_of("", NOW + DAY)
     gate.enter(request(), "task")
     gate.hand_in(request(token=True), "task")
     gate.release(request(), ["task"])
@@ -62,36 +62,38 @@ def test_without_an_exam_everything_is_allowed(alone: Alone) -> None:
     assert (gate.is_exam("task"), gate.has_hints("task")) == (False, True)
 
 
-def test_an_exam_opens_at_its_time(alone: Alone) -> None:
-    early = alone("exam = {}", NOW + DAY)
+def test_an_exam_opens_at_its_time(gate_of: GateOf) -> None:
+    early = gate_of("exam = {}", NOW + DAY)
     assert "Midterm opens at" in refused(lambda: early.enter(request(), "task"))
-    alone("exam = {}").enter(request(), "task")
+    gate_of("exam = {}").enter(request(), "task")
 
 
-def test_only_the_page_hands_in(alone: Alone) -> None:
-    exam = alone("exam = {}")
+def test_an_exam_accepts_files_only_from_the_page(gate_of: GateOf) -> None:
+    exam = gate_of("exam = {}")
     exam.hand_in(request(), "task")
     assert "on the page" in refused(lambda: exam.hand_in(request(token=True), "task"))
 
 
 @pytest.mark.parametrize("address", ["", "10.2.0.1", "10.1.2.3, 192.0.2.1", "10.1.2.3.4", "::1"])
-def test_outside_of_its_networks_nobody_enters(alone: Alone, address: str) -> None:
-    exam = alone(f"exam = {{{NETWORKS}}}")
+def test_other_networks_are_refused(gate_of: GateOf, address: str) -> None:
+    exam = gate_of(f"exam = {{{NETWORKS}}}")
     for ask in (exam.enter, exam.hand_in):
         assert "own network" in refused(lambda ask=ask: ask(request(address), "task"))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "192.0.2.1, 10.1.2.3", "2001:db8::7"])
-def test_inside_of_them_everybody_enters(alone: Alone, address: str) -> None:
-    alone(f"exam = {{{NETWORKS}}}").enter(request(address), "task")
+def test_the_networks_of_an_exam_are_allowed(gate_of: GateOf, address: str) -> None:
+    gate_of(f"exam = {{{NETWORKS}}}").enter(request(address), "task")
 
 
 @pytest.mark.parametrize(
     ("rules", "downloads", "release"),
     [("", True, True), ("hints = false", True, False), ("downloads = false", False, False)],
 )
-def test_a_release_has_the_hints(alone: Alone, rules: str, downloads: bool, release: bool) -> None:
-    exam = alone(f"exam = {{{rules}}}")
+def test_a_release_needs_hints_and_downloads(
+    gate_of: GateOf, rules: str, downloads: bool, release: bool
+) -> None:
+    exam = gate_of(f"exam = {{{rules}}}")
     assert (exam.has_downloads("task"), exam.has_release(["task"])) == (downloads, release)
     if not downloads:
         assert "cannot be downloaded" in refused(lambda: exam.download("task"))
@@ -99,7 +101,7 @@ def test_a_release_has_the_hints(alone: Alone, rules: str, downloads: bool, rele
         assert "downloaded" in refused(lambda: exam.release(request(), ["task"]))
 
 
-def test_in_a_term_an_assignment_opens_at_the_second_that_is_written(tmp_path: Path) -> None:
+def test_an_assignment_of_a_term_opens_at_the_given_second(tmp_path: Path) -> None:
     course = load_course(term_course(tmp_path / "course", *WEEKS))
     now = course.assignments[1].opens_at
     early, late = (

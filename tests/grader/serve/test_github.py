@@ -1,4 +1,4 @@
-"""Tokens of GitHub for workflows, by an issuer of these tests: the valid ones, and their students."""
+"""GitHub's tokens for workflows, from an issuer of these tests: which are valid, and for which student."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLASS = [
 
 
 class Issuer:
-    """Signs tokens, and serves its keys on loopback."""
+    """Signs tokens and serves its keys on loopback."""
 
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -45,7 +45,7 @@ class Issuer:
             def do_GET(self) -> None:
                 outer.asked += 1
                 body = json.dumps({"keys": [outer.jwk(name) for name in outer.names]}).encode()
-                if "token" in self.path:  # as the runner of a workflow answers
+                if "token" in self.path:  # answer as the runner of a workflow does
                     assert "audience=http" in self.path
                     body = json.dumps({"value": outer.sign(aud=outer.audience)}).encode()
                 self.send_response(200)
@@ -67,7 +67,7 @@ class Issuer:
     def sign(
         self, *, kid: str = "first", key: Any = None, algorithm: str = "RS256", **claims: Any
     ) -> str:
-        """A token as GitHub signs them, but for these claims; one that is None is left out."""
+        """Sign a token as GitHub does, with these claims changed. None leaves a claim out."""
         now = int(time.time())
         whole = {
             "iss": self.address,
@@ -92,7 +92,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 def student_of(github: GitHub, token: str) -> str:
-    """Whose a workflow is, once the issuer's keys are here."""
+    """The student of a token, once the server has read the issuer's keys."""
     for _ in range(2000):
         try:
             return github.student(token)
@@ -103,7 +103,7 @@ def student_of(github: GitHub, token: str) -> str:
     raise AssertionError("the keys never came")
 
 
-def test_the_repository_says_whose_workflow_it_is(issuer: Issuer) -> None:
+def test_the_repository_identifies_the_student(issuer: Issuer) -> None:
     github = GitHub(AUDIENCE, CLASS, issuer.address)
     assert student_of(github, issuer.sign()) == "ada"
     assert student_of(github, issuer.sign(repository="ORG/lab2-ada")) == "ada"
@@ -130,20 +130,20 @@ def test_the_repository_says_whose_workflow_it_is(issuer: Issuer) -> None:
     ],
     ids=str,
 )
-def test_a_token_that_is_not_for_us_does_not_hold(issuer: Issuer, claims: dict[str, Any]) -> None:
+def test_a_token_with_other_claims_is_refused(issuer: Issuer, claims: dict[str, Any]) -> None:
     github = GitHub(AUDIENCE, CLASS, issuer.address)
     with pytest.raises(Refusal) as refused:
         student_of(github, issuer.sign(**claims))
     assert refused.value.status_code == 401
 
 
-def test_a_signature_of_another_or_of_none_does_not_hold(issuer: Issuer) -> None:
+def test_a_forged_signature_is_refused(issuer: Issuer) -> None:
     github = GitHub(AUDIENCE, CLASS, issuer.address)
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     head, body, signature = issuer.sign().split(".")
     forged = [
         issuer.sign(key=other),
-        # The public key as the secret of a symmetric signature is the classic way around.
+        # The classic attack uses the public key as the secret of a symmetric signature.
         issuer.sign(key="n" * 64, algorithm="HS256"),
         jwt.encode({"repository": "org/lab-ada"}, None, algorithm="none"),  # type: ignore[arg-type]
         f"{head}.{body}.",
@@ -157,7 +157,7 @@ def test_a_signature_of_another_or_of_none_does_not_hold(issuer: Issuer) -> None
         assert refused.value.status_code == 401
 
 
-def test_made_up_keys_do_not_have_the_issuer_asked_each_time(issuer: Issuer) -> None:
+def test_unknown_key_ids_do_not_make_a_request_each(issuer: Issuer) -> None:
     github = GitHub(AUDIENCE, CLASS, issuer.address)
     before = issuer.asked
     for number in range(20):
@@ -167,7 +167,7 @@ def test_made_up_keys_do_not_have_the_issuer_asked_each_time(issuer: Issuer) -> 
     assert issuer.asked == before + 1
 
 
-def test_an_issuer_out_of_reach_is_no_fault_of_the_token() -> None:
+def test_an_unreachable_issuer_gives_503() -> None:
     github = GitHub(AUDIENCE, CLASS, "http://127.0.0.1:9")
     while github.is_reading:
         time.sleep(0.02)
@@ -177,7 +177,7 @@ def test_an_issuer_out_of_reach_is_no_fault_of_the_token() -> None:
 
 
 class Odd:
-    """An issuer that answers with these bytes, or, without any, one byte at a time and without end."""
+    """An issuer that answers with `body`, or, if it is empty, sends single bytes without end."""
 
     def __init__(self, body: bytes = b"") -> None:
         self.over, self.asked = threading.Event(), threading.Event()
@@ -206,15 +206,15 @@ class Odd:
         self.server.server_close()
 
 
-def test_no_request_waits_for_an_issuer_that_drips(
+def test_no_request_waits_for_a_slow_issuer(
     monkeypatch: pytest.MonkeyPatch, issuer: Issuer
 ) -> None:
-    # Enough for a process that starts on a busy machine.
+    # Long enough for a process to start on a busy machine.
     monkeypatch.setattr(fetching, "_FETCH_SECONDS", 5)
     with contextlib.closing(Odd()) as odd:
         github = GitHub(AUDIENCE, CLASS, odd.address)
         assert odd.asked.wait(60)
-        # Answered while the issuer still sends, and it sends until it is cut off.
+        # These are answered while the issuer still sends. It sends until it is cut off.
         for number in range(50):
             with pytest.raises(Refusal) as refused:
                 github.student(issuer.sign(kid=f"made-up-{number}"))
@@ -231,7 +231,7 @@ def test_no_request_waits_for_an_issuer_that_drips(
     [b"[]", b"[" * 100_000, b"{}", b'{"keys": 5}', b'{"keys": [{"kty": "RSA", "n": 5}]}', b"\xff"],
     ids=lambda body: repr(body[:20]),
 )
-def test_keys_that_are_none_are_a_fault_of_the_issuer(body: bytes, issuer: Issuer) -> None:
+def test_invalid_keys_give_503(body: bytes, issuer: Issuer) -> None:
     with contextlib.closing(Odd(body)) as odd:
         github = GitHub(AUDIENCE, CLASS, odd.address)
         while github.is_reading:
@@ -241,15 +241,15 @@ def test_keys_that_are_none_are_a_fault_of_the_issuer(body: bytes, issuer: Issue
         assert refused.value.status_code == 503
 
 
-def test_a_token_whose_header_is_nested_without_end_does_not_hold(issuer: Issuer) -> None:
+def test_a_deeply_nested_header_is_refused(issuer: Issuer) -> None:
     header = base64.urlsafe_b64encode(b'{"kid":' + b"[" * 5000).decode()
     with pytest.raises(Refusal) as refused:
         student_of(GitHub(AUDIENCE, CLASS, issuer.address), f"{header}.e30.e30")
     assert refused.value.status_code == 401
 
 
-def test_names_are_compared_as_github_compares_them(issuer: Issuer) -> None:
-    # The sign of kelvin is a K to Unicode, and no K to GitHub.
+def test_repositories_are_compared_as_github_does(issuer: Issuer) -> None:
+    # Unicode folds the kelvin sign to a K. GitHub does not.
     listed = [StudentInfo(id="kim", ids={"repository": "org/lab-Kim"})]
     github = GitHub(AUDIENCE, listed, issuer.address)
     assert student_of(github, issuer.sign(repository="ORG/LAB-KIM")) == "kim"
@@ -257,7 +257,7 @@ def test_names_are_compared_as_github_compares_them(issuer: Issuer) -> None:
         student_of(github, issuer.sign(repository="org/lab-\N{KELVIN SIGN}im"))
 
 
-def test_a_class_list_that_ties_one_repository_to_two_is_refused() -> None:
+def test_a_repository_of_two_students_is_refused() -> None:
     twice = [*CLASS, StudentInfo(id="zoe", ids={"repository": "ORG/lab-ada"})]
     with pytest.raises(SubmissionError, match="org/lab-ada twice"):
         GitHub(AUDIENCE, twice)
@@ -265,14 +265,14 @@ def test_a_class_list_that_ties_one_repository_to_two_is_refused() -> None:
         GitHub(AUDIENCE, CLASS, "http://issuer.example")
 
 
-def test_a_workflow_hands_in_without_a_secret(
+def test_a_workflow_submits_without_a_secret(
     serving: Callable[..., Served], issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = serving()
     served.start()
     port = served.port
     served.stop()
-    # The address that the workflow names is the one that the server is told.
+    # The workflow asks for a token for the address in --address.
     issuer.audience = f"http://127.0.0.1:{port}"
     served.start("--address", issuer.audience, "--issuer", issuer.address)
     work = served.folder / "checkout"
@@ -286,7 +286,7 @@ def test_a_workflow_hands_in_without_a_secret(
     done = CliRunner().invoke(main, [*command, "--json", str(result)])
     assert done.exit_code == 1, done.output
     told = json.loads(result.read_bytes())
-    # The points are of the whole course, and of the student to whom the class list ties the repository.
+    # The points are of the whole course. The class list ties the repository to ada.
     assert (told["score"], told["max_score"]) == (2.5, 20.0)
     assert told["submission"]["name"] == "ada"
     other = issuer.sign(aud=issuer.audience, repository="org/lab-nobody")

@@ -1,4 +1,4 @@
-"""Handshakes: only the browser that began one ends it, once and in time, and nobody can make one up."""
+"""Handshakes cannot be forged, and each works once, within ten minutes, in the browser that began it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BROWSER, OTHER = browser_value(""), browser_value("")
 
 
 def is_refused(made: Handshakes, browser: str, state: str) -> bool:
-    """Whether this is no answer to a handshake; one that is an answer is used up."""
+    """Whether `state` is refused. If it is accepted, it is used up."""
     try:
         with made.answered(browser, state):
             return False
@@ -27,14 +27,14 @@ def test_a_handshake_ends_as_it_began() -> None:
     began = made.begin(BROWSER, "/exercise/glu")
     with made.answered(BROWSER, began.state) as ended:
         assert ended == began
-        # A second answer does not come in between.
+        # A second answer is refused while the first is processed.
         assert is_refused(made, BROWSER, began.state)
     assert is_refused(made, BROWSER, began.state)
-    # RFC 7636 has verifiers of 43 to 128 of these characters.
+    # RFC 7636 allows verifiers of 43 to 128 such characters.
     assert len(began.verifier) == 43 and began.verifier.replace("-", "").replace("_", "").isalnum()
 
 
-def test_several_begin_in_one_browser_and_none_is_another_s() -> None:
+def test_one_browser_can_begin_several_handshakes() -> None:
     made = Handshakes("test")
     begun = [made.begin(BROWSER, "") for _ in range(3)]
     parts = [*itertools.chain.from_iterable(each[:3] for each in begun)]
@@ -42,7 +42,7 @@ def test_several_begin_in_one_browser_and_none_is_another_s() -> None:
     assert not any(is_refused(made, BROWSER, each.state) for each in begun)
 
 
-def test_nobody_answers_for_another_browser_or_another_kind() -> None:
+def test_other_browsers_and_made_up_states_are_refused() -> None:
     made = Handshakes("test")
     state = made.begin(BROWSER, "/").state
     for browser in (OTHER, "", BROWSER[:-1], BROWSER.upper(), "x" * 32):
@@ -64,7 +64,7 @@ def test_nobody_answers_for_another_browser_or_another_kind() -> None:
     assert not is_refused(made, BROWSER, state)
 
 
-def test_after_ten_minutes_one_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handshake_expires_after_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("grader.serve.sign_in.handshakes.time.monotonic", lambda: now)
     made = Handshakes("test")
@@ -73,13 +73,13 @@ def test_after_ten_minutes_one_begins_again(monkeypatch: pytest.MonkeyPatch) -> 
     assert not is_refused(made, BROWSER, early)
     now += 2
     assert is_refused(made, BROWSER, late)
-    # A state is remembered at least as long as it holds, and not much longer.
+    # Used states are remembered for as long as they are valid, and not much longer.
     assert is_refused(made, BROWSER, early)
     assert not is_refused(made, BROWSER, made.begin(BROWSER, "").state)
     assert len(made._answered) == 1
 
 
-def test_an_answer_that_fails_may_be_tried_again_and_takes_no_memory() -> None:
+def test_a_failed_answer_can_be_repeated() -> None:
     made = Handshakes("test")
     state = made.begin(BROWSER, "").state
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Requests and answers of every route: bounded bodies, clients' addresses, forms and events."""
+"""What all routes share: clients' addresses, bounded bodies, forms, answers and events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def request(
     [
         ("192.0.2.7", [], "192.0.2.7"),
         ("::ffff:192.0.2.7", [], "192.0.2.7"),
-        ("192.0.2.7", ["198.51.100.1"], "192.0.2.7"),  # written by the client itself
+        ("192.0.2.7", ["198.51.100.1"], "192.0.2.7"),  # the client wrote it itself
         ("127.0.0.1", ["198.51.100.1"], "198.51.100.1"),
         ("::1", ["::ffff:198.51.100.1"], "198.51.100.1"),
         ("127.0.0.1", ["203.0.113.9, 198.51.100.1 "], "198.51.100.1"),
@@ -67,7 +67,7 @@ def request(
         (None, [], None),
     ],
 )
-def test_the_address_of_a_client_is_the_proxys_last_word(
+def test_the_clients_address_is_the_last_one_from_the_proxy(
     host: str | None, forwarded: list[str], address: str | None
 ) -> None:
     made = request(host=host, headers=[("X-Forwarded-For", line) for line in forwarded])
@@ -95,13 +95,13 @@ def refused(call: Any, *arguments: Any) -> Refusal:
     return raised.value
 
 
-def test_a_body_may_be_as_long_as_the_limit() -> None:
+def test_a_body_up_to_the_limit_is_read() -> None:
     assert body(request(b"12345", b"67890")) == b"1234567890"
     assert body(request()) == b""
     assert body(request(b"123", headers=[("Content-Length", "10")])) == b"123"
 
 
-def test_a_longer_one_is_refused_whatever_its_length_says() -> None:
+def test_a_longer_body_is_refused_despite_its_content_length() -> None:
     for made in (
         request(b"12345", b"678901"),
         request(b"12345678901", headers=[("Content-Length", "1")]),
@@ -112,7 +112,7 @@ def test_a_longer_one_is_refused_whatever_its_length_says() -> None:
         assert (refusal.status_code, refusal.detail) == (413, "The body is larger than 10 bytes.")
 
 
-def test_a_body_that_does_not_arrive_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_arrive_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_BODY_SECONDS", 0)
 
     async def never() -> dict[str, Any]:
@@ -146,7 +146,7 @@ def part(head: str, content: bytes = b"1") -> bytes:
     )
 
 
-def test_a_form_has_its_fields() -> None:
+def test_a_form_is_decoded() -> None:
     made = request(b"a=1&b=%C3%BC+x&c=&a=2&d=%FF")
     assert asyncio.run(form_of(made)) == {"a": "2", "b": "ü x", "d": "\ufffd"}
     assert asyncio.run(upload_of(request(b"a=1"), 10)) == ({"a": "1"}, {})
@@ -157,7 +157,7 @@ def test_a_form_is_bounded() -> None:
     assert refused(form_of, request(b"a=1&" * 501)).status_code == 413
 
 
-def test_of_a_form_with_files_only_so_many_parts_are_read() -> None:
+def test_a_form_with_files_is_read_up_to_500_parts() -> None:
     many = b"".join(part(f'name="f{number}"') for number in range(600)) + b"--XYZ--\r\n"
     fields, _ = asyncio.run(
         upload_of(request(many, headers=[("Content-Type", MULTIPART)]), 100_000)
@@ -169,8 +169,8 @@ def test_of_a_form_with_files_only_so_many_parts_are_read() -> None:
     )
 
 
-def test_a_form_with_files_is_not_read_as_a_mail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long head of a part, of 24 KB, would stop the server for seconds, and one of 2 MB for hours."""
+def test_a_form_with_files_is_not_parsed_as_mail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mail parser would take seconds for a part's head of 24 KB, and hours for one of 2 MB."""
 
     def parsed(*_: Any, **__: Any) -> Any:
         raise AssertionError("slow")
@@ -204,7 +204,7 @@ def test_a_form_with_files_has_fields_and_files() -> None:
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=ABC"])
-def test_a_form_without_its_boundary_has_nothing(kind: str) -> None:
+def test_a_form_without_its_boundary_is_empty(kind: str) -> None:
     made = request(part('name="a"'), headers=[("Content-Type", kind)])
     assert asyncio.run(upload_of(made, 1000)) == ({}, {})
 
@@ -212,14 +212,14 @@ def test_a_form_without_its_boundary_has_nothing(kind: str) -> None:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def test_a_refusal_says_how_to_go_on() -> None:
+def test_a_refusal_has_the_headers_of_its_status() -> None:
     assert Refusal(401, "Sign in.").headers == {"WWW-Authenticate": "Bearer"}
     assert Refusal(403, "No.").headers == {}
     assert Refusal(429, "Wait.", retry_after=7).headers == {"Retry-After": "7"}
     assert (busy().status_code, busy().headers) == (503, {"Retry-After": "5"})
 
 
-def test_an_answer_is_json_and_an_event_one_line_of_it() -> None:
+def test_answers_are_json_and_events_one_line_of_json() -> None:
     answer = answered({"a": "ü\n"}, 201, Location="/x")
     assert (answer.status_code, json.loads(bytes(answer.body))) == (201, {"a": "ü\n"})
     assert answer.headers["content-type"].startswith("application/json")

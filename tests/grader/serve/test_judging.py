@@ -1,4 +1,4 @@
-"""The next job, what becomes of one without a verdict, and what students are told; nothing is judged."""
+"""The judging threads: next job, faults, practice runs, and events. Judges and desk are stand-ins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAULT = JudgeFault("The suite cannot be read.")
 
 
 def question() -> Question:
-    """A question that needs a judge, about a file that was parsed before."""
+    """A question that needs a judge, about a file that is already parsed."""
     return QUESTIONS.about(WORDS, ExerciseFile(SOURCE), (cast(Any, "a key"), ()))
 
 
@@ -48,7 +48,7 @@ def taken() -> Taken:
 
 
 class Desk:
-    """A desk in memory: what it is asked for, and the jobs that it has."""
+    """A desk in memory, which records the calls."""
 
     def __init__(self) -> None:
         self.jobs: list[Taken] = []
@@ -72,7 +72,7 @@ class Desk:
 
     def finish(self, of: Taken, judged: object) -> list[int]:
         self.finished.append((of, judged))
-        # The file of an erased student is no more there; a team has several attempts.
+        # The file of an erased student is gone. A team has several attempts.
         return [] if self.is_erased else [of.job.attempt, 9]
 
     def give_back(self, of: Taken) -> None:
@@ -86,7 +86,7 @@ class Desk:
 
 
 class Judges:
-    """Judges who answer with `answer`, or meet it, after they have reported TESTS."""
+    """Judges that report TESTS and then return `answer`, or raise it."""
 
     def __init__(self) -> None:
         self.answer: object = JUDGMENT
@@ -109,7 +109,7 @@ class Judges:
 
 
 class Room:
-    """One thread's worth of judging, called here, and everything that it told."""
+    """Judging on this thread with one judge, and all events that it sent."""
 
     def __init__(self, course: Course = COURSE) -> None:
         self.told: list[tuple[int, Event]] = []
@@ -135,12 +135,12 @@ class Room:
         return run
 
     def close_then(self, answer: object) -> None:
-        """The server ends while a judge is at work, who then answers this."""
+        """Close the server while a judge works, which then gives `answer`."""
         self.judges.meanwhile = self.judging._closing.set
         self.judges.answer = answer
 
     def work(self, rounds: int) -> None:
-        """Do the work of a thread in so many rounds; it asks once more, as the server ends."""
+        """Run the loop of a thread for `rounds` rounds, and one more as the server closes."""
         take = self.desk.take
 
         def asked(*, regrades: bool) -> Taken | None:
@@ -161,7 +161,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
 # --- verdicts ---------------------------------------------------------------------------------------
 
 
-def test_a_verdict_is_kept_and_all_whom_it_concerns_are_told(room: Room) -> None:
+def test_a_verdict_is_kept_and_announced(room: Room) -> None:
     job = taken()
     room.judging._judge(job)
     assert room.desk.finished == [(job, JUDGMENT)] and not room.desk.given_back
@@ -171,31 +171,31 @@ def test_a_verdict_is_kept_and_all_whom_it_concerns_are_told(room: Room) -> None
     assert room.ended == ["word_count"]
 
 
-def test_of_a_verdict_that_was_not_kept_nobody_is_told(room: Room) -> None:
+def test_a_verdict_that_is_not_kept_is_not_announced(room: Room) -> None:
     room.desk.is_erased = True
     room.judging._judge(taken())
     assert [topic for topic, event in room.told if event is CHANGED] == [3]
     assert room.ended == ["word_count"]
 
 
-def test_a_fault_of_the_grader_is_kept_for_the_desk_to_count(room: Room) -> None:
+def test_a_fault_of_the_grader_goes_to_the_desk(room: Room) -> None:
     room.judges.answer = FAULT
     room.judging._judge(taken())
     assert [judged for _, judged in room.desk.finished] == [FAULT]
-    assert room.judging._fault_of_judges == "", "others can be judged"
+    assert room.judging._fault_of_judges == "", "other jobs can be judged"
 
 
-def test_a_fault_while_the_server_ends_is_none_and_the_job_waits_again(room: Room) -> None:
+def test_a_fault_while_closing_gives_the_job_back(room: Room) -> None:
     room.close_then(FAULT)
     room.judging._judge(job := taken())
     assert room.desk.given_back == [job] and not room.desk.finished and not room.ended
-    # But a verdict that was still reached is kept.
+    # A verdict reached while closing is kept.
     room.judges.answer = JUDGMENT
     room.judging._judge(job)
     assert room.desk.finished == [(job, JUDGMENT)]
 
 
-def test_where_nothing_can_be_judged_the_job_waits_and_staff_reads_why(room: Room) -> None:
+def test_without_a_sandbox_the_job_waits_and_staff_sees_why(room: Room) -> None:
     room.judges.answer = IsolationError("No sandbox starts.")
     room.judging._judge(job := taken())
     assert room.desk.given_back == [job] and not room.desk.finished and not room.ended
@@ -208,7 +208,7 @@ def test_where_nothing_can_be_judged_the_job_waits_and_staff_reads_why(room: Roo
 @pytest.mark.parametrize(
     ("level", "ends"), [(Disclosure.MISTAKE, [1, 2]), (Disclosure.EVERYTHING, [1, 2, 3])]
 )
-def test_the_ends_of_hidden_tests_are_told_only_where_the_course_discloses_everything(
+def test_progress_of_hidden_tests_needs_full_disclosure(
     level: Disclosure, ends: list[int], room: Room
 ) -> None:
     here = Room(msgspec.structs.replace(COURSE, disclose=level))
@@ -223,7 +223,7 @@ def test_the_ends_of_hidden_tests_are_told_only_where_the_course_discloses_every
 # --- a full disk ------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_written_is_tried_until_there_is_room(room: Room) -> None:
+def test_a_write_to_a_full_disk_is_retried(room: Room) -> None:
     seen: list[str] = []
     room.desk.errors = [sqlite3.OperationalError("disk full"), OSError(28, "No space")]
     ask = room.desk.ask
@@ -239,7 +239,7 @@ def test_what_cannot_be_written_is_tried_until_there_is_room(room: Room) -> None
     assert room.judging._fault_of_disk == ""
 
 
-def test_a_server_that_ends_waits_for_no_disk(room: Room) -> None:
+def test_a_closing_server_does_not_wait_for_the_disk(room: Room) -> None:
     room.judging._closing.set()
     room.desk.errors = [OSError(28, "No space")]
     room.judging._judge(taken())
@@ -247,7 +247,7 @@ def test_a_server_that_ends_waits_for_no_disk(room: Room) -> None:
     assert "No space" in room.judging.fault
 
 
-def test_the_fault_of_the_disk_is_told_before_that_of_judges_and_lost_threads_last(
+def test_faults_of_disk_judges_and_threads_are_shown_in_this_order(
     room: Room,
 ) -> None:
     judging = room.judging
@@ -261,10 +261,10 @@ def test_the_fault_of_the_disk_is_told_before_that_of_judges_and_lost_threads_la
     assert (judging.fault, judging.alive) == ("", 1)
 
 
-# --- what is next -----------------------------------------------------------------------------------
+# --- the next job -----------------------------------------------------------------------------------
 
 
-def test_hand_ins_come_before_practice_and_practice_before_regrades(room: Room) -> None:
+def test_submissions_precede_practice_and_practice_precedes_regrades(room: Room) -> None:
     job, run = taken(), room.run()
     room.desk.jobs = [job]
     room.work(2)
@@ -275,7 +275,7 @@ def test_hand_ins_come_before_practice_and_practice_before_regrades(room: Room) 
     assert room.desk.regrades == [False, False, True]
 
 
-def test_a_paused_server_has_no_practice_either(room: Room) -> None:
+def test_a_pause_also_stops_practice(room: Room) -> None:
     run, room.desk.is_paused = room.run(), True
     order = room.judging._next(cast(Any, room.desk))
     assert order == Order(None, places={(5, "greeting"): 1}, may_practice=False, ended=[7])
@@ -284,7 +284,7 @@ def test_a_paused_server_has_no_practice_either(room: Room) -> None:
     assert not run.is_over
 
 
-def test_a_run_is_not_begun_after_something_was_queued(room: Room) -> None:
+def test_no_run_begins_once_a_submission_is_queued(room: Room) -> None:
     run, judging = room.run(), room.judging
     version = judging._version
     judging.wake()
@@ -294,7 +294,7 @@ def test_a_run_is_not_begun_after_something_was_queued(room: Room) -> None:
     assert run.is_over
 
 
-def test_who_got_a_known_verdict_meanwhile_and_who_waits_is_told(room: Room) -> None:
+def test_known_verdicts_and_places_are_announced(room: Room) -> None:
     room.desk.jobs = [taken()]
     room.work(1)
     assert (7, CHANGED) in room.told
@@ -302,7 +302,7 @@ def test_who_got_a_known_verdict_meanwhile_and_who_waits_is_told(room: Room) -> 
     assert len(room.desk.finished) == 1
 
 
-def test_a_job_taken_as_the_server_ends_waits_again(room: Room) -> None:
+def test_a_job_taken_while_closing_is_given_back(room: Room) -> None:
     job = taken()
 
     def take(*, regrades: bool) -> Taken:
@@ -314,7 +314,7 @@ def test_a_job_taken_as_the_server_ends_waits_again(room: Room) -> None:
     assert room.desk.given_back == [job] and not room.judges.tasks
 
 
-def test_without_a_sandbox_at_the_start_the_thread_goes_on_and_tries_the_job(room: Room) -> None:
+def test_a_thread_that_starts_without_a_sandbox_still_tries_jobs(room: Room) -> None:
     room.judges.fault = IsolationError("No sandbox starts.")
     room.desk.jobs = [taken()]
     faults: list[str] = []
@@ -334,17 +334,17 @@ def practiced(room: Room, answer: object) -> Run:
     return run
 
 
-def test_a_practice_run_gets_its_result_and_tells_every_end_of_a_test(room: Room) -> None:
+def test_a_practice_run_gets_its_result_and_progress(room: Room) -> None:
     run = practiced(room, JUDGMENT)
     assert run.is_over and run.result is not None and run.result.tests == tuple(TESTS)
     (task,) = room.judges.tasks
     assert task.options.suites == (Visibility.PUBLIC,)
     assert [e.data["ended"] for topic, e in room.told if e.name == "test"] == [1, 2, 3]
     assert {topic for topic, event in room.told if event.name == "test"} == {run.topic}
-    assert not room.ended and not room.desk.finished, "it is kept nowhere"
+    assert not room.ended and not room.desk.finished, "a run is not kept"
 
 
-def test_a_run_that_was_called_off_waits_again_and_after_a_fault_it_is_over(room: Room) -> None:
+def test_an_interrupted_run_waits_again_and_a_faulty_run_ends(room: Room) -> None:
     run = room.run()
     room.judges.meanwhile = lambda: run.call_off.ask()
     room.judges.answer = FAULT
@@ -355,7 +355,7 @@ def test_a_run_that_was_called_off_waits_again_and_after_a_fault_it_is_over(room
     assert run.is_over and run.result is None and room.practice.waiting == 0
 
 
-def test_where_nothing_can_be_judged_a_practice_run_waits(room: Room) -> None:
+def test_without_a_sandbox_a_practice_run_waits(room: Room) -> None:
     run = practiced(room, IsolationError("No sandbox starts."))
     assert not run.is_over and room.practice.waiting == 1
     assert room.judging.fault == "No sandbox starts."
@@ -364,7 +364,7 @@ def test_where_nothing_can_be_judged_a_practice_run_waits(room: Room) -> None:
     assert run.is_over and room.judging._fault_of_judges == ""
 
 
-def test_practice_is_called_off_only_for_hand_ins_without_an_idle_judge(
+def test_practice_is_called_off_only_if_no_judge_is_idle(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
@@ -376,14 +376,14 @@ def test_practice_is_called_off_only_for_hand_ins_without_an_idle_judge(
     assert not run.call_off.is_asked and judging._room_at == math.inf
     now[0] = 0.25
     judging.make_room(2)
-    # Its turn has three quarters of a second left, after which somebody looks again.
+    # The run's turn has 0.75 seconds left. Then `_look_again` is due.
     assert not run.call_off.is_asked and judging._room_at == 1.0
     now[0] = 1.0
     judging.make_room(2)
     assert run.call_off.is_asked
 
 
-def test_at_the_end_of_a_turn_room_is_made_for_hand_ins_that_still_wait(
+def test_the_end_of_a_turn_makes_room_for_waiting_submissions(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judging, waiting = room.judging, list[int]()

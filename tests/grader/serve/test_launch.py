@@ -1,4 +1,4 @@
-"""Launches from an independent LTI platform; no forged, stolen or repeated launch lets anybody in."""
+"""Launches from an LTI platform that is not our code. Forged, stolen or repeated ones sign nobody in."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ADA = {"user_id": "u-1", "email_address": "ada@example.org"}
 
 
 def register(served: Served, platform: Platform, *options: str) -> None:
-    """As a person does while the server runs."""
+    """Register the platform with `grade platform add`, while the server runs."""
     command = ["platform", "add", str(served.results), *platform.options, *options]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0, done.output
@@ -51,14 +51,14 @@ def register(served: Served, platform: Platform, *options: str) -> None:
 
 def start(served: Served) -> Served:
     served.port = served.port or free_port()
-    # GitHub is not asked for keys: no test reaches a network.
+    # The issuer keeps the server from asking GitHub for keys: no test uses the network.
     address = f"http://127.0.0.1:{served.port}"
     return served.start("--address", address, "--issuer", "http://127.0.0.1:9")
 
 
 @pytest.fixture(scope="module")
 def school(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Platform]]:
-    """A server that is a tool of a platform."""
+    """A server and the platform on which it is registered."""
     served = start(Served(tmp_path_factory.mktemp("school")))
     platform = Platform(f"http://127.0.0.1:{served.port}")
     register(served, platform)
@@ -74,7 +74,7 @@ def tool(school: tuple[Served, Platform]) -> Served:
 
 @pytest.fixture
 def platform(school: tuple[Served, Platform]) -> Iterator[Platform]:
-    """The platform, which is honest again after each test, and on which Ada is a student."""
+    """The platform, with Ada as a student. After each test it is honest again."""
     made = school[1]
     yield made
     made.user, made.roles = dict(ADA), [MEMBERSHIP + "Learner"]
@@ -83,7 +83,7 @@ def platform(school: tuple[Served, Platform]) -> Iterator[Platform]:
 
 
 def begun(visitor: Visitor, platform: Platform) -> dict[str, str]:
-    """The question of our server to the platform."""
+    """Begin a launch and return the parameters of our authorization request."""
     answer = visitor.get(platform.login())
     assert answer.status == 303, answer
     return query(str(answer.headers["Location"]))
@@ -95,7 +95,7 @@ def post(visitor: Visitor, posted: dict[str, str]) -> Answer:
 
 
 def launched(tool: Served, platform: Platform) -> tuple[Visitor, Answer]:
-    """A visitor who launched, and the page of that."""
+    """Launch. Returns the visitor and the page that answers."""
     visitor = Visitor(tool.port)
     return visitor, post(visitor, platform.launch(begun(visitor, platform)))
 
@@ -107,7 +107,7 @@ def refused(visitor: Visitor, answer: Answer, *statuses: int) -> None:
     assert visitor.get("/api/standing").status == 401
 
 
-# --- who gets in ------------------------------------------------------------------------------------
+# --- valid launches ---------------------------------------------------------------------------------
 
 
 def test_a_student_launches_and_is_signed_in(tool: Served, platform: Platform) -> None:
@@ -138,15 +138,13 @@ def test_a_platform_may_begin_with_a_form(tool: Served, platform: Platform) -> N
     assert post(visitor, posted).status == 200
 
 
-def test_a_form_of_thousands_of_fields_is_not_taken_apart(tool: Served) -> None:
+def test_a_form_of_thousands_of_fields_is_refused(tool: Served) -> None:
     for path in ("/lti/login", "/lti/launch"):
         answer = tool.ask("POST", path, "", b"a=&" * 40_000)
         assert answer.status == 413 and b"more than 500 fields" in answer.body
 
 
-def test_a_link_leads_to_the_page_that_it_names_and_to_no_other_site(
-    tool: Served, platform: Platform
-) -> None:
+def test_a_link_opens_its_page_but_no_other_site(tool: Served, platform: Platform) -> None:
     here = f"http://127.0.0.1:{tool.port}"
     platform.target = f"{here}/exercise/greeting"
     assert b"url=/exercise/greeting" in launched(tool, platform)[1].body
@@ -157,7 +155,7 @@ def test_a_link_leads_to_the_page_that_it_names_and_to_no_other_site(
         assert page_of(target, here) == "/"
 
 
-def test_people_are_found_by_the_claim_of_the_registration(
+def test_the_registration_names_the_claim_that_identifies_people(
     serving: Callable[..., Served],
 ) -> None:
     served = start(serving())
@@ -169,7 +167,7 @@ def test_people_are_found_by_the_claim_of_the_registration(
     for lis in ({"person_sourcedid": ["bob"]}, {}, "bob"):
         platform.claims = {LTI + "lis": lis}
         refused(*launched(served, platform), 403)
-    # Another rule ends the sessions of the former one, and so does the end of the platform.
+    # Changing the rule ends the sessions, and so does removing the platform.
     register(served, platform)
     assert visitor.get("/api/standing").status == 401
     visitor, _ = launched(served, platform)
@@ -181,7 +179,7 @@ def test_people_are_found_by_the_claim_of_the_registration(
     platform.close()
 
 
-def test_who_is_not_of_the_class_is_told_so(tool: Served, platform: Platform) -> None:
+def test_people_outside_the_class_are_refused(tool: Served, platform: Platform) -> None:
     platform.user = {"user_id": "u-9", "email_address": "mallory@example.org"}
     visitor, page = launched(tool, platform)
     refused(visitor, page, 403)
@@ -192,7 +190,7 @@ def test_who_is_not_of_the_class_is_told_so(tool: Served, platform: Platform) ->
     assert b"does not send" in page.body
 
 
-def test_instructors_are_staff_only_in_a_course_that_was_named(
+def test_instructors_are_staff_only_in_the_staff_course(
     serving: Callable[..., Served],
 ) -> None:
     served = start(serving())
@@ -203,7 +201,7 @@ def test_instructors_are_staff_only_in_a_course_that_was_named(
     visitor, page = launched(served, platform)
     refused(visitor, page, 403)
     assert f"--staff-course {COURSE}".encode() in page.body
-    # Their launch makes the link known all the same, to which points go.
+    # The refused launch still makes the link known, for pass-back.
     with Gradebook.open_beside_writer(served.results) as book:
         assert len(platforms.links(book)) == 1
     register(served, platform, "--staff-course", "another course")
@@ -211,13 +209,13 @@ def test_instructors_are_staff_only_in_a_course_that_was_named(
     register(served, platform, "--staff-course", COURSE)
     visitor, page = launched(served, platform)
     assert b"url=/class" in page.body and visitor.get("/class").status == 200
-    # Canvas says of a teaching assistant that it is an instructor, too.
+    # Canvas sends the role of an instructor for teaching assistants, too.
     for word in ("instructor", "Instructor"):
         role = f"http://purl.imsglobal.org/vocab/lis/v2/membership/{word}#TeachingAssistant"
         for roles in ([role, INSTRUCTOR], [INSTRUCTOR, role]):
             platform.roles = roles
             refused(*launched(served, platform), 403)
-    # A student here may teach elsewhere, and some roles only sound like it.
+    # A student of this course may teach elsewhere, and some roles only look similar.
     institution = "http://purl.imsglobal.org/vocab/lis/v2/institution/person#Instructor"
     for role in (institution, MEMBERSHIP + "Learner", "Instructor", INSTRUCTOR + "s"):
         platform.user, platform.roles = dict(ADA), [role]
@@ -238,7 +236,7 @@ def by_public_key(platform: Platform, honest: dict[str, Any]) -> str:
 
 
 Forge = Callable[[Platform, dict[str, Any]], str]
-# The differing claims, or another signature, and the reason of the refusal.
+# The changed claims or the forged signature, and the reason of the refusal.
 FORGED: dict[str, tuple[dict[str, Any] | Forge, str]] = {
     "issuer": ({"iss": "https://evil.example"}, "Invalid issuer"),
     "audience": ({"aud": "another"}, "Audience doesn't match"),
@@ -301,7 +299,7 @@ def test_a_forged_launch_signs_nobody_in(tool: Served, platform: Platform, forge
     ],
     ids=["user", "title", "link", "address"],
 )
-def test_half_a_character_in_a_claim_is_no_fault_of_the_server(
+def test_surrogates_in_claims_are_refused(
     tool: Served, platform: Platform, claims: dict[str, Any]
 ) -> None:
     platform.forge, platform.claims = platform.sign, claims
@@ -311,8 +309,8 @@ def test_half_a_character_in_a_claim_is_no_fault_of_the_server(
     assert "Traceback" not in tool.log.read_text()
 
 
-def test_the_same_hand_signs_a_right_launch(tool: Served, platform: Platform) -> None:
-    """What the forgeries above rest on."""
+def test_the_forger_can_also_sign_an_honest_launch(tool: Served, platform: Platform) -> None:
+    """Otherwise the forgeries above could be refused for the wrong reason."""
     platform.forge = platform.sign
     assert launched(tool, platform)[1].status == 200
     platform.claims = {"aud": [CLIENT, "another"], "azp": CLIENT}
@@ -322,16 +320,14 @@ def test_the_same_hand_signs_a_right_launch(tool: Served, platform: Platform) ->
 # --- stolen, repeated and confused launches -------------------------------------------------------------
 
 
-def test_a_launch_counts_once_and_in_the_browser_that_began_it(
-    tool: Served, platform: Platform
-) -> None:
+def test_a_launch_works_once_and_in_its_own_browser(tool: Served, platform: Platform) -> None:
     visitor, thief = Visitor(tool.port), Visitor(tool.port)
     posted = platform.launch(begun(visitor, platform))
-    # Posted in another browser, before and after that has begun a launch of its own.
+    # Another browser posts it, before and after it begins a launch of its own.
     refused(thief, post(thief, posted), 403)
     own = begun(thief, platform)["state"]
     refused(thief, post(thief, posted), 403)
-    # With the thief's own state the nonce is another.
+    # With the thief's own state, the nonce does not match.
     refused(thief, post(thief, {**posted, "state": own}), 502)
     for state in ("", "x", "0.0.0.0", "é", "x" * 5000):
         refused(visitor, post(visitor, {**posted, "state": state}), 403)
@@ -342,7 +338,7 @@ def test_a_launch_counts_once_and_in_the_browser_that_began_it(
     refused(visitor, post(visitor, {**posted, "state": again}), 502)
 
 
-def test_a_launch_of_one_platform_is_none_of_another(
+def test_a_platform_cannot_answer_for_another(
     serving: Callable[..., Served],
 ) -> None:
     served = start(serving())
@@ -353,7 +349,7 @@ def test_a_launch_of_one_platform_is_none_of_another(
     visitor = Visitor(served.port)
     asked = begun(visitor, one)
     refused(visitor, post(visitor, other.launch(asked)), 502)
-    # Not even with the issuer and the name of the key of the platform that was asked.
+    # It cannot even if it copies the other platform's issuer and key id.
     other.forge = lambda claims: other.sign(
         {**claims, "iss": one.address}, kid=str(one.registration.get_kid())
     )
@@ -363,9 +359,7 @@ def test_a_launch_of_one_platform_is_none_of_another(
         made.close()
 
 
-def test_only_a_platform_that_is_registered_begins_a_launch(
-    tool: Served, platform: Platform
-) -> None:
+def test_only_registered_platforms_can_begin_a_launch(tool: Served, platform: Platform) -> None:
     visitor = Visitor(tool.port)
     login = urllib.parse.urlsplit(platform.login())
     asked = query(platform.login())
@@ -381,13 +375,13 @@ def test_only_a_platform_that_is_registered_begins_a_launch(
         assert answer.status in (400, 403), (change, answer)
         assert "Location" not in answer.headers
     assert visitor.get("/lti/login").status == 403
-    # Without the client id, which a platform may leave out, the issuer is enough if it has one only.
+    # A platform may leave out its client id if its issuer is registered with only one.
     del asked["client_id"], asked["lti_deployment_id"]
     answer = visitor.get(f"{login.path}?{urllib.parse.urlencode(asked)}")
     assert answer.status == 303
 
 
-def test_the_deployment_that_began_is_the_one_that_ends(tool: Served, platform: Platform) -> None:
+def test_the_deployment_must_not_change_during_a_launch(tool: Served, platform: Platform) -> None:
     register(tool, platform, "--deployment", "second")
     platform.claims = {LTI + "deployment_id": "second"}
     refused(*launched(tool, platform), 502)
@@ -395,18 +389,18 @@ def test_the_deployment_that_began_is_the_one_that_ends(tool: Served, platform: 
     assert "another deployment" in faults_of(tool)[-1]
 
 
-def test_a_platform_that_signs_nobody_in_is_told(tool: Served, platform: Platform) -> None:
+def test_an_error_from_the_platform_is_shown(tool: Served, platform: Platform) -> None:
     visitor = Visitor(tool.port)
     state = begun(visitor, platform)["state"]
     body = urllib.parse.urlencode({"error": "login_required<script>", "state": state})
     page = visitor.get("/lti/launch", "POST", body)
     refused(visitor, page, 403)
     assert b"login_required" in page.body and b"required<script>" not in page.body
-    # The address itself is no page.
+    # A GET of the address leads to the home page.
     assert visitor.get("/lti/launch").headers["Location"] == "/"
 
 
-def test_in_a_frame_there_is_a_link_to_a_tab(tool: Served, platform: Platform) -> None:
+def test_in_a_frame_the_page_offers_a_new_tab(tool: Served, platform: Platform) -> None:
     visitor = Visitor(tool.port)
     page = visitor.get(platform.login(), Sec_Fetch_Dest="iframe")
     assert page.status == 200 and b'target="_blank"' in page.body
@@ -418,7 +412,7 @@ def test_in_a_frame_there_is_a_link_to_a_tab(tool: Served, platform: Platform) -
 
 
 @pytest.mark.thorough
-def test_without_an_address_or_its_keys_no_launch_is_taken(
+def test_a_launch_needs_our_address_and_the_platforms_keys(
     serving: Callable[..., Served],
 ) -> None:
     served = serving().start()
@@ -441,7 +435,7 @@ def test_without_an_address_or_its_keys_no_launch_is_taken(
 # --- the target of a link -------------------------------------------------------------------------------
 
 
-def test_who_teaches_selects_what_a_link_opens(tool: Served, platform: Platform) -> None:
+def test_instructors_choose_the_target_of_a_link(tool: Served, platform: Platform) -> None:
     platform.selects, platform.roles = True, [INSTRUCTOR]
     platform.user = {"user_id": "u-5", "email_address": "prof@example.org"}
     visitor, page = launched(tool, platform)
@@ -463,7 +457,7 @@ def test_who_teaches_selects_what_a_link_opens(tool: Served, platform: Platform)
     assert f"http://127.0.0.1:{tool.port}/exercise/greeting" in {each["url"] for each in others}
 
 
-def test_of_a_whole_course_each_assignment_has_a_column(tmp_path: Path) -> None:
+def test_each_assignment_of_a_course_offers_a_column(tmp_path: Path) -> None:
     course = load_course(PLAIN)
     first, *others = course.exercises
     weeks = (
@@ -504,12 +498,12 @@ def test_of_a_whole_course_each_assignment_has_a_column(tmp_path: Path) -> None:
         "tag": "lab-bench",
     }
     assert len(columns) == 3
-    # The column of the whole course has no points for practice.
+    # The column of the whole course leaves out practice exercises.
     whole = columns[f"https://grade.example.org{LAUNCH}"]["scoreMaximum"]
     assert whole == sum(each.points for each in course.exercises[:-1])
 
 
-def test_a_link_of_an_assignment_is_known_as_such(
+def test_a_link_to_an_assignment_is_kept_with_it(
     serving: Callable[..., Served],
 ) -> None:
     served = serving(policy="attempts = 'newest'\n")
@@ -530,7 +524,7 @@ def test_a_link_of_an_assignment_is_known_as_such(
     assert visitor.get("/assignment/week7").status == 404
 
 
-def test_nobody_else_selects(tool: Served, platform: Platform) -> None:
+def test_deep_linking_is_refused_to_others(tool: Served, platform: Platform) -> None:
     platform.selects = True
     settings = "https://purl.imsglobal.org/spec/lti-dl/claim/deep_linking_settings"
     refused(*launched(tool, platform), 403)

@@ -1,4 +1,4 @@
-"""Launches in the real browser, from a platform that is another site: a link there, and a frame in its page."""
+"""Launches in a real browser from a platform on another site, by a link and in a frame."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def school(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, P
 
 @pytest.fixture
 def view(browser: Chrome, school: tuple[Served, Platform]) -> Iterator[Chrome]:
-    """The browser without a cookie of any site, and with nothing in its console."""
+    """The browser without cookies and with an empty console."""
     light(browser)
     resize(browser, DESK)
     browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
@@ -49,9 +49,7 @@ def view(browser: Chrome, school: tuple[Served, Platform]) -> Iterator[Chrome]:
     console(browser)
 
 
-def test_a_click_on_the_platform_s_link_signs_in(
-    view: Chrome, school: tuple[Served, Platform]
-) -> None:
+def test_a_link_on_the_platform_signs_in(view: Chrome, school: tuple[Served, Platform]) -> None:
     served, platform = school
     view.get(platform.address)
     view.find_element(By.TAG_NAME, "a").send_keys(Keys.ENTER)
@@ -64,7 +62,9 @@ def test_a_click_on_the_platform_s_link_signs_in(
     until(view, lambda v: v.find_elements(By.ID, "token"))
 
 
-def test_a_stranger_of_the_platform_is_told(view: Chrome, school: tuple[Served, Platform]) -> None:
+def test_a_stranger_on_the_platform_is_refused(
+    view: Chrome, school: tuple[Served, Platform]
+) -> None:
     _, platform = school
     platform.user = {"user_id": "u-9", "email_address": "mallory@example.org"}
     view.get(platform.address)
@@ -74,7 +74,7 @@ def test_a_stranger_of_the_platform_is_told(view: Chrome, school: tuple[Served, 
     until(view, lambda v: v.find_elements(By.ID, "token"))
 
 
-def test_from_a_frame_one_opens_a_tab(view: Chrome, school: tuple[Served, Platform]) -> None:
+def test_a_frame_opens_a_new_tab(view: Chrome, school: tuple[Served, Platform]) -> None:
     served, platform = school
     view.get(f"{platform.address}/framed")
     course = view.current_window_handle
@@ -91,9 +91,7 @@ def test_from_a_frame_one_opens_a_tab(view: Chrome, school: tuple[Served, Platfo
     assert ours == []
 
 
-def test_in_the_frame_of_a_selection_one_chooses(
-    view: Chrome, school: tuple[Served, Platform]
-) -> None:
+def test_a_target_can_be_chosen_in_a_frame(view: Chrome, school: tuple[Served, Platform]) -> None:
     served, platform = school
     platform.selects, platform.roles = True, [INSTRUCTOR]
     view.get(f"{platform.address}/framed")
@@ -107,7 +105,7 @@ def test_in_the_frame_of_a_selection_one_chooses(
     assert [each for each in console(view) if f":{served.port}" in each["message"]] == []
 
 
-def test_a_registration_in_a_frame_tells_the_platform_that_it_has_ended(
+def test_a_registration_in_a_frame_tells_the_platform_to_close_it(
     view: Chrome, school: tuple[Served, Platform]
 ) -> None:
     served, platform = school
@@ -117,7 +115,7 @@ def test_a_registration_in_a_frame_tells_the_platform_that_it_has_ended(
     platform.target = f"{address(served)[:-1]}{invitation(served)}{query}"
     view.get(f"{platform.address}/registering")
     until(view, lambda v: "org.imsglobal.lti.close" in text_of(v))
-    # The frame of an address that was used already says so, and does not end.
+    # A second use of the address shows a refusal and does not close the frame.
     view.get(f"{platform.address}/registering")
     platform.target = before
     view.switch_to.frame(view.find_element(By.TAG_NAME, "iframe"))
@@ -129,7 +127,7 @@ def test_a_registration_in_a_frame_tells_the_platform_that_it_has_ended(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_in_a_frame_shuts_a_reader_out(
+def test_pages_in_frames_are_accessible(
     view: Chrome, school: tuple[Served, Platform], axe: str, scheme: str
 ) -> None:
     served, platform = school
@@ -142,7 +140,7 @@ def test_no_page_in_a_frame_shuts_a_reader_out(
         f"?openid_configuration={platform.address}/openid-configuration",
         invitation(served),
     )
-    # The address registers the platform, and is then used up.
+    # The first use of the address registers the platform. The second is refused.
     pages += [visitor.get(path + asked).body.decode() for _ in range(2)]
     words = ("new tab", "greeting", "confirms it", "used already")
     assert all(word in page for word, page in zip(words, pages, strict=True))

@@ -1,4 +1,4 @@
-"""The texts of mails, without a server: of hidden tests no more than the student's page has."""
+"""The texts of mails, without a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.grader.serve.test_term import assignment, term_course
 
 
 @pytest.mark.parametrize("kind", [Kind.VERDICTS, Kind.CHANGES])
-def test_a_letter_has_no_value_of_a_hidden_test(tmp_path: Path, kind: Kind) -> None:
+def test_a_letter_discloses_no_value_of_a_hidden_test(tmp_path: Path, kind: Kind) -> None:
     folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]))
     hidden = checked(
         "test_secret", Outcome.FAILED, visibility=Visibility.HIDDEN, message="It is 8251."
@@ -39,7 +39,7 @@ def test_a_letter_has_no_value_of_a_hidden_test(tmp_path: Path, kind: Kind) -> N
     assert "8251" not in letter.text
 
 
-def test_the_sum_of_a_letter_says_how_much_of_it_is_extra_credit(tmp_path: Path) -> None:
+def test_a_letters_total_includes_and_names_extra_credit(tmp_path: Path) -> None:
     more = 'extra_credit = ["greeting"]'
     week1 = assignment("week1", ["greeting", "word_count"], more=more)
     folder = term_course(tmp_path / "course", week1)
@@ -56,7 +56,7 @@ def test_the_sum_of_a_letter_says_how_much_of_it_is_extra_credit(tmp_path: Path)
     assert last == "Your points in all assignments now: 15 of 10, with 15 of extra credit."
 
 
-def test_a_letter_about_two_assignments_names_each_at_its_submission(tmp_path: Path) -> None:
+def test_a_letter_about_two_assignments_names_both(tmp_path: Path) -> None:
     weeks = assignment("week1", ["greeting"]), assignment("week2", ["word_count"])
     folder = term_course(tmp_path / "course", *weeks)
     with Gradebook.open_to_write(tmp_path / "results") as book:

@@ -1,4 +1,4 @@
-"""Pass-back, and `grade push --lti`, to a platform whose protocol is another's code: `lti1p3platform`."""
+"""Pass-back and `grade push --lti` to a platform whose protocol is not our code: `lti1p3platform`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEACHER = "http://purl.imsglobal.org/vocab/lis/v2/membership#Instructor"
 
 
 def course(*, linked: bool = True, worth: float = 20.0) -> Store:
-    """A course whose members nobody has launched as yet."""
+    """A course none of whose members has launched yet."""
     users: dict[str, dict[str, Any]] = {
         f"id-{name}": {"email": f"{name.title()}@example.org", "roles": [LEARNER]}
         for name in STUDENTS
@@ -48,9 +48,7 @@ def total_of(served: Served, who: str) -> float:
 
 
 @pytest.mark.parametrize("linked", [True, pytest.param(False, marks=pytest.mark.thorough)])
-def test_what_counts_arrives_by_command_and_a_second_push_sends_nothing(
-    serving: Callable[..., Served], linked: bool
-) -> None:
+def test_points_are_pushed_once(serving: Callable[..., Served], linked: bool) -> None:
     served = serving().start()
     made_key(served.results)
     for who in STUDENTS[:2]:
@@ -77,7 +75,7 @@ def test_what_counts_arrives_by_command_and_a_second_push_sends_nothing(
         assert len(store.items) == 1
 
 
-def test_without_a_class_list_a_server_with_a_platform_lets_only_staff_in(
+def test_a_server_with_a_platform_but_no_class_list_admits_only_staff(
     serving: Callable[..., Served],
 ) -> None:
     served = serving()
@@ -92,7 +90,7 @@ def test_without_a_class_list_a_server_with_a_platform_lets_only_staff_in(
     assert served.ask("GET", "/api/standing", "ada").status in (401, 403)
 
 
-def test_a_class_list_comes_from_the_platform(serving: Callable[..., Served]) -> None:
+def test_the_class_list_can_come_from_the_platform(serving: Callable[..., Served]) -> None:
     served = serving().start()
     made_key(served.results)
     store = course()
@@ -124,7 +122,7 @@ def test_a_class_list_comes_from_the_platform(serving: Callable[..., Served]) ->
 
 
 @pytest.mark.thorough
-def test_a_server_passes_back_what_changes(serving: Callable[..., Served]) -> None:
+def test_a_server_passes_changes_back(serving: Callable[..., Served]) -> None:
     served = serving().start()
     made_key(served.results)
     hand_in(served, "ada")
@@ -143,7 +141,7 @@ def test_a_server_passes_back_what_changes(serving: Callable[..., Served]) -> No
 
 
 @pytest.mark.thorough
-def test_a_key_that_the_platform_did_not_read_is_refused(serving: Callable[..., Served]) -> None:
+def test_a_key_that_the_platform_does_not_know_is_refused(serving: Callable[..., Served]) -> None:
     served = serving().start()
     made_key(served.results)
     hand_in(served, "ada")

@@ -1,4 +1,4 @@
-"""The public key of the server, which any platform may read, and nothing else of it."""
+"""Any platform may read the server's public key, but no private part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.grader.serve.conftest import Served
 
 
 def test_a_platform_reads_the_public_key_without_a_token(served: Served) -> None:
-    """Also of a server that was started before there was a key."""
+    """This works even if the server started before the key was made."""
     (served.results / FILE).unlink(missing_ok=True)
     assert served.ask("GET", "/lti/keys").json == {"keys": []}
     key = made_key(served.results)
@@ -20,7 +20,7 @@ def test_a_platform_reads_the_public_key_without_a_token(served: Served) -> None
     assert set(answer.json["keys"][0]) == {"kty", "n", "e", "kid", "use", "alg"}
 
 
-def test_a_key_that_cannot_be_read_is_a_fault_and_not_shown(served: Served) -> None:
+def test_an_unreadable_key_gives_500_and_is_not_shown(served: Served) -> None:
     (served.results / FILE).write_text("SECRET")
     answer = served.ask("GET", "/lti/keys")
     assert answer.status == 500

@@ -1,4 +1,4 @@
-"""Rounds of the thread that mails, without a server: ids, the limit, and the students whom staff reads of."""
+"""Rounds of the mailing thread, without a server: mail ids, the hourly limit, and counts for staff."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.grader.serve.test_teams import STAFF, Class
 from tests.grader.serve.test_term import assignment, term_course
 
 
-def test_a_mail_is_known_before_it_is_sent_and_the_most_in_an_hour_hold(
+def test_a_mails_id_is_kept_before_it_is_sent_and_the_hourly_limit_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids: list[str] = []
 
     class Connection:
-        """Takes mails, and breaks off in the first one."""
+        """Takes mails, but breaks off during the first."""
 
         def send(self, message: EmailMessage) -> None:
             ids.append(outbox.waiting(book)["ada"][0].mail)
@@ -60,7 +60,7 @@ def test_a_mail_is_known_before_it_is_sent_and_the_most_in_an_hour_hold(
         there.hand_in("ada", greeting=marked(2))
         there.judge()
         at_once._round()
-        # It may have arrived, and comes again under the same id, without newer events.
+        # The first mail may have arrived, so it is repeated with the same id and no newer events.
         assert len(ids) == 2 and ids[0] and ids[0] == ids[1]
         assert at_once._round() > 0 and len(ids) == 2
 

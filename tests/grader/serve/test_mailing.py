@@ -1,4 +1,4 @@
-"""Mail of a running server: what is on, once each, with no hidden value, and in nobody's way."""
+"""Mail of a running server: each event once, retries, limits, and no delay for others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def hand_in(served: Served, who: str, source: bytes = SOLUTION) -> None:
 
 
 def mailing_server(served: Served, mailbox: Mailbox, *options: str, **keys: str) -> Served:
-    """Start a server that mails everything at once, unless the keys say otherwise."""
+    """Start the server with mail: all events, sent at once, unless `keys` say otherwise."""
     given = {"send": ALL, "gather": '"0 seconds"', **keys}
     file = mail_toml(served.folder, mailbox.port, **given)
     return served.start("--mail", str(file), *options)
@@ -69,7 +69,7 @@ def page(served: Served, who: str = "staff") -> str:
 
 
 def mail_in(page: str) -> str:
-    """The counts of the mail in the class page."""
+    """The sentence of the class page that counts mails."""
     found = re.search(r"\d+ sent; .* not reached\.", page)
     return found[0] if found else page
 
@@ -82,15 +82,15 @@ def until(holds: Callable[[], Any], told: Callable[[], str] = lambda: "") -> Non
 
 
 def arrived(served: Served, mailbox: Mailbox, count: int) -> None:
-    """Wait for so many mails, and until the server has kept that they arrived."""
+    """Wait for `count` mails, and until the server has recorded that they arrived."""
     mailbox.wait_for(count, PATIENCE_SECONDS)
     until(
         lambda: sql(served, "SELECT count(*) FROM outbox WHERE state = 'sending'") == [(0,)],
-        lambda: served.said,
+        lambda: served.log_tail,
     )
 
 
-def test_in_a_term_a_mail_says_what_lateness_costs_and_leaves_practice_out_of_the_sum(
+def test_a_mail_explains_late_points_and_leaves_practice_out(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     served = serving()
@@ -103,13 +103,13 @@ def test_in_a_term_a_mail_says_what_lateness_costs_and_leaves_practice_out_of_th
     text = " ".join(text_of(mailbox.messages[0]).split())
     assert "A greeting [of a kind]: 2.5 of 2.5 points (passed)" in text
     assert "What counts now: A greeting [of a kind]: 1.5 of 2.5 points. Handed in 1 day" in text
-    # What counts is said first.
+    # The points that count come first.
     assert text.index("What counts now") < text.index("2.5 of 2.5")
     assert "40 % of the points are lost." in text
     assert "Your points in all assignments now: 1.5 of 2.5." in text
 
 
-def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(
+def test_verdicts_answers_and_changes_are_mailed_without_hidden_values(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     served = mailing_server(serving(), mailbox, "--address", "https://grade.example.org")
@@ -122,7 +122,7 @@ def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(
     assert "For Ada Test." in text and "https://grade.example.org/" in text
     assert "A greeting [of a kind]: 2.5 of 2.5 points (passed)" in text
     assert "Your points for all exercises now: " in text
-    # Of a hidden test no more than its student may read.
+    # No value of a hidden test is in it.
     with Gradebook.open_beside_writer(served.results) as book:
         (attempt,) = book.tables.attempts_of("ada")
         verdict = book.work(StudentInfo(id="ada")).verdicts["word_count"][attempt.id].result
@@ -151,7 +151,7 @@ def test_a_submission_an_answer_and_a_change_are_mailed_and_no_hidden_value(
     assert mailbox.messages[2]["Subject"].endswith(": your points for greeting")
     text = text_of(mailbox.messages[2])
     assert "1 point counts, not 2.5." in text and "Copied." in text
-    assert "Because" in text, "what the page shows"
+    assert "Because" in text, "the mail has everything that the page shows"
     assert mailbox.addresses() == ["ada@example.org"] * 3
     assert len({message["Message-ID"] for message in mailbox.messages}) == 3
     assert "3 sent; 0 students have mail waiting" in page(served)
@@ -166,7 +166,7 @@ def student_page(served: Served, who: str) -> str:
 
 
 @pytest.mark.thorough
-def test_only_what_is_listed_is_mailed_and_nothing_from_before(
+def test_only_listed_kinds_are_mailed_and_nothing_from_before(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     served = serving().start()
@@ -181,7 +181,7 @@ def test_only_what_is_listed_is_mailed_and_nothing_from_before(
     form(served, "/class/requests", "staff", number="2", answer="Read again.")
     arrived(served, mailbox, 1)
     served.stop()
-    # What happened without `verdicts` is over; what is answered without a server is not.
+    # Verdicts from before `verdicts` was on are not mailed. Answers given while the server is down are.
     status = CliRunner().invoke(
         main,
         [
@@ -205,7 +205,7 @@ def test_only_what_is_listed_is_mailed_and_nothing_from_before(
         "your request on greeting answered",
         "greeting judged",
     ]
-    # Off is off, and later begins anew.
+    # Events while mail is off are never mailed.
     served.stop()
     served.start()
     hand_in(served, "eve", marked(3))
@@ -217,14 +217,14 @@ def test_only_what_is_listed_is_mailed_and_nothing_from_before(
 
 
 @pytest.mark.thorough
-def test_a_killed_server_loses_no_mail_and_sends_none_twice_that_was_confirmed(
+def test_a_killed_server_loses_no_mail_and_repeats_only_unconfirmed_ones(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     served = mailing_server(serving(), mailbox)
     killed = threading.Event()
 
     def kill(message: EmailMessage) -> str:
-        # The second mail was taken, and the server is killed before it can know.
+        # Kill the server after it sends the second mail, before it gets the confirmation.
         if len(mailbox.messages) == 1 and not killed.is_set():
             served.kill()
             killed.set()
@@ -245,14 +245,14 @@ def test_a_killed_server_loses_no_mail_and_sends_none_twice_that_was_confirmed(
     until(lambda: {*mailbox.addresses()} == {f"{who}@example.org" for who in STUDENTS})
     arrived(served, mailbox, 4)
     _, cut, again, *rest = mailbox.messages
-    # The one without a confirmation comes again, and is recognized.
+    # The unconfirmed mail is repeated with the same id.
     assert cut["Message-ID"] == again["Message-ID"] and cut["To"] == again["To"]
     assert len({message["Message-ID"] for message in mailbox.messages}) == len(STUDENTS)
     assert len(rest) == 1 and "3 sent" in page(served)
 
 
 @pytest.mark.thorough
-def test_a_mail_server_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
+def test_a_hanging_mail_server_delays_neither_submissions_nor_the_stop(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     goes_on, is_met = threading.Event(), threading.Event()
@@ -276,7 +276,7 @@ def test_a_mail_server_that_hangs_delays_no_hand_in_and_not_the_end_of_the_serve
 
 
 @pytest.mark.thorough
-def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_what_was_missed(
+def test_staff_sees_unreached_students_and_a_corrected_address_gets_the_mail(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     mailbox.to_recipient = lambda to: "550 no <such> user" if to.startswith("bob") else OK
@@ -293,7 +293,7 @@ def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_wh
     assert "Bob Test (bob), bob@example.org: 550 no <such> user" in shown
     assert "Eve Test (eve), eve at home: This is not an address to which mail can be sent." in shown
     assert "&lt;such&gt;" in served.ask("GET", "/class", "staff").body.decode()
-    # An assistant reads of the own section only.
+    # An assistant sees only their section.
     own = page(served, "assistant")
     assert "Bob" not in own and "Eve" not in own
     assert mail_in(own) == "1 sent; 0 students have mail waiting; 0 students not reached."
@@ -307,7 +307,7 @@ def test_staff_reads_who_is_not_reached_and_an_address_that_is_corrected_gets_wh
 
 
 @pytest.mark.thorough
-def test_a_mail_server_out_of_reach_is_told_to_staff(
+def test_staff_sees_that_the_mail_server_cannot_be_used(
     serving: Callable[..., Served], mailbox: Mailbox
 ) -> None:
     served = mailing_server(serving(), mailbox, security='"starttls"')
@@ -338,7 +338,7 @@ def test_a_name_adds_no_header(serving: Callable[..., Served], mailbox: Mailbox)
 
 @pytest.fixture
 def judged(serving: Callable[..., Served], mailbox: Mailbox) -> Iterator[Callable[..., Mailing]]:
-    """Makes a thread that mails about submissions of Ada and Bob, by default two of each."""
+    """Make a mailing thread with events of Ada and Bob, by default two submissions each."""
     served = serving().start()
     hand_in(served, "eve")
     served.stop()
@@ -350,7 +350,7 @@ def judged(serving: Callable[..., Served], mailbox: Mailbox) -> Iterator[Callabl
         )
         server = read_mail_file(file)
         served.start()
-        # This server has no mail, and has turned everything off.
+        # This server started without mail, which turned all kinds off.
         with outbox.opened_beside_writer(served.results) as book:
             outbox.turn_on(book, server.file.send, time.time())
         for number in range(submissions):
@@ -365,7 +365,7 @@ def judged(serving: Callable[..., Served], mailbox: Mailbox) -> Iterator[Callabl
         thread.close()
 
 
-def test_what_is_refused_for_now_is_tried_again_and_arrives_once(
+def test_a_temporary_refusal_is_retried_and_the_mail_arrives_once(
     judged: Callable[..., Mailing], mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mailing, "_LATER_SECONDS", (0.05, 0.1))
@@ -382,14 +382,14 @@ def test_what_is_refused_for_now_is_tried_again_and_arrives_once(
     mailbox.wait_for(2, PATIENCE_SECONDS)
     until(lambda: thread.fault == "")
     assert sorted(mailbox.addresses()) == ["ada@example.org", "bob@example.org"]
-    assert len({*refused}) == 2, "a mail that is sent again has its old id"
-    # Two submissions of each came together.
+    assert len({*refused}) == 2, "a repeated mail keeps its id"
+    # Each mail has both submissions of its student.
     for message in mailbox.messages:
         assert text_of(message).count("A greeting [of a kind]: 2.5 of 2.5") == 2
 
 
 @pytest.mark.thorough
-def test_more_than_the_limit_waits_for_one_mail_that_has_everything(
+def test_events_beyond_the_limit_are_gathered_in_one_mail(
     judged: Callable[..., Mailing], mailbox: Mailbox
 ) -> None:
     thread = judged(submissions=5, most_per_hour="1")
@@ -430,7 +430,7 @@ def correction(student: str, points: float) -> Correction:
     )
 
 
-def test_a_mail_that_cannot_be_written_delays_no_other_student(
+def test_a_fault_in_one_mail_delays_no_other_student(
     judged: Callable[..., Mailing], mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = letters.text_about

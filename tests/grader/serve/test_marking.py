@@ -1,4 +1,4 @@
-"""Marking by a rubric in the page: a file is with one person, two at once lose nothing, keys are enough."""
+"""Marking by a rubric on the page: claims, conflicts, drafts, rights, and the keyboard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.corrections import Correction
 from grader.gradebook.corrections_file import corrections_text, read_corrections
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.tokens import Role
 from grader.serve.claims import CLAIM_SECONDS, Claimed, Claims
 from grader.serve.desk import Desk
@@ -25,7 +25,7 @@ from grader.serve.http import Refusal
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
 from tests.grader.serve.test_browser import address, sign_in, text_of, until
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills, with_a_verdict
 from tests.grader.serve.test_exercise import keys, tab_to, view
 from tests.grader.serve.test_pages import console
 from tests.grader.serve.test_requests import form
@@ -41,7 +41,7 @@ FIELD = re.compile(r'<input type="hidden" name="(file|seen)" value="([\w-]+)">')
 
 
 def with_files(served: Served) -> Served:
-    """The server, with a file of each student."""
+    """Start the server and submit a file of each student."""
     served.start()
     for number, who in enumerate(("ada", "bob", "eve")):
         source = f"# {who}: {HOSTILE}\n".encode() + marked(number)
@@ -55,7 +55,7 @@ def busy(serving: Callable[..., Served]) -> Served:
 
 
 def opened(served: Served, who: str, query: str = "") -> tuple[str, dict[str, str]]:
-    """The page as a person opens it, and the hidden fields of its form."""
+    """Open the page. Returns its text and the hidden fields of its form."""
     answer = served.ask("GET", MARK + query, who)
     assert answer.status == 200, answer
     text = answer.body.decode()
@@ -63,7 +63,7 @@ def opened(served: Served, who: str, query: str = "") -> tuple[str, dict[str, st
 
 
 def owner_of(served: Served, fields: dict[str, str]) -> str:
-    """Whose file it is."""
+    """The id of the student whose file the form shows."""
     with Gradebook.open_beside_writer(served.results) as book:
         named = pseudonyms_of(book)
         return next(s.id for s in book.students() if named(s.id) == fields["file"])
@@ -80,17 +80,17 @@ def marks(served: Served) -> list[Correction]:
     return list(read_corrections(corrections_text(served.results), Path("corrections")))
 
 
-def test_a_queue_gives_each_file_to_one_person_and_marks_arrive_as_those_of_grade_mark(
+def test_each_file_is_given_to_one_person_and_its_mark_counts(
     busy: Served,
 ) -> None:
     people = ("staff", "owner", "assistant")
-    # The assistant's is the only one of section A.
+    # The assistant gets the only file of section A.
     _, third = opened(busy, "assistant")
     assert owner_of(busy, third) == "ada"
     _, first = opened(busy, "staff")
     _, second = opened(busy, "owner")
     assert [owner_of(busy, each) for each in (first, second)] == ["bob", "eve"]
-    # The same person has the same file, and no other gets one.
+    # On a reload, the same person gets the same file.
     assert opened(busy, "staff")[1] == first
     for who, fields in zip(people, (first, second, third), strict=True):
         sent = send(busy, who, fields, "next", "d", line="2", text="Name it.")
@@ -108,18 +108,18 @@ def test_a_queue_gives_each_file_to_one_person_and_marks_arrive_as_those_of_grad
     assert "No file is left to mark." in opened(busy, "staff")[0]
     home = busy.ask("GET", "/", "ada").body.decode()
     assert "Line 2: Name it." in home and "<b>what</b>" not in home
-    # Marked ones are shown if asked for, and a new mark replaces the old one.
+    # `again` shows marked files, and a new mark replaces the old one.
     text, again = opened(busy, "staff", "?again=1")
     assert "Marked by <bdi>assistant</bdi>" in text
     assert send(busy, "staff", again, "next").status == 303
     assert [each.add for each in marks(busy) if each.student == "ada"] == [0.0]
 
 
-def test_answers_are_saved_as_they_are_given_and_skipped_files_come_again(busy: Served) -> None:
+def test_answers_are_saved_at_once_and_skipped_files_come_again(busy: Served) -> None:
     _, fields = opened(busy, "staff")
     saved = send(busy, "staff", fields, "draft", "d")
     assert saved.status == 200 and saved.json["seen"] != fields["seen"]
-    # By the state before, this is another person's answer or another tab's.
+    # The old state is refused: it would overwrite answers of another person or tab.
     assert send(busy, "staff", fields, "draft", "1").status == 409
     fields["seen"] = saved.json["seen"]
     assert send(busy, "staff", fields, "add", "d", line="1", text="Why?").status == 303
@@ -133,28 +133,28 @@ def test_answers_are_saved_as_they_are_given_and_skipped_files_come_again(busy: 
     skipped = send(busy, "staff", fields, "skip", "d", "1")
     _, other = opened(busy, "staff", "?" + skipped.headers["Location"].partition("?")[2])
     assert other["file"] != fields["file"]
-    # It goes round, and another person finds the answers so far.
+    # The skipped file comes round again, and another person finds the answers so far.
     text, once_more = opened(busy, "owner")
     assert once_more["file"] == fields["file"] and text.count(" checked>") == 3
     assert send(busy, "staff", other, "stop").headers["Location"] == "/class"
     assert marks(busy) == []
 
 
-def test_two_people_at_one_file_lose_nothing(busy: Served) -> None:
-    """As after a break that was longer than a claim, and after a server started anew."""
+def test_two_people_with_one_file_lose_nothing(busy: Served) -> None:
+    """This happens after a break longer than a claim, or after the server restarts."""
     _, mine = opened(busy, "staff")
     assert busy.stop() == 0
     busy.start()
     _, theirs = opened(busy, "owner")
     assert theirs == mine
-    # While it is with somebody else.
+    # Somebody else has the file.
     refused = send(busy, "staff", mine, "next", "d", text="My text.")
     told = refused.body.decode()
     assert refused.status == 409 and "owner has this file now" in told
     assert 'value="My text."' in told and 'data-key="d" data-points="-1.0" checked' in told
     assert send(busy, "staff", mine, "draft", "d").status == 409
     assert send(busy, "owner", theirs, "next", "1").status == 303
-    # Afterwards it is free, and has a mark that the other page did not show.
+    # Then the file is free, but has a mark that the first page does not show.
     refused = send(busy, "staff", mine, "next", "d", text="My text.")
     told = refused.body.decode()
     assert refused.status == 409 and "Nothing was saved" in told
@@ -166,7 +166,7 @@ def test_two_people_at_one_file_lose_nothing(busy: Served) -> None:
     assert (mark.author, mark.add, mark.comment) == ("prof", -1.0, "My text.")
 
 
-def test_another_file_that_was_handed_in_since_is_not_marked_unread(busy: Served) -> None:
+def test_a_newer_file_is_not_marked_unread(busy: Served) -> None:
     _, fields = opened(busy, "assistant")
     busy.judged("ada", busy.hand_in("ada", {"greeting.py": marked(77)}).json["id"])
     refused = send(busy, "assistant", fields, "next", "d")
@@ -178,7 +178,7 @@ def test_another_file_that_was_handed_in_since_is_not_marked_unread(busy: Served
     assert marks(busy) == []
 
 
-def test_of_an_equal_file_of_another_section_nothing_is_read_or_changed(
+def test_an_equal_file_of_another_section_is_separate(
     serving: Callable[..., Served],
 ) -> None:
     served = serving().start()
@@ -202,7 +202,7 @@ def test_of_an_equal_file_of_another_section_nothing_is_read_or_changed(
     assert [mark.student for mark in marks(served)] == ["ada"]
 
 
-def test_without_names_nothing_of_the_page_names_the_student(busy: Served) -> None:
+def test_anonymous_marking_shows_no_name(busy: Served) -> None:
     text, fields = opened(busy, "assistant", "?anonymous=1")
     head, code = text.split('<div class="code"')[0], text.split("</pre>")[1]
     assert fields["file"].startswith("anon-") and f'<h2 id="file">{fields["file"]}</h2>' in text
@@ -226,7 +226,7 @@ def test_without_names_nothing_of_the_page_names_the_student(busy: Served) -> No
     ],
     ids=range(9),
 )
-def test_what_cannot_be_marked_is_said(
+def test_an_invalid_mark_is_refused(
     rubrics: Served, more: dict[str, str], status: int, said: str
 ) -> None:
     _, fields = opened(rubrics, "staff")
@@ -239,18 +239,18 @@ def test_what_cannot_be_marked_is_said(
 
 @pytest.fixture(scope="module")
 def rubrics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with files, for tests that mark nothing."""
+    """A server with files, for tests that mark none of them."""
     server = with_files(Served(tmp_path_factory.mktemp("rubrics")))
     yield server
     server.stop()
 
 
-def test_another_section_s_file_is_a_404_like_one_that_is_not_there(rubrics: Served) -> None:
+def test_a_file_of_another_section_is_not_found(rubrics: Served) -> None:
     with Gradebook.open_beside_writer(rubrics.results) as book:
         bob = pseudonyms_of(book)("bob")
         student = book.student("bob")
         assert student is not None
-        file = marking.answer_of(book, student, "greeting")
+        file = marking.file_of(book, student, "greeting")
         assert file is not None
         state = marking.state_of(book, file)
     for do in ("next", "draft", "skip", "add"):
@@ -263,7 +263,7 @@ def test_another_section_s_file_is_a_404_like_one_that_is_not_there(rubrics: Ser
     assert marks(rubrics) == []
 
 
-def test_an_exercise_without_a_rubric_says_what_to_write(rubrics: Served) -> None:
+def test_an_exercise_without_a_rubric_says_where_to_write_one(rubrics: Served) -> None:
     answer = rubrics.ask("GET", "/class/mark/word_count", "staff")
     assert answer.status == 404 and "There is no rubric at" in answer.body.decode()
     assert rubrics.ask("GET", "/class/mark/nothing", "staff").status == 404
@@ -279,7 +279,7 @@ def files(names: Sequence[str], exercise: str = "glu") -> list[Claimed]:
     return [Claimed(exercise, name) for name in names]
 
 
-def test_a_claim_ends_some_minutes_after_the_last_answer() -> None:
+def test_a_claim_expires_after_the_last_answer() -> None:
     now = 0.0
     claims = Claims(clock=lambda: now)
     assert claims.take("kim", files("ab")) == files("a")[0]
@@ -289,14 +289,14 @@ def test_a_claim_ends_some_minutes_after_the_last_answer() -> None:
     now = CLAIM_SECONDS - 1
     assert claims.renew("kim", "glu", "a") == ""
     now = CLAIM_SECONDS + 1
-    # Lee gave no answer since, and has the file again if nobody else has it.
+    # Lee's claim has expired, so Max can take the file.
     assert claims.take("max", files("ab")) == files("b")[0]
     assert claims.renew("lee", "glu", "b") == "max"
     claims.drop("lee", "glu", "b")
     assert claims.holders("glu") == ["kim", "max"]
     claims.drop("max", "glu", "b")
     assert claims.renew("lee", "glu", "b") == ""
-    # One file of each exercise.
+    # One person may claim a file of each exercise.
     assert claims.take("lee", files("c")) == files("c")[0]
     assert claims.take("lee", files("x", "gelu")) == files("x", "gelu")[0]
     assert (claims.own("lee", "glu"), claims.own("lee", "gelu")) == ("c", "x")
@@ -308,25 +308,25 @@ def test_a_claim_ends_some_minutes_after_the_last_answer() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="forks")
-def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_path: Path) -> None:
-    """Two answers to a file, its mark, then a mark that replaces it."""
+def test_confirmed_answers_and_marks_survive_a_kill_at_any_statement(memory_path: Path) -> None:
+    """The steps are two drafts of answers, a mark, and a mark that replaces it."""
     course, results = load_course(PLAIN), memory_path / "results"
     rubric = marking.Rubric(
         (marking.RubricItem("d", -1.0, "one"), marking.RubricItem("e", -0.5, "two"))
     )
     prof = Asker(Role.INSTRUCTOR, name="prof")
-    steps = [Draft(("d",)), Draft(("d",), ("Line 1: x",)), Draft(("d", "e")), Draft(("e",))]
+    steps = [Remarks(("d",)), Remarks(("d",), ("Line 1: x",)), Remarks(("d", "e")), Remarks(("e",))]
 
     def act(desk: Desk, book: Gradebook, say: Callable[[str], object]) -> None:
         name = pseudonyms_of(book)("ada")
         for place, answers in enumerate(steps):
             student = book.student("ada")
             assert student is not None
-            file = marking.answer_of(book, student, "greeting")
+            file = marking.file_of(book, student, "greeting")
             assert file is not None
             state = marking.state_of(book, file)
             if place < 2:
-                desk.staff.keep_answers(prof, "greeting", name, state, answers)
+                desk.staff.keep_remarks(prof, "greeting", name, state, answers)
             else:
                 desk.staff.mark(prof, rubric, "greeting", name, state, answers)
             say("+")
@@ -334,26 +334,26 @@ def test_killed_at_any_statement_confirmed_answers_and_marks_are_there(memory_pa
             desk.staff.mark(prof, rubric, "greeting", name, "an older state", answers)
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, with_a_verdict):
+    for said in lines_before_kills(course, results, act, with_a_verdict):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()
-            drafts, made = book.facts.drafts.values(), book.corrections()
-            # The confirmed state is there, or the one sent after it.
+            drafts, made = [each.remarks for each in book.facts.mark_drafts], book.corrections()
+            # The gradebook has the confirmed state or the next one.
             known = {each.add for each in made if each.marked}
             if confirmed < 2:
                 assert known == set()
-                assert [*drafts] in ([*steps[confirmed - 1 : confirmed]], [steps[confirmed]])
+                assert drafts in ([*steps[confirmed - 1 : confirmed]], [steps[confirmed]])
             elif confirmed == 2:
-                assert (known, [*drafts]) in (
+                assert (known, drafts) in (
                     (set(), [steps[1]]),
                     ({-1.5}, [steps[1]]),
                     ({-1.5}, []),
                 )
             else:
                 assert known in ({-1.5}, {-0.5})
-                assert [*drafts] == []
+                assert drafts == []
     assert confirmed_before == set(range(len(steps)))
 
 
@@ -367,7 +367,7 @@ def served(rubrics: Served) -> Served:
 
 
 @pytest.mark.thorough
-def test_files_are_marked_by_keyboard_alone(view: Chrome, busy: Served, served: Served) -> None:
+def test_files_can_be_marked_by_keyboard(view: Chrome, busy: Served, served: Served) -> None:
     view.get(address(busy))
     while view.switch_to.active_element.get_attribute("id") != "token":
         keys(view, Keys.TAB)
@@ -381,13 +381,13 @@ def test_files_are_marked_by_keyboard_alone(view: Chrome, busy: Served, served: 
     keys(view, "1", "d", "1")
     until(view, lambda v: v.find_element(By.ID, "said").text == "Saved")
     assert view.find_element(By.ID, "sum").text == "−1"  # noqa: RUF001 (a minus)
-    # In a field, keys write.
+    # In a text field, keys are text.
     keys(view, "c")
     keys(view, "2", Keys.TAB, "ndsq: say what it greets")
     keys(view, Keys.ENTER)
     until(view, lambda v: "Line 2: ndsq: say what it greets" in text_of(v))
     assert view.find_element(By.CSS_SELECTOR, "[data-key=d]").is_selected()
-    # Saved and sent at once: the second waits for the first.
+    # The form is sent while the answer is still being saved, and waits for it.
     keys(view, "1", "n")
     until(view, lambda v: "2 of 3 files left." in text_of(v))
     keys(view, "s")
@@ -402,9 +402,7 @@ def test_files_are_marked_by_keyboard_alone(view: Chrome, busy: Served, served: 
 
 
 @pytest.mark.thorough
-def test_keys_can_be_switched_off_and_a_line_is_chosen_by_a_click(
-    view: Chrome, served: Served
-) -> None:
+def test_keys_can_be_switched_off_and_a_click_chooses_a_line(view: Chrome, served: Served) -> None:
     sign_in(view, served, "owner")
     view.get(address(served, MARK))
     view.find_element(By.ID, "line-3").click()
@@ -427,7 +425,7 @@ def test_keys_can_be_switched_off_and_a_line_is_chosen_by_a_click(
 
 
 @pytest.mark.thorough
-def test_who_was_away_too_long_is_told_beside_the_answers(
+def test_an_expired_claim_keeps_the_answers_on_the_page(
     view: Chrome, busy: Served, served: Served
 ) -> None:
     sign_in(view, busy, "staff")
@@ -441,5 +439,5 @@ def test_who_was_away_too_long_is_told_beside_the_answers(
     keys(view, "n")
     until(view, lambda v: told in v.find_element(By.CSS_SELECTOR, "[role=alert]").text)
     assert view.find_element(By.CSS_SELECTOR, "[data-key=d]").is_selected()
-    # The browser tells of the status 409 as of an error, which the page has told.
+    # The browser logs the status 409 as an error. The page has explained it.
     assert all("409" in entry["message"] for entry in console(view))

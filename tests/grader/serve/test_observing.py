@@ -1,4 +1,4 @@
-"""Metrics and log lines of requests: enough for an operator, and no word about a person."""
+"""Metrics and log lines of requests, without personal data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def count(metrics: Metrics, route: str, status: str) -> float | None:
     return metrics.registry.get_sample_value("lab_bench_requests_total", labels)
 
 
-def test_every_answer_restricts_the_browser_and_keeps_its_own_headers() -> None:
+def test_every_answer_gets_security_headers_and_keeps_its_own() -> None:
     start, body = served(glu, Metrics())
     headers = dict(start["headers"])
     assert len(headers) == len(start["headers"]) == 5
@@ -85,7 +85,7 @@ def test_a_client_that_hung_up_is_counted_without_a_status() -> None:
     assert count(metrics, "none", "none") == 1
 
 
-def test_what_is_no_request_passes_unseen() -> None:
+def test_other_scopes_are_not_counted() -> None:
     metrics = Metrics()
     started: list[str] = []
 
@@ -97,7 +97,7 @@ def test_what_is_no_request_passes_unseen() -> None:
     assert count(metrics, "none", "none") is None
 
 
-def test_the_time_of_a_judgment_is_kept_by_exercise() -> None:
+def test_judging_times_are_kept_by_exercise() -> None:
     metrics = Metrics()
     metrics.judged("glu", 0.3)
     metrics.judged("glu", 3)

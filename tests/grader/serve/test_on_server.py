@@ -1,4 +1,4 @@
-"""Commands of staff on a running server: marking, regrade requests and a regrade, as in the pages."""
+"""Staff commands with --server: marking, regrade requests and regrades, as on the pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def busy(serving: Callable[..., Served]) -> Served:
 
 
 def signed_in(served: Served, who: str) -> Command:
-    """Sign in as this person; returns a function that calls a command on the server."""
+    """Sign in with `grade login`. Returns a function that runs a command with --server."""
     here = f"http://127.0.0.1:{served.port}"
     token = served.tokens.get(who, served.staff)
     assert CliRunner().invoke(main, ["login", here], input=f"{token}\n").exit_code == 0
@@ -49,7 +49,7 @@ def signed_in(served: Served, who: str) -> Command:
 
 def test_grade_mark_marks_on_a_running_server_as_the_page_does(busy: Served, work: Path) -> None:
     command = signed_in(busy, "staff")
-    # ada: an item, a comment on a line, kept; bob: skipped; eve: an item, then stopped.
+    # ada: an item and a comment on a line; bob: skipped; eve: an item, then quit.
     done = command("mark", "greeting", keys="dc2\nName it.\nnsdq")
     assert done.exit_code == 0, done.output
     assert "Ada Test  3 of 3 left  2.5 / 2.5" in done.output
@@ -58,7 +58,7 @@ def test_grade_mark_marks_on_a_running_server_as_the_page_does(busy: Served, wor
     (mark,) = marks(busy)
     assert (mark.student, mark.add, mark.author) == ("ada", -1.0, "prof")
     assert mark.comment == "Line 2: Name it." and len(mark.marked) == 64
-    # Another person finds the answers that were given, and each file once.
+    # Another person finds the answers so far, and sees each file once.
     done = signed_in(busy, "owner")("mark", "greeting", "--anonymous", keys="ss")
     assert done.exit_code == 0 and "0 marked, 2 of 3 left." in done.output
     assert "d: -1 point" in done.output and not re.search("bob|eve", head_of(done), re.IGNORECASE)
@@ -71,17 +71,17 @@ def test_grade_mark_marks_on_a_running_server_as_the_page_does(busy: Served, wor
 
 
 def head_of(done: Result) -> str:
-    """The lines that begin each file."""
+    """The lines with which each file begins."""
     return "\n".join(line for line in done.output.splitlines() if " left  " in line)
 
 
-def test_an_assistant_marks_the_own_section(busy: Served, work: Path) -> None:
+def test_an_assistant_marks_only_their_section(busy: Served, work: Path) -> None:
     done = signed_in(busy, "assistant")("mark", "greeting", keys="n")
     assert done.exit_code == 0 and "1 marked, 0 of 1 left." in done.output
     assert [mark.student for mark in marks(busy)] == ["ada"]
 
 
-def test_a_file_is_with_one_person_in_the_page_and_the_terminal(busy: Served, work: Path) -> None:
+def test_page_and_terminal_share_claims(busy: Served, work: Path) -> None:
     page = busy.ask("GET", "/class/mark/greeting", "owner").body.decode()
     assert "Ada Test" in page
     done = signed_in(busy, "staff")("mark", "greeting", keys="nn")
@@ -89,7 +89,7 @@ def test_a_file_is_with_one_person_in_the_page_and_the_terminal(busy: Served, wo
     assert "Others have the files that are left: owner." in done.output
 
 
-def test_what_somebody_else_changed_is_not_overwritten(busy: Served) -> None:
+def test_a_mark_with_an_outdated_state_is_refused(busy: Served) -> None:
     def asked(who: str) -> dict[str, str]:
         file = busy.ask("GET", API, who).json["file"]
         return {"file": file["file"], "seen": file["seen"]}
@@ -104,7 +104,7 @@ def test_what_somebody_else_changed_is_not_overwritten(busy: Served) -> None:
     mine = asked("staff")
     kept = sent("staff", mine, "draft", keys=["d", "nothing"], comments=["Line 1: x", " "])
     assert kept.status == 200
-    # By the state before, and by another person.
+    # Refused: an old state, and another person.
     assert sent("staff", mine, "next").status == 409
     now = {**mine, "seen": kept.json["seen"]}
     assert sent("owner", now, "next").status == 409
@@ -123,7 +123,7 @@ def test_what_somebody_else_changed_is_not_overwritten(busy: Served) -> None:
         assert status_of(more) == status, more
     of_bob = asked("staff")
     assert sent("assistant", of_bob, "next").status == 404
-    # That was no claim of the assistant's.
+    # The refusal gave the assistant no claim.
     assert sent("staff", of_bob, "stop").status == 200
     assert busy.ask("GET", "/api/staff/marks/word_count", "staff").status == 404
     assert busy.ask("GET", "/api/staff/marks/nothing", "staff").status == 404
@@ -131,10 +131,8 @@ def test_what_somebody_else_changed_is_not_overwritten(busy: Served) -> None:
     assert (anonymous["student"], anonymous["name"]) == ("", "")
 
 
-def test_who_answers_about_what_was_changed_is_told_and_sees_the_file_as_it_is_now(
-    busy: Served, work: Path
-) -> None:
-    """It is marked in between, as in a page of the same person."""
+def test_after_a_conflict_the_changed_file_is_shown_again(busy: Served, work: Path) -> None:
+    """Meanwhile, the same person marks the file on the page."""
     command, before = signed_in(busy, "staff"), marking.show
 
     def shown(*arguments: Any) -> None:
@@ -182,14 +180,14 @@ def test_grade_requests_lists_and_answers_on_a_running_server(busy: Served, work
     assert len(sql(busy, "SELECT * FROM answers")) == 1
 
 
-def test_grade_regrade_begins_a_regrade_on_a_running_server(busy: Served, work: Path) -> None:
+def test_grade_regrade_asks_a_running_server(busy: Served, work: Path) -> None:
     command = signed_in(busy, "staff")
     assert "Every file that counts has a verdict" in command("regrade").output
     assert command("regrade", "nothing").exit_code == 2
     assert "give only exercises" in command("regrade", "--jobs", "2").output
 
 
-def test_a_role_without_the_right_is_told_which_one_has_it(busy: Served, work: Path) -> None:
+def test_a_refusal_names_the_roles_with_the_right(busy: Served, work: Path) -> None:
     marker = "owner or instructor or assistant"
     correction = ("adjust", "ada", "greeting", "--add", "-1", "--reason", "x")
     for who, arguments, roles in (
@@ -206,7 +204,7 @@ def test_a_role_without_the_right_is_told_which_one_has_it(busy: Served, work: P
         assert done.exit_code == 2, arguments
 
 
-def test_a_folder_that_a_server_writes_to_names_the_option(served: Served) -> None:
+def test_a_folder_in_use_by_a_server_suggests_the_option(served: Served) -> None:
     commands = (
         ["mark", str(served.results), "greeting", "--course", str(PLAIN)],
         ["requests", str(served.results), "1", "--answer", "x"],

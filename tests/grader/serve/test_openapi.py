@@ -1,4 +1,4 @@
-"""The OpenAPI document agrees with the server: its routes and answers; and no odd request breaks it."""
+"""The OpenAPI document agrees with the server's routes and answers, and no random request breaks the server."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.grader.serve.conftest import SOLUTION, Answer, Served, in_json
 ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "docs" / "openapi.json"
 DOCUMENT: dict[str, Any] = json.loads(FILE.read_bytes())
-# What requests and answers consist of; msgspec knows their schemas.
+# The bodies of requests and answers. msgspec gives their schemas.
 STRUCTS = (
     Body,
     SubmissionAnswer,
@@ -96,7 +96,7 @@ BODIES = {
 
 
 def generated() -> dict[str, Any]:
-    """The document with the version and the schemas as they are now; its paths are written by hand."""
+    """The document with the current version and schemas. Its paths are written by hand."""
     _, schemas = msgspec.json.schema_components(STRUCTS, ref_template="#/components/schemas/{name}")
     schemas["Error"] = DOCUMENT["components"]["schemas"]["Error"]
     components = {**DOCUMENT["components"], "schemas": schemas}
@@ -105,12 +105,12 @@ def generated() -> dict[str, Any]:
     return msgspec.json.decode(written, type=dict[str, Any])
 
 
-def test_the_schemas_are_those_of_the_structs() -> None:
-    """`python -m tests.grader.serve.test_openapi` writes them anew."""
+def test_the_schemas_are_up_to_date() -> None:
+    """To update them, run `python -m tests.grader.serve.test_openapi`."""
     assert generated() == DOCUMENT
 
 
-def test_every_route_for_programs_is_in_it_and_no_other() -> None:
+def test_the_document_has_exactly_the_routes_under_api() -> None:
     there: set[tuple[str, str]] = set()
     kinds = (Api, Pages, StaffPages, Door, StaffApi)
     for route in routes(*(kind.__new__(kind) for kind in kinds)):  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_every_route_for_programs_is_in_it_and_no_other() -> None:
 
 
 def check(path: str, method: str, answer: Answer) -> None:
-    """An answer must be one that the document has for this route, and its body valid."""
+    """Check that the document has this status and content type for the route, and that the body is valid."""
     responses = DOCUMENT["paths"][path][method]["responses"]
     assert str(answer.status) in responses, (path, method, answer)
     content = responses[str(answer.status)]["content"]
@@ -132,16 +132,16 @@ def check(path: str, method: str, answer: Answer) -> None:
         jsonschema.Draft202012Validator(schema).validate(answer.json)
 
 
-def test_what_the_server_answers_is_what_the_document_says(served: Served) -> None:
+def test_answers_match_the_document(served: Served) -> None:
     handed = served.hand_in("ada", {"greeting.py": SOLUTION})
     check("/api/submissions", "post", handed)
     served.judged("ada", handed.json["id"])
     points = "student=ada&exercise=greeting"
     for path, method, _ in OPERATIONS:
         if path == "/api/staff/events":
-            continue  # it does not end
+            continue  # this stream does not end
         if path.endswith("/plot"):
-            continue  # this course has none: test_drawing.py
+            continue  # this course has no plots: see test_drawing.py
         who = "staff" if "staff" in path else "ada"
         address = path.replace("{id}", handed.json["id"]).replace("{exercise}", "greeting")
         body = BODIES.get(path.rpartition("/")[2], b"{}") if method != "get" else None
@@ -162,12 +162,12 @@ def test_what_the_server_answers_is_what_the_document_says(served: Served) -> No
             address += "?student=ada" if method == "get" else ""
         answer = served.ask(method.upper(), address, who, body)
         if path == "/api/staff/extensions" and method == "post":
-            # Nothing is due in this course: test_extensions.py.
+            # Nothing is due in this course: see test_extensions.py.
             assert answer.status in (400, 422), (path, answer)
             check(path, method, answer)
             continue
         if path == "/api/staff/requests" and method == "post":
-            # There is none here: test_on_server.py.
+            # There are no requests here: see test_on_server.py.
             assert answer.status in (400, 404), (path, answer)
             check(path, method, answer)
             continue
@@ -242,7 +242,7 @@ def test_no_request_breaks_the_server(
         # The stream of a practice run would wait for its verdict.
         served.resume()
     if id_ in (".", ".."):
-        return  # another address
+        return  # they resolve to another address
     assert answer.status < 500, (address, body, answer)
     check(path, method, answer)
 

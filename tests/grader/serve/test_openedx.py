@@ -1,4 +1,4 @@
-"""Pass-back, and `grade push --lti`, to Open edX's own LTI platform, in an environment of its own."""
+"""Pass-back and `grade push --lti` to Open edX's LTI platform, in an environment of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.grader.serve.conftest import PATIENCE_SECONDS, STUDENTS, Served, mark
 from tests.grader.serve.test_passback import hand_in, page, until
 from tests.grader.serve.test_requests import form
 
-# Few machines have it; in `make test`, test_lti1p3platform asks the same of another platform.
+# Few machines have it. In `make test`, test_lti1p3platform does the same with another platform.
 pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,7 +52,7 @@ class Site:
 
     @property
     def link(self) -> Link:
-        """What a launch would tell: the claim is Open edX's."""
+        """The link as a launch would give it, with the claim that Open edX makes."""
         grades = self.told["grades"][CLAIM]
         return Link(
             issuer=self.told["address"],
@@ -97,7 +97,7 @@ def served(serving: Callable[..., Served]) -> Served:
 
 @pytest.fixture
 def site(served: Served, tmp_path: Path) -> Iterator[Site]:
-    """The platform, from which every student launched; it reads the keys of the server."""
+    """The platform, which reads the server's keys. Every student has launched from it."""
     if not PYTHON.is_file():
         _missing()
     folder = tmp_path / "edx"
@@ -123,7 +123,7 @@ def push(served: Served, *words: str) -> Any:
     return invoke("push", str(served.results), "--lti", *words, cwd=served.folder)
 
 
-def test_what_counts_arrives_in_a_column_that_is_made_once(served: Served, site: Site) -> None:
+def test_points_arrive_in_one_column(served: Served, site: Site) -> None:
     for who in STUDENTS[:2]:
         hand_in(served, who)
     assert "3 students to send, 1 of them" in push(served, "--dry-run").stdout
@@ -149,7 +149,7 @@ def test_what_counts_arrives_in_a_column_that_is_made_once(served: Served, site:
     assert "points" in comment
 
 
-def test_the_server_passes_back_what_changes(served: Served, site: Site) -> None:
+def test_the_server_passes_changes_back(served: Served, site: Site) -> None:
     hand_in(served, "ada", b"def greeting(name):\n    return name\n")
     link = id_of(site.link)
     assert form(served, "/class/platforms", "staff", link=link, do="plan").status == 303
@@ -164,7 +164,7 @@ def test_the_server_passes_back_what_changes(served: Served, site: Site) -> None
     assert site.scores()["ada"] == site.scores()["bob"]
 
 
-def test_a_server_whose_keys_cannot_be_read_gets_no_token(served: Served, site: Site) -> None:
+def test_without_readable_keys_there_is_no_access_token(served: Served, site: Site) -> None:
     hand_in(served, "ada")
     assert served.stop() == 0
     done = push(served, "--yes")

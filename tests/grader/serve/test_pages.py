@@ -1,6 +1,6 @@
-"""Every page in the real browser, as staff and as student, on a phone and at a desk, with each button pressed.
+"""Presses each button of every page in a real browser, as student and staff, at the sizes of phone and desk.
 
-What the policy of a page refuses is in the console of the browser, which must be empty.
+Afterwards the browser's console must be empty. It would show what the content security policy refuses.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ student = "ada"
 by = "30 days"
 reason = "ill"
 """
-# An extension only gives more time: each one is longer.
+# An extension must be longer than the one before.
 YEARS = itertools.count(2050)
-# What the page says in the end of a button that leads to no other page.
+# What the page says once a button is done that does not lead to another page.
 ENDS = {
     "Run": ("public tests passed", "The run is below"),
     "Hand in": ("read the verdict",),
     "Reset": ("handed out",),
 }
 _FIELDS = "textarea, input:not([type=hidden], [type=checkbox])"
-# Each page, and the buttons that each of its readers finds there.
+# The buttons of each page, by reader.
 BUTTONS = {
     "/": {"": ["Sign in"], "ada": ["Hand in", "Ask", "Sign out"]},
     "/exercise/greeting": {
@@ -84,7 +84,7 @@ BUTTONS = {
     "/class/mark/greeting": {
         "staff": ["Add the comment", "Remove", "Skip", "Save, next file", "Stop", "Sign out"]
     },
-    # The button that begins one is in test_regrading.py: here no suite has changed.
+    # No suite has changed here. See test_regrading.py for the button that begins a regrade.
     "/class/regrade": {"staff": ["Count what would be judged", "Sign out"]},
     "/class/export": {"staff": ["Choose this format", "Export", "Sign out"]},
     "/class/requests": {
@@ -102,7 +102,7 @@ BUTTONS = {
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with something in each part of its pages: verdicts, a mistake, requests, a due time."""
+    """A server whose pages have something in each part: verdicts, a mistake, requests, a due time."""
     server = Served(tmp_path_factory.mktemp("crowded"), policy=POLICY).start()
     for who in ("ada", "bob"):
         files = {"greeting.py": SOLUTION, "word_count.py": WRONG.read_bytes(), "hw 3.py": b"x = 1"}
@@ -121,7 +121,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def view(browser: Chrome, crowded: Served) -> Iterator[Chrome]:
-    """The browser, signed out and with nothing in its console."""
+    """The browser, signed out and with an empty console."""
     light(browser)
     sign_out(browser, crowded)
     console(browser)
@@ -131,9 +131,9 @@ def view(browser: Chrome, crowded: Served) -> Iterator[Chrome]:
 
 
 def console(view: Chrome, served: Served | None = None) -> list[Any]:
-    """What the console has to say since it was asked last, of the pages of one server or of all.
+    """The new entries of the browser's console, from the pages of one server or of all.
 
-    A page of another test that listened to its server may report late that it ended.
+    A page of an earlier test may report late that its server has ended.
     """
     heard = list(view.get_log("browser"))  # type: ignore[no-untyped-call]
     own = "" if served is None else f":{served.port}"
@@ -141,15 +141,15 @@ def console(view: Chrome, served: Served | None = None) -> list[Any]:
 
 
 def opened(view: Chrome, served: Served, path: str) -> None:
-    """Open a page, and all of its details."""
+    """Open a page and expand all of its details."""
     view.get(address(served, path))
     view.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
 
 
 def buttons(view: Chrome) -> dict[str, WebElement]:
-    """The first button of each label that is to be seen; a form's own label tells two `Answer` apart.
+    """The first visible button of each label. An `Answer` button has the label of its form's field.
 
-    Without those of a student's own versions and lines.
+    Buttons of draft versions and of lines are left out.
     """
     found: dict[str, WebElement] = {}
     for button in view.find_elements(By.CSS_SELECTOR, "button:not(#versions *, [data-line])"):
@@ -162,7 +162,7 @@ def buttons(view: Chrome) -> dict[str, WebElement]:
 
 
 def press(view: Chrome, served: Served, label: str, file: Path) -> None:
-    """Fill in the form of a button, press it, and wait for the next page."""
+    """Fill in the form of a button, press it, and wait until it is done."""
     page = view.find_element(By.TAG_NAME, "html")
 
     def is_pressed(view: Chrome) -> bool:
@@ -209,7 +209,7 @@ def press(view: Chrome, served: Served, label: str, file: Path) -> None:
         ),
     ],
 )
-def test_every_button_of_every_page_works_and_the_console_stays_empty(
+def test_every_button_works_without_console_errors(
     view: Chrome, crowded: Served, who: str, size: tuple[int, int], tmp_path: Path
 ) -> None:
     resize(view, size)
@@ -233,13 +233,13 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
             is_signed_in = bool(who) and label != "Sign out"
             opened(view, crowded, path)
             assert set(until(view, buttons)) <= set(readers[who]), path
-            # The browser tells of the status of a page that asks to sign in.
+            # The browser logs the status 401 of a page that asks to sign in.
             heard = [each["message"] for each in console(view, crowded)]
             assert all("401" in each for each in heard) and (not heard or not who), (path, heard)
             if "/exercise/" in path and who:
                 until(view, lambda v: v.find_element(By.ID, "run").is_enabled())
             width = "return document.documentElement.scrollWidth - window.innerWidth"
-            # The pages of staff are pressed at a desk, and fit a phone.
+            # Pages of staff are used at a desk, but must also fit a phone.
             for each in SIZES if who in ("staff", "observer") else (size,):
                 resize(view, each)
                 assert view.execute_script(width) <= 0, (path, who, each)
@@ -258,7 +258,7 @@ def test_every_button_of_every_page_works_and_the_console_stays_empty(
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
-def test_all_of_a_student_s_table_is_to_be_seen(
+def test_the_students_table_needs_no_scrolling(
     view: Chrome, crowded: Served, size: tuple[int, int]
 ) -> None:
     resize(view, size)
@@ -271,7 +271,7 @@ def test_all_of_a_student_s_table_is_to_be_seen(
     assert sum("2036-12-31" in row and "(extended: ill)" in row for row in rows) == 3, rows
 
 
-def test_no_page_is_left_out() -> None:
+def test_all_pages_are_listed() -> None:
     kinds = (Api, Pages, StaffPages, Door, StaffApi)
     pages = {
         route.path
@@ -282,7 +282,7 @@ def test_no_page_is_left_out() -> None:
     pages -= {"/exercise/greeting/file", "/release", "/assignment/{assignment}"}
     pages -= {"/class/export/{id}"}
     pages = {path.replace("{student:path}", "eve") for path in pages}
-    # Those of a sign-in elsewhere are opened in test_university_browser and test_launch_browser.
+    # See test_university_browser and test_launch_browser for the pages of other ways to sign in.
     elsewhere = ("/api/", "/healthz", "/metrics", "/static", "/sign-in/university", "/lti/")
     others = {path for path in pages if path.startswith(elsewhere)}
     assert pages - others == set(BUTTONS)

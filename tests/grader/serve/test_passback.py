@@ -1,4 +1,4 @@
-"""Pass-back of a running server: off until a person turns it on, each change once, delaying nobody."""
+"""Pass-back of a running server: turning it on and off, refusals, kills, and scales."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def platform() -> Iterator[LtiServer]:
 
 
 def launched(served: Served, platform: LtiServer) -> None:
-    """Have every student launch once from the platform."""
+    """Record a launch of every student from the platform."""
     with changing_platforms(served.results) as book:
         platforms.add_platform(book, platform.registered)
         for user, name in zip(platform.users, STUDENTS, strict=True):
@@ -85,7 +85,7 @@ def hand_in(served: Served, who: str, source: bytes = SOLUTION) -> None:
 
 @pytest.fixture
 def linked(serving: Callable[..., Served], platform: LtiServer) -> Served:
-    """A server that was launched from the platform."""
+    """A server to which every student has launched."""
     served = serving().start()
     launched(served, platform)
     return served
@@ -93,14 +93,14 @@ def linked(serving: Callable[..., Served], platform: LtiServer) -> Served:
 
 @pytest.fixture
 def passing(linked: Served, platform: LtiServer) -> Served:
-    """The server, which passes points back, and has passed Ada's."""
+    """A server with pass-back on, which has sent Ada's points."""
     hand_in(linked, "ada")
     turned_on(linked, platform)
     until(lambda: platform.written == 1)
     return linked
 
 
-def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
+def test_nothing_is_sent_until_a_person_confirms_the_plan(
     serving: Callable[..., Served], platform: LtiServer
 ) -> None:
     served = serving().start()
@@ -112,23 +112,23 @@ def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
     assert press(served, platform, "on").status == 409
     assert press(served, platform, "on", plan="2026-01-01T00:00:00Z").status == 409
     assert press(served, platform, "plan").status == 303
-    # Another plan than the one that is shown now, as in a page that was opened before.
+    # The time of another plan, as from a page opened earlier.
     assert press(served, platform, "on", plan="2026-01-01T00:00:00Z").status == 409
     shown = page(served)
     assert "What would be sent" in shown
     assert "Ada Test" in shown
-    assert "Bob Test" not in shown, "who handed in nothing gets nothing"
+    assert "Bob Test" not in shown, "students without a submission get nothing"
     assert platform.written == 0
     turned_on(served, platform)
     until(lambda: platform.written == 1)
     assert "Pass-back is on, since" in re.sub(r"</?strong>", "", page(served))
     until(lambda: "1 sent" in page(served))
-    # What changes later is sent, once, and nobody else's points again.
+    # A later change is sent once. Unchanged points are not sent again.
     hand_in(served, "bob")
     until(lambda: platform.written == 2)
     assert platform.writes == {ADA: 1, BOB: 1}
     assert EVE not in platform.grades
-    # Off is off.
+    # Once it is off, nothing more is sent, even after a restart.
     assert press(served, platform, "off").status == 303
     hand_in(served, "eve")
     assert served.stop() == 0
@@ -138,7 +138,7 @@ def test_nothing_is_sent_until_a_person_saw_the_plan_and_turned_it_on(
 
 
 @pytest.mark.thorough
-def test_a_killed_server_goes_on_and_sends_no_state_twice(
+def test_a_killed_server_continues_and_sends_nothing_twice(
     linked: Served, platform: LtiServer
 ) -> None:
     platform.shows_comments = False
@@ -163,7 +163,7 @@ def test_a_killed_server_goes_on_and_sends_no_state_twice(
 
 
 @pytest.mark.thorough
-def test_what_a_platform_refuses_is_shown_with_its_words_and_delays_no_other(
+def test_a_refusal_by_the_platform_is_shown_and_delays_nobody_else(
     linked: Served, platform: LtiServer
 ) -> None:
     platform.refused[ADA] = "The grade is <b>locked</b>\x1b[2J"
@@ -184,7 +184,7 @@ def test_what_a_platform_refuses_is_shown_with_its_words_and_delays_no_other(
     assert "ada" not in log and "locked" not in log
 
 
-def test_points_that_a_person_entered_there_stay(linked: Served, platform: LtiServer) -> None:
+def test_points_that_a_person_entered_are_kept(linked: Served, platform: LtiServer) -> None:
     platform.grades[ADA] = 2.5
     for who in STUDENTS[:2]:
         hand_in(linked, who)
@@ -195,13 +195,13 @@ def test_points_that_a_person_entered_there_stay(linked: Served, platform: LtiSe
 
 
 def asked_for_a_plan(served: Served, platform: LtiServer) -> None:
-    """Press the button, and wait as long as the server does."""
+    """Press the button and wait for the answer or the end of the server."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         press(served, platform, "plan")
 
 
 @pytest.mark.thorough
-def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
+def test_a_hanging_platform_delays_neither_submissions_nor_the_stop(
     passing: Served, platform: LtiServer
 ) -> None:
     goes_on, is_met = threading.Event(), threading.Event()
@@ -214,7 +214,7 @@ def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
     try:
         hand_in(passing, "bob")
         assert is_met.wait(PATIENCE_SECONDS)
-        # Nor does a plan, for which a browser waits.
+        # A plan that waits for the platform delays nothing, either.
         planning = threading.Thread(target=asked_for_a_plan, args=(passing, platform), daemon=True)
         planning.start()
         for number in range(3):
@@ -230,9 +230,7 @@ def test_a_platform_that_hangs_delays_no_hand_in_and_not_the_end_of_the_server(
 
 
 @pytest.mark.thorough
-def test_a_platform_out_of_reach_is_told_and_tried_again(
-    passing: Served, platform: LtiServer
-) -> None:
+def test_a_failing_platform_is_reported_and_retried(passing: Served, platform: LtiServer) -> None:
     platform.override = lambda _: (403, {}, {"error": "This tool is switched off."})
     hand_in(passing, "bob")
     until(lambda: "switched off" in page(passing))
@@ -241,7 +239,7 @@ def test_a_platform_out_of_reach_is_told_and_tried_again(
     until(lambda: platform.written == 2)
 
 
-def test_the_page_and_its_buttons_are_for_staff_and_our_own_pages(
+def test_page_and_buttons_are_only_for_staff_and_our_origin(
     linked: Served, platform: LtiServer
 ) -> None:
     for who, status in (("ada", 403), ("", 401)):
@@ -269,10 +267,8 @@ def test_a_removed_platform_gets_nothing_more(passing: Served, platform: LtiServ
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(CLASS, marks=pytest.mark.thorough)])
-def test_a_class_arrives_at_a_platform_that_refuses_every_fifth_request_nobody_twice(
-    school: School, count: int
-) -> None:
-    """Refused before and after it was done, limited, and cut off, with the pauses that this takes."""
+def test_a_class_arrives_once_despite_failing_requests(school: School, count: int) -> None:
+    """Every fifth request is refused, throttled, cut off, or carried out without an answer."""
     school.grade(scores(count))
     platform = LtiServer(count)
     platform.shows_comments = False
@@ -293,7 +289,7 @@ def test_a_class_arrives_at_a_platform_that_refuses_every_fifth_request_nobody_t
     assert thread.rounds[platform.link.key].arrived == count
 
 
-def test_a_column_of_another_worth_gets_the_points_on_its_scale(school: School) -> None:
+def test_points_are_scaled_to_the_column(school: School) -> None:
     school.grade(scores(3))
     platform = LtiServer(3)
     platform.worth = 100.0
@@ -310,7 +306,7 @@ def test_a_column_of_another_worth_gets_the_points_on_its_scale(school: School) 
         )
         assert platform.written == 0
         thread.close()
-        # The sent points are the shown points.
+        # The points sent are those shown in the plan.
         done = passed_back(school.results, platform.registered, platform.link)
         assert done.lines == plan.lines and done.arrived == len(plan.lines)
         assert [f"{platform.grades[user]:g}" for user in scores(3)] == [
@@ -318,8 +314,8 @@ def test_a_column_of_another_worth_gets_the_points_on_its_scale(school: School) 
         ]
 
 
-def test_a_link_that_is_not_on_gets_nothing_even_if_it_is_its_turn(school: School) -> None:
-    """As where its platform was removed, and registered again, between two rounds."""
+def test_a_link_that_is_off_gets_nothing_even_if_due(school: School) -> None:
+    """This happens if its platform is removed and registered again between two rounds."""
     school.grade(scores(1))
     platform = LtiServer(1)
     with serving_platform(platform):
@@ -335,10 +331,10 @@ def test_a_link_that_is_not_on_gets_nothing_even_if_it_is_its_turn(school: Schoo
 
 
 @pytest.mark.parametrize("is_turned_off", [True, False])
-def test_a_round_ends_after_its_student_if_the_link_is_turned_off_or_the_server_ends(
+def test_turning_off_or_closing_ends_a_round_after_the_current_student(
     is_turned_off: bool, school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The platform ends the round, which waits for its answer.
+    # The platform ends the round inside a request, so closing must not wait for the round.
     monkeypatch.setattr(passback, "_JOIN_SECONDS", 0.0)
     school.grade(scores(3))
     platform = LtiServer(3)
@@ -348,7 +344,7 @@ def test_a_round_ends_after_its_student_if_the_link_is_turned_off_or_the_server_
         if not is_turned_off:
             thread.close()
             return
-        # As the server does: first in the gradebook, which another round would read.
+        # As the server does it: first in the gradebook, so that a further round reads it.
         with changing_platforms(school.results) as book:
             turn_off(book, key)
         thread.turned_off(key)
@@ -366,7 +362,7 @@ def test_a_round_ends_after_its_student_if_the_link_is_turned_off_or_the_server_
     assert (platform.written, thread.rounds[key].arrived, thread.rounds[key].error) == (1, 1, "")
 
 
-def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: School) -> None:
+def test_points_entered_between_comparing_and_sending_are_kept(school: School) -> None:
     school.grade(scores(2))
     platform = LtiServer(2)
 
@@ -383,7 +379,7 @@ def test_points_that_a_person_enters_between_comparing_and_sending_stay(school: 
     assert (platform.grades[ADA], platform.writes, done.arrived) == (1.0, {BOB: 1}, 1)
 
 
-def test_a_comment_leaves_out_what_has_not_opened(school: School) -> None:
+def test_a_comment_leaves_out_unopened_assignments(school: School) -> None:
     school.grade(scores(1))
     blank = result(
         *(exercise(name=n, worth=10.0, status=Status.NOT_ATTEMPTED) for n in ("task", "secret"))
@@ -403,7 +399,7 @@ def test_a_comment_leaves_out_what_has_not_opened(school: School) -> None:
         assert "of 20 points" in comment and ("(to do)" in comment) is is_told, comment
 
 
-def test_the_link_of_an_assignment_gets_the_points_of_its_exercises(school: School) -> None:
+def test_a_link_to_an_assignment_gets_only_its_points(school: School) -> None:
     school.grade(scores(2))
     empty = Status.NOT_ATTEMPTED
     blank = result(
@@ -421,7 +417,7 @@ def test_the_link_of_an_assignment_gets_the_points_of_its_exercises(school: Scho
         LtiPushing(school, platform)
         link = msgspec.structs.replace(platform.link, assignment="week1")
         assert passed_back(school.results, platform.registered, link).arrived == 2
-        # A column that is made is that of the assignment, and not the other's.
+        # A column is made for this assignment only.
         alone = msgspec.structs.replace(link, lineitem="")
         assert passed_back(school.results, platform.registered, alone).arrived == 2
         with Gradebook.open(school.results) as book:
@@ -431,12 +427,12 @@ def test_the_link_of_an_assignment_gets_the_points_of_its_exercises(school: Scho
     with serving_platform(platform):
         LtiPushing(school, platform)
         link = msgspec.structs.replace(platform.link, assignment="week2")
-        # Nobody handed in anything of the second week.
+        # Nobody has submitted anything for week 2.
         assert passed_back(school.results, platform.registered, link).arrived == 0
         school.correct(ADA, exercise="other", points=4.0)
         done = passed_back(school.results, platform.registered, link)
         assert [(line.student, line.here) for line in done.lines] == [(f"s{ADA}", "8")]
-        # What was sent once is kept up to date.
+        # Points once sent are kept up to date.
         with Gradebook.open_to_write(school.results) as book:
             book.correct(replacing=(0,))
         done = passed_back(school.results, platform.registered, link)

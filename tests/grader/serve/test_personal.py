@@ -1,4 +1,4 @@
-"""What is kept about one student: handed over as readable files, and erased so that nothing of it is left."""
+"""The data of one student can be handed over as readable files, and erased without a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grader.cli import main
 from grader.errors import GraderError
 from grader.gradebook import Gradebook, outbox, platforms, pushed, sessions, tokens
 from grader.gradebook.corrections import Correction, GivenExtension
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import MarkDraft, Remarks
 from grader.gradebook.personal import beside, erase, kept_about
 from grader.gradebook.pushed import Pushed
 from grader.gradebook.review import Attention, Reason
@@ -51,10 +51,10 @@ MESSAGE = "Please look at my word count again."
 
 @pytest.fixture
 def results(serving: Callable[..., Served]) -> Path:
-    """RESULTS in which each table of a server has rows of ada, and most have rows of bob."""
+    """A results folder whose tables all have rows of ada, and most of bob."""
     served = serving(policy=POLICY).start()
     for who in ("ada", "bob"):
-        # The same file of both, and for ada files of her own.
+        # Both submit the same files. Ada also submits others.
         files = {"greeting.py": SOLUTION, "word_count.py": WRONG}
         served.judged(who, served.hand_in(who, files).json["id"])
         form(served, "/requests", who, exercise="word_count", message=MESSAGE)
@@ -90,7 +90,7 @@ def results(serving: Callable[..., Served]) -> Path:
                     student=student, until=NOW, reason=f"ill: {student}", author="prof", time=NOW
                 )
             )
-        # As if one of her files was that of a team; test_teams has the teams themselves.
+        # As if a team shared one of her files. See test_teams for teams themselves.
         book.tables.connection.execute(
             "INSERT INTO shared SELECT min(id), max(id) FROM attempts WHERE student = 'ada'"
         )
@@ -99,15 +99,18 @@ def results(serving: Callable[..., Served]) -> Path:
             event = outbox.Event(student, outbox.Kind.ANSWERS, "1 1", 0.0)
             outbox.refused(book, [event], f"{student}@example.org", f"550 {student} is unknown")
             outbox.arrived(book, [event], f"mail to {student}", 0.0)
-        own = f"greeting {code_digest(marked(7))}"
-        # One about a file that bob has, too.
-        shared = {
-            f"greeting {who} {code_digest(SOLUTION)}": Draft(("style",), (f"line 1 of {who}",))
+        own = MarkDraft("greeting", (), code_digest(marked(7)), Remarks(("style",)))
+        other = MarkDraft("greeting", (), "other", Remarks(("style",)))
+        # Drafts about a file that bob has, too.
+        same = code_digest(SOLUTION)
+        shared = [
+            MarkDraft("greeting", (who,), same, Remarks(("style",), (f"line 1 of {who}",)))
             for who in ("ada", "bob")
-        }
-        book.change(drafts={own: Draft(("style",)), "greeting other": Draft(("style",)), **shared})
+        ]
+        of_team = MarkDraft("word_count", ("ada", "bob"), same, Remarks(("style",)))
+        book.change(mark_drafts=(own, other, *shared, of_team))
         looks = [
-            Attention(Reason.FORGER, who, ("greeting",), f"line 1 of {who}")
+            Attention(Reason.ODD_CODE, who, ("greeting",), f"line 1 of {who}")
             for who in ("ada", "bob")
         ]
         book.finish((*book.facts.attention, *looks))
@@ -128,13 +131,11 @@ def zipped(results: Path, folder: Path, student: str) -> dict[str, bytes]:
 
 
 @pytest.mark.thorough
-def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
-    results: Path, tmp_path: Path
-) -> None:
+def test_a_students_data_is_handed_over_and_erased(results: Path, tmp_path: Path) -> None:
     of_bob = zipped(results, tmp_path, "bob")
     files = zipped(results, tmp_path, "ada")
     records = json.loads(files["records.json"])
-    # Each table that is about students has a row of hers.
+    # Each table about students has a row of hers.
     with Gradebook.open(results) as book:
         tables = {
             name
@@ -149,14 +150,14 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
     assert set(records["tables"]) == tables - about_nobody - {"replaced"}
     assert files["attempts/0001/greeting.py"] == SOLUTION
     assert files["attempts/0002/greeting.py"] == marked(7)
-    assert files["attempts/0003/greeting.py"] == WINDOWS, "as it came"
+    assert files["attempts/0003/greeting.py"] == WINDOWS, "line endings are kept"
     assert files["drafts/greeting.py"] == b"# second of ada\n"
     assert b"# first of ada\n" in {data for name, data in files.items() if "-version-" in name}
     assert [made["reason"] for made in records["corrections"]] == ["told by ada"]
     assert {each["reason"] for each in records["extensions"]} == {"operation", "storm", "ill: ada"}
     assert "greeting: line 1 of ada" in records["to_look_at"]
     assert records["tables"]["answers"][0]["text"] == "It is as it should be."
-    # Verdicts say no more than she may read, and nothing is about bob.
+    # The verdicts have only what she may read. Nothing is about bob.
     verdict = json.loads(files["attempts/0001/verdict.json"])
     hidden = [t for e in verdict["exercises"] for t in e["tests"] if t["visibility"] == "hidden"]
     assert hidden and all(t["printed"] == "" and t["duration_seconds"] == 0 for t in hidden)
@@ -164,7 +165,7 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
         (first, *_), known = book.tables.attempts_of("ada"), book.work(StudentInfo(id="ada"))
         raw = known.verdicts["word_count"][first.id].result
     told = [e for e in msgspec.convert(verdict, Result).exercises if e.name == "word_count"]
-    assert told != [raw], "the gradebook has more"
+    assert told != [raw], "the gradebook has more than she may read"
     everything = b"".join(files.values())
     assert b"told by bob" not in everything and b"# of bob" not in everything
 
@@ -176,14 +177,16 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
     status, said = grade("erase", str(results), "ada", "--yes")
     assert status == 0, said
     assert "report" in said and "drafts" in said and "backups" in said
-    assert left_of_ada(results) == []
+    assert traces_of_ada(results) == []
     assert [path.name for path in beside(results)] == ["report"]
     with Gradebook.open(results) as book:
         kept = kept_about(book, "ada")
         assert kept == ({}, (), (), ())
-        assert list(book.facts.drafts) == [
-            "greeting other",
-            f"greeting bob {code_digest(SOLUTION)}",
+        same = code_digest(SOLUTION)
+        assert [(d.exercise, d.students, d.digest) for d in book.facts.mark_drafts] == [
+            ("greeting", (), "other"),
+            ("greeting", ("bob",), same),
+            ("word_count", ("bob",), same),
         ]
         assert book.entry_of("bob") == bob_before
         assert [each.students for each in book.policy.rules.extension] == [("bob",)]
@@ -191,7 +194,7 @@ def test_a_student_s_data_is_handed_over_erased_and_nobody_else_s_is_touched(
         assert "ada" not in book.facts.totals
     assert b'"ada"' not in b"".join(of_bob.values()), "no other student's name is handed over"
     again = zipped(results, tmp_path, "bob")
-    # Its time is another one.
+    # README.txt has the time, which differs.
     assert {**again, "README.txt": b""} == {**of_bob, "README.txt": b""}
     assert grade("personal-data", str(results), "ada", "-o", str(tmp_path / "x.zip"))[0] == 2
 
@@ -201,8 +204,8 @@ def sql_of(results: Path, query: str) -> object:
         return book.tables.connection.execute(query).fetchone()[0]
 
 
-def left_of_ada(results: Path) -> list[tuple[str, bytes]]:
-    """What is found of her in the bytes of any file of RESULTS."""
+def traces_of_ada(results: Path) -> list[tuple[str, bytes]]:
+    """The traces of ada in the bytes of all files of the results folder."""
     own = (marked(7), WINDOWS, b"# first of ada\n", b"# second of ada\n")
     signs = [
         b"ada@example.org",
@@ -223,13 +226,13 @@ def left_of_ada(results: Path) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.thorough
-def test_the_signs_of_a_student_are_found_before_she_is_erased(results: Path) -> None:
+def test_traces_are_found_before_the_student_is_erased(results: Path) -> None:
     """Otherwise the test above could not fail."""
-    found = {sign for _, sign in left_of_ada(results)}
+    found = {sign for _, sign in traces_of_ada(results)}
     assert len(found) >= 9, found
 
 
-def test_a_table_that_is_not_known_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:
+def test_an_unknown_table_is_refused_before_anything_is_erased(tmp_path: Path) -> None:
     results = tmp_path / "results"
     with Gradebook.open_to_write(results) as book:
         book.tables.connection.execute("CREATE TABLE moods (id TEXT, mood TEXT)")
@@ -248,7 +251,7 @@ def sql_dump(results: Path) -> list[str]:
         connection.close()
 
 
-def test_while_a_server_runs_nothing_is_erased_but_data_is_handed_over(
+def test_a_running_server_prevents_erasing_but_not_handing_over(
     served: Served, tmp_path: Path
 ) -> None:
     status, said = grade("erase", str(served.results), "eve", "--yes")

@@ -1,4 +1,4 @@
-"""Practice: judged as `grade run` does, kept nowhere, within its own limit, and never before a hand-in."""
+"""Practice runs: results as from `grade run`, nothing kept, rate limits, and submissions first."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ Serving = Callable[..., Served]
 COUNTING = (PLAIN / "solutions" / "text" / "word_count.py").read_bytes()
 WRONG = (PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py").read_bytes()
 STUB = (PLAIN / "exercises" / "text" / "word_count.py").read_bytes()
-# It takes longer than the first turn of a run, and less than the last one.
+# Takes longer than the first turn of a run, but less than the last.
 SLOW = b"import time\n\n\ndef greeting(name):\n    time.sleep(1.5)\n    return f'Hello, {name}!'\n"
-# It ends only when it is called off, or its time is over.
-# A loop, since on a busy machine it has more time than a call that sleeps.
+# Ends only if it is called off or times out. It loops, since a busy loop gets more time than a sleeping call.
 ENDLESS = b"def greeting(name):\n    while True:\n        pass\n"
 
 
 class Practicing:
-    """A run whose events are read one by one, until its student leaves."""
+    """A run whose events are read one by one until the student leaves."""
 
     def __init__(self, served: Served, who: str, exercise: str, source: bytes) -> None:
         self._connection = http.client.HTTPConnection(
@@ -74,13 +73,13 @@ def practicing(
 
 
 def practiced(served: Served, who: str, exercise: str, source: bytes) -> tuple[str, Any]:
-    """The last event of a run."""
+    """Do a practice run and return its last event."""
     with practicing(served, who, exercise, source) as told:
         *_, last = told
     return last
 
 
-def what_is_kept(served: Served) -> list[object]:
+def row_counts(served: Served) -> list[object]:
     tables = ("attempts", "submissions", "jobs", "files", "grades", "sources")
     return [sql(served, f"SELECT count(*) FROM {table}") for table in tables]
 
@@ -92,8 +91,8 @@ def timeless(result: ExerciseResult) -> ExerciseResult:
 
 
 @pytest.mark.parametrize("source", [COUNTING, b"print('here')\n" + WRONG, STUB, b"x = (\n"])
-def test_a_run_is_what_grade_run_says_by_the_public_tests(served: Served, source: bytes) -> None:
-    before = what_is_kept(served)
+def test_a_run_gives_the_result_of_grade_run_on_public_tests(served: Served, source: bytes) -> None:
+    before = row_counts(served)
     name, told = practiced(served, "ada", "word_count", source)
     assert name == "judged"
     result = msgspec.convert(told["exercise"], ExerciseResult)
@@ -101,10 +100,10 @@ def test_a_run_is_what_grade_run_says_by_the_public_tests(served: Served, source
     (own,) = grade(here, course=PLAIN, exercises=["word_count"], suite="public").exercises
     assert timeless(result) == timeless(own)
     assert {test.visibility for test in result.tests} == {Visibility.PUBLIC}
-    assert what_is_kept(served) == before, "it is no attempt"
+    assert row_counts(served) == before, "a run is not an attempt"
 
 
-def test_of_hidden_tests_nothing_reaches_the_page(served: Served) -> None:
+def test_hidden_tests_do_not_reach_the_page(served: Served) -> None:
     suite = PLAIN / "tests" / "hidden" / "text" / "test_word_count.py"
     _, told = practiced(served, "ada", "word_count", WRONG)
     page = served.ask("GET", "/exercise/word_count", "ada").body.decode()
@@ -114,26 +113,26 @@ def test_of_hidden_tests_nothing_reaches_the_page(served: Served) -> None:
         assert all(title not in text for title in titles)
 
 
-def test_the_class_page_counts_without_names_where_students_are_stuck(served: Served) -> None:
+def test_the_class_page_counts_stuck_students_without_names(served: Served) -> None:
     def stuck() -> str:
         page = served.ask("GET", "/class", "staff").body.decode()
         return page.partition('id="stuck"')[2].partition("</section>")[0]
 
     lost = b"def word_count(text):\n    return {} if not text else None\n"
-    # Staff who tries it is nobody of the class, and the stub is no try.
+    # Runs of staff do not count.
     for who in ("staff", "ada", "bob", "eve"):
         practiced(served, who, "word_count", WRONG)
     practiced(served, "eve", "greeting", lost)
     assert "<strong>3 of 3</strong>" in stuck() and "3 students <bdi>" in stuck()
-    assert "1 students" not in stuck(), "what only one is told is not shown"
+    assert "1 students" not in stuck(), "a finding of only one student is not shown"
     assert all(name not in stuck() for name in ("ada", "Ada", "bob", "Eve", "prof"))
-    # The newest run counts, but the stub is none.
+    # A student's newest run counts, but a run of the stub does not.
     practiced(served, "ada", "word_count", COUNTING)
     practiced(served, "bob", "word_count", STUB)
     assert "<strong>2 of 3</strong>" in stuck()
 
 
-def test_what_a_passed_test_printed_is_shown_too(served: Served) -> None:
+def test_output_of_a_passed_test_is_shown(served: Served) -> None:
     source = SOLUTION.replace(b"    return", b"    print('seen', name)\n    return")
     _, told = practiced(served, "ada", "greeting", source)
     assert told["exercise"]["status"] == "passed"
@@ -141,7 +140,7 @@ def test_what_a_passed_test_printed_is_shown_too(served: Served) -> None:
     assert "seen " in told["page"]
 
 
-def test_what_code_prints_is_text_and_no_markup(served: Served) -> None:
+def test_output_is_escaped(served: Served) -> None:
     source = b"print('<script>alert(1)</script>\\x1b[2J')\n" + SOLUTION.replace(b"Hello", b"<i>")
     _, told = practiced(served, "ada", "greeting", source)
     assert "&lt;script&gt;alert(1)" in told["page"]
@@ -151,7 +150,7 @@ def test_what_code_prints_is_text_and_no_markup(served: Served) -> None:
 
 @pytest.fixture
 def patient(serving: Serving, tmp_path: Path) -> Served:
-    """A server with one judge, which waits for code that loops longer than any test takes."""
+    """A server with one judge and a time limit of an hour for each test."""
     course = tmp_path / "course"
     shutil.copytree(PLAIN, course, ignore=shutil.ignore_patterns("__pycache__"))
     manifest = course / "exercises" / "course.toml"
@@ -161,24 +160,24 @@ def patient(serving: Serving, tmp_path: Path) -> Served:
     return serving(course=course, policy='attempts = "best"\n').start()
 
 
-def test_a_hand_in_calls_a_run_off_which_is_judged_after_it(patient: Served) -> None:
+def test_a_submission_interrupts_a_run_which_then_waits_again(patient: Served) -> None:
     served = patient
     with practicing(served, "ada", "greeting", ENDLESS) as told:
-        # A run that is called off may still report the test that was cut short.
+        # An interrupted run may still report the test that was cut short.
         states = (event for event in told if event[0] != "test")
         assert next(states) == ("place", {"place": 1})
         handed = served.hand_in("bob", {"greeting.py": marked(1)}).json["id"]
         assert served.judged("bob", handed)["result"]["score"] == 2.5
-        assert next(states) == ("place", {"place": 1}), "it waits again, and is not over"
+        assert next(states) == ("place", {"place": 1}), "the run waits again and is not over"
         again = served.hand_in("eve", {"greeting.py": marked(2)}).json["id"]
         assert served.judged("eve", again)["result"]["score"] == 2.5
         assert next(states) == ("place", {"place": 1})
-    # Whose student left is judged no more: the next run has the judge.
+    # The student has left, so the run is over and the judge is free.
     assert practiced(served, "bob", "greeting", SOLUTION)[0] == "judged"
 
 
 @pytest.mark.thorough
-def test_a_run_comes_to_its_end_however_steadily_hand_ins_come(serving: Serving) -> None:
+def test_a_run_ends_despite_a_steady_stream_of_submissions(serving: Serving) -> None:
     served = serving(policy='attempts = "best"\nmost_submissions = 1000\n').start()
     ended: list[tuple[str, Any]] = []
     thread = threading.Thread(
@@ -196,7 +195,7 @@ def test_a_run_comes_to_its_end_however_steadily_hand_ins_come(serving: Serving)
 
 
 class Clock:
-    """The clock of practice, set by a test."""
+    """A clock for practice that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -204,7 +203,7 @@ class Clock:
 
 
 def begun(practice: Practice, *students: str) -> list[Run]:
-    """Runs of these students that judges have taken."""
+    """Add a run for each student and take them all, as judges do."""
     course = load_course(PLAIN)
     for student in students:
         practice.add(practice.run_of(student, course.exercise("greeting"), SOLUTION))
@@ -212,7 +211,7 @@ def begun(practice: Practice, *students: str) -> list[Run]:
     return [run for run in taken if run is not None]
 
 
-def test_a_run_has_a_turn_twice_as_long_each_time_it_was_called_off(
+def test_each_interruption_doubles_the_next_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, practice = Clock(monkeypatch), Practice(load_course(PLAIN), GradingOptions(), Hub())
@@ -224,13 +223,13 @@ def test_a_run_has_a_turn_twice_as_long_each_time_it_was_called_off(
         turns.append(left)
         clock.now += left
         assert practice.make_room(1) is None and run.call_off.is_asked
-        assert practice.make_room(1) is None, "one hand-in needs one judge"
+        assert practice.make_room(1) is None, "one submission needs only one judge"
         practice.give_back(run)
         assert practice.take() is run
     assert turns == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
-def test_one_run_at_a_time_has_a_longer_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_run_at_a_time_gets_a_longer_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, practice = Clock(monkeypatch), Practice(load_course(PLAIN), GradingOptions(), Hub())
     runs = begun(practice, "ada", "bob")
     clock.now += 1.0
@@ -239,16 +238,16 @@ def test_one_run_at_a_time_has_a_longer_turn(monkeypatch: pytest.MonkeyPatch) ->
         assert run.call_off.is_asked
         practice.give_back(run)
     first, second = begun(practice, "eve", "dan")
-    # They waited before these, and the one that was called off last waits first.
+    # Interrupted runs come before newer ones, and the last one interrupted is first.
     assert [first.student, second.student] == ["bob", "ada"]
     clock.now += 1.0
-    assert practice.make_room(2) == 1.0, "the first has a second more"
+    assert practice.make_room(2) == 1.0, "the first run has another second"
     assert second.call_off.is_asked and not first.call_off.is_asked
     clock.now += 1.0
     assert practice.make_room(2) is None and first.call_off.is_asked
 
 
-def test_a_newer_run_takes_the_place_of_an_older_one(patient: Served) -> None:
+def test_a_newer_run_replaces_an_older_one(patient: Served) -> None:
     with practicing(patient, "ada", "greeting", ENDLESS) as old:
         next(old)
         name, told = practiced(patient, "ada", "greeting", SOLUTION)
@@ -257,21 +256,21 @@ def test_a_newer_run_takes_the_place_of_an_older_one(patient: Served) -> None:
         assert name == "error" and "newer run" in told["error"]
 
 
-def test_a_student_who_asks_too_often_is_refused_and_others_are_not(patient: Served) -> None:
+def test_runs_are_limited_per_student(patient: Served) -> None:
     path = "/api/exercises/greeting/practice"
     statuses = [patient.ask("POST", path, "eve", b"no JSON").status for _ in range(MAX_RUNS + 1)]
     assert statuses == [400] * MAX_RUNS + [429], "counted before the body is read"
     assert patient.ask("POST", path, "bob", b"no JSON").status == 400
 
 
-def test_practice_waits_while_the_judging_is_paused_and_goes_on_with_it(served: Served) -> None:
+def test_practice_waits_while_judging_is_paused(served: Served) -> None:
     served.pause()
     try:
         with practicing(served, "ada", "greeting", SOLUTION) as told:
             assert next(told) == ("place", {"place": 1})
             metrics = served.ask("GET", "/metrics", "staff").body.decode()
             assert 'lab_bench_jobs{state="practice"} 1.0' in metrics
-            # What needs no judge is answered all the same.
+            # A stub needs no judge, so its run ends even now.
             assert practiced(served, "bob", "word_count", STUB)[0] == "judged"
             served.resume()
             *_, (name, _) = told
@@ -280,7 +279,7 @@ def test_practice_waits_while_the_judging_is_paused_and_goes_on_with_it(served: 
         served.resume()
 
 
-def test_a_student_has_so_many_runs_and_another_has_their_own() -> None:
+def test_the_limit_of_runs_says_when_to_retry() -> None:
     course = load_course(PLAIN)
     practice = Practice(course, GradingOptions(), Hub())
     for number in range(MAX_RUNS):
@@ -293,7 +292,7 @@ def test_a_student_has_so_many_runs_and_another_has_their_own() -> None:
 
 
 @pytest.mark.thorough
-def test_runs_and_hand_ins_side_by_side_are_all_judged_and_none_is_mixed_up(
+def test_concurrent_runs_and_submissions_are_not_mixed_up(
     serving: Serving,
 ) -> None:
     served = serving(policy='attempts = "best"\nmost_submissions = 1000\n').start("--jobs", "2")
@@ -319,7 +318,7 @@ def test_runs_and_hand_ins_side_by_side_are_all_judged_and_none_is_mixed_up(
     assert "Traceback" not in served.log.read_text()
 
 
-def test_a_stream_with_more_events_than_it_has_room_for_ends_all_the_same() -> None:
+def test_a_stream_that_overflows_still_ends() -> None:
     async def told() -> list[bytes]:
         course, hub = load_course(PLAIN), Hub()
         hub.open()
@@ -339,7 +338,7 @@ def test_a_stream_with_more_events_than_it_has_room_for_ends_all_the_same() -> N
     assert first.startswith(b"event: place") and last.startswith(b"event: error")
 
 
-def test_a_place_is_told_only_if_it_changed() -> None:
+def test_only_changed_places_are_announced() -> None:
     told: list[tuple[int, Any]] = []
     course, hub = load_course(PLAIN), Hub()
     hub.tell = lambda topic, event: told.append((topic, event.data.get("place")))  # type: ignore[method-assign]

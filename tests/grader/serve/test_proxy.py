@@ -1,4 +1,4 @@
-"""The server behind Caddy, by the configuration of examples/serve: TLS outside, plain HTTP within."""
+"""The server behind Caddy with the configuration of examples/serve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 from tests.grader.serve.conftest import PATIENCE_SECONDS, Served, in_json, marked
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "serve" / "Caddyfile"
-# Certificates of an authority of the test's own, nothing outside its folder, no port below 1,024.
+# Certificates from a local authority, no files outside the test's folder, no port below 1,024.
 OPTIONS = """{{
     admin off
     local_certs
@@ -40,7 +40,7 @@ pytestmark = [
 
 
 class Proxy(NamedTuple):
-    """An address that browsers and students type, and who vouches for its certificate."""
+    """The public port of the server, and the certificates that a client trusts."""
 
     port: int
     trust: ssl.SSLContext
@@ -54,7 +54,7 @@ class Proxy(NamedTuple):
     def asked(
         self, method: str, path: str, body: bytes = b"", **headers: str
     ) -> Iterator[http.client.HTTPResponse]:
-        """The answer to a request."""
+        """Send a request and yield the answer."""
         connection = http.client.HTTPSConnection(
             "localhost", self.port, timeout=self.patience, context=self.trust
         )
@@ -109,7 +109,7 @@ def free_ports(count: int) -> list[int]:
         return [free.getsockname()[1] for free in sockets]
 
 
-def test_signing_in_keeps_the_token_for_tls_alone(served: Served, proxy: Proxy) -> None:
+def test_the_cookie_is_sent_only_over_tls(served: Served, proxy: Proxy) -> None:
     form = urllib.parse.urlencode({"token": served.tokens["ada"]}).encode()
     with proxy.asked("POST", "/sign-in", form, Origin=proxy.origin) as answer:
         cookie = answer.headers["set-cookie"]
@@ -120,7 +120,7 @@ def test_signing_in_keeps_the_token_for_tls_alone(served: Served, proxy: Proxy) 
         assert answer.status == 403
 
 
-def test_a_stream_tells_each_event_when_it_comes(served: Served, proxy: Proxy) -> None:
+def test_events_of_a_stream_are_not_buffered(served: Served, proxy: Proxy) -> None:
     token = f"Bearer {served.tokens['bob']}"
     served.pause()
     files = in_json({"greeting.py": marked(1)})
@@ -128,14 +128,14 @@ def test_a_stream_tells_each_event_when_it_comes(served: Served, proxy: Proxy) -
         assert answer.status == 202
         path = answer.headers["location"]
     with proxy.asked("GET", f"{path}/events", Authorization=token) as stream:
-        # A proxy that buffers would keep this back: nothing more comes until the server goes on.
+        # A buffering proxy would hold this back, since nothing follows until judging resumes.
         assert stream.readline() == b"event: state\n"
         served.resume()
         events = stream.read().decode()
     assert "event: test" in events and "done" in events
 
 
-def test_a_body_beyond_the_bound_is_refused(served: Served, proxy: Proxy) -> None:
+def test_a_body_over_the_limit_is_refused(served: Served, proxy: Proxy) -> None:
     token = f"Bearer {served.tokens['eve']}"
     large = b" " * 3_000_000
     with proxy.asked("POST", "/api/submissions", large, Authorization=token) as answer:

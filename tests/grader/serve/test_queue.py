@@ -1,4 +1,4 @@
-"""The queue in the gradebook: turns, returned jobs, and holders of tokens."""
+"""The queue in the gradebook: turns, regrades, returned jobs, and holders of tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def book(tmp_path: Path) -> Iterator[Gradebook]:
 
 
 def handed(book: Gradebook, student: str, *exercises: str, priority: int = 0) -> int:
-    """An attempt of a student that waits; returns its id."""
+    """Register an attempt whose files wait, and return its id."""
     files = {name: ExerciseFile(f"# {book.tables.attempts()}".encode()) for name in exercises}
     with book.transaction():
         found = Attempt(student=StudentInfo(id=student), path=Path(student))
@@ -43,12 +43,12 @@ def ended(book: Gradebook, job: Job | None) -> None:
         queue.end_job(book, job, 3.0)
 
 
-def test_one_who_hands_in_a_hundred_delays_no_other(book: Gradebook) -> None:
+def test_a_student_with_a_hundred_files_delays_nobody_else(book: Gradebook) -> None:
     many = [handed(book, "eve", f"task{number}") for number in range(100)]
     handed(book, "ada", "task0")
     handed(book, "bob", "task0")
     order = [job.student for job in queue.in_order(book)]
-    # Each has the first turn after the other.
+    # Students take turns.
     assert order[:4] == ["eve", "ada", "bob", "eve"]
     turns = []
     for _ in range(4):
@@ -57,14 +57,14 @@ def test_one_who_hands_in_a_hundred_delays_no_other(book: Gradebook) -> None:
         turns.append(job.student)
         ended(book, job)
     assert turns == ["eve", "ada", "bob", "eve"]
-    # One who comes later than all of them, and had no turn yet, is next.
+    # A student who has had no turn yet is next, even after all others submitted.
     handed(book, "zoe", "task0")
     job = taken(book)
     assert job is not None and job.student == "zoe"
     assert len(many) == 100
 
 
-def test_of_one_exercise_one_file_of_a_student_is_judged_at_a_time(book: Gradebook) -> None:
+def test_one_file_per_student_and_exercise_is_judged_at_a_time(book: Gradebook) -> None:
     first, second = handed(book, "ada", "glu"), handed(book, "ada", "glu")
     other = handed(book, "ada", "gelu")
     begun = [taken(book), taken(book), taken(book)]
@@ -77,26 +77,26 @@ def test_of_one_exercise_one_file_of_a_student_is_judged_at_a_time(book: Gradebo
     assert last is not None and last.attempt == second
 
 
-def test_a_regrade_waits_behind_students_until_one_of_them_waits_for_it(book: Gradebook) -> None:
+def test_a_regrade_waits_behind_students(book: Gradebook) -> None:
     old = handed(book, "ada", "glu", priority=1)
     new = handed(book, "bob", "glu")
     assert [job.attempt for job in queue.in_order(book)] == [new, old]
     assert queue.counts(book) == Counts(waiting=2, regrades=1, running=0)
 
 
-def test_a_regrade_of_what_a_student_handed_in_waits_behind_students_too(book: Gradebook) -> None:
+def test_a_regrade_of_a_submission_waits_behind_students_too(book: Gradebook) -> None:
     old = handed(book, "ada", "glu")
     ended(book, taken(book))
     with book.transaction():
         queue.queue_job(book, old, "glu", JobState.WAITING, 4.0, priority=1)
-        # It waits: asked for once more, it stays as it is.
+        # A job that waits stays as it is if it is queued again.
         queue.queue_job(book, old, "glu", JobState.WAITING, 5.0, priority=0)
     new = handed(book, "bob", "glu")
     assert [job.attempt for job in queue.in_order(book)] == [new, old]
     assert queue.counts(book) == Counts(waiting=2, regrades=1, running=0)
 
 
-def test_what_ran_when_the_server_ended_waits_again_and_what_is_done_does_not(
+def test_running_jobs_wait_again_after_a_restart(
     book: Gradebook,
 ) -> None:
     done, running = handed(book, "ada", "glu"), handed(book, "bob", "glu")
@@ -107,7 +107,7 @@ def test_what_ran_when_the_server_ended_waits_again_and_what_is_done_does_not(
     assert queue.states_of(book, running) == {"glu": JobState.WAITING}
 
 
-def test_what_waits_for_an_exercise_that_the_course_has_no_more_keeps_no_other_waiting(
+def test_a_job_of_a_removed_exercise_blocks_no_other(
     book: Gradebook,
 ) -> None:
     gone, there = handed(book, "ada", "glu"), handed(book, "bob", "gelu")
@@ -117,7 +117,7 @@ def test_what_waits_for_an_exercise_that_the_course_has_no_more_keeps_no_other_w
     assert job is not None and job.attempt == there
 
 
-def test_a_fault_is_counted_and_a_stop_is_not(book: Gradebook) -> None:
+def test_faults_are_counted_but_stops_are_not(book: Gradebook) -> None:
     handed(book, "ada", "glu")
     for fault, counted in ((True, 0), (False, 1), (True, 1)):
         job = taken(book)
@@ -128,8 +128,8 @@ def test_a_fault_is_counted_and_a_stop_is_not(book: Gradebook) -> None:
     assert job is not None and job.faults == 2
 
 
-def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(book: Gradebook) -> None:
-    # Within one second, as a script hands in: the time alone does not tell the two apart.
+def test_a_part_of_the_same_files_is_another_attempt(book: Gradebook) -> None:
+    # Both have the same time, as from a script, so the time does not tell them apart.
     when = "2026-03-01T10:00:00+00:00"
     found = Attempt(student=StudentInfo(id="ada"), path=Path("ada"), submitted_at=when)
     file = ExerciseFile(b"a = 1\n")
@@ -143,7 +143,7 @@ def test_a_part_of_what_was_handed_in_is_an_attempt_of_its_own(book: Gradebook) 
     ]
 
 
-def test_a_token_is_kept_as_a_hash_and_holds_until_it_is_revoked(tmp_path: Path) -> None:
+def test_a_token_is_kept_as_a_hash_and_valid_until_revoked(tmp_path: Path) -> None:
     with tokens.changing_tokens(tmp_path) as book:
         token = tokens.make_token(book, Role.STUDENT, "ada", 1.0)
         staff = tokens.make_token(book, Role.INSTRUCTOR, "ada", 1.0)

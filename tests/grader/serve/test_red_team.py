@@ -1,4 +1,4 @@
-"""The attacks of `grade audit`, handed in over the wire beside an honest student's file."""
+"""Submits the attacks of `grade audit` to a server, beside an honest student's files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POLICY = 'attempts = "best"\nmost_submissions = 100000\n'
 
 
 class Attacked(NamedTuple):
-    """A server, and the targets of its attackers."""
+    """A server and the targets of its attackers."""
 
     served: Served
     course: Course
@@ -46,7 +46,7 @@ class Attacked(NamedTuple):
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     course = plant_course(CATALOGUE / "course", tmp_path_factory.mktemp("planted"))
-    # The same questions as a public suite, for practice; only the hidden suite has the planted secret.
+    # For practice, the suite is also public. Only the hidden suite has the planted secret.
     tests = CATALOGUE / "course" / "tests" / "hidden"
     shutil.copytree(tests, course.root / "tests" / "public")
     with Canaries() as canaries:
@@ -57,21 +57,20 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
 
 
 def hand_in(attacked: Attacked, who: str, exercise: str, source: bytes) -> str:
-    """Hand a file in for an exercise, wait for its verdict, and return the whole answer of the server."""
+    """Submit a file for an exercise, wait for its verdict, and return the server's whole answer."""
     file = attacked.course.exercise(exercise).file
     answer = attacked.served.hand_in(who, {file: source})
     assert answer.status == 202, answer
     return json.dumps(attacked.served.judged(who, answer.json["id"]), ensure_ascii=False)
 
 
-def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged_meanwhile(
+def test_attacks_fail_and_honest_students_are_judged_meanwhile(
     attacked: Attacked,
 ) -> None:
     served, pid = attacked.served, attacked.served.pid
-    # A neighbor to aim at is the server, which holds all that is secret.
+    # The neighbor to attack is the server, which has all secrets.
     aims = {"neighbor": pid, "neighbor_address": "no-address", "memory_mb": 256}
-    # One that hangs uses up all of its time. The audit has all of them, and every fourth shows that the server
-    # goes on.
+    # An attack that hangs takes its whole time limit. The audit runs all of them. Here, every fourth is enough.
     hanging = [each.name for each in read_catalogue(CATALOGUE) if each.proof is Proof.TIME]
     left_out = {*hanging} - {*hanging[::4]}
     attacks = [each for each in read_catalogue(CATALOGUE) if each.name not in left_out]
@@ -84,7 +83,7 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
             source = arm(each, attacked.canaries.targets() | aims)
             answer = hand_in(attacked, who, each.exercise, source)
             found.append((each.name, answer))
-            # No student has more runs.
+            # The limit of practice runs allows no more.
             if number % 2 == 0 and number // 2 < MAX_RUNS:
                 practiced_with.append(practice(served, who, each.exercise, source))
         return found
@@ -104,30 +103,30 @@ def test_no_attack_earns_reads_or_breaks_anything_and_honest_students_are_judged
     for name, answer in answers:
         for about, secret in attacked.secrets.items():
             assert secret not in answer, (name, about)
-    # No attack succeeds through the public tests either, and answers to the page hold no secret.
+    # No attack succeeds through practice, either.
     assert len(practiced_with) > len(attacks) // 3
     assert [*itertools.chain.from_iterable(evidence(attacked, r) for r in practiced_with)] == []
-    # A gradebook knows more than its students: nothing there shows that an attack succeeded.
+    # The gradebook has more than students see. It shows no success of an attack, either.
     results = [result for who in ATTACKERS for result in verdicts(served, who)]
     assert len(results) == len(attacks)
     assert [*itertools.chain.from_iterable(evidence(attacked, r) for r in results)] == []
     assert attacked.canaries.files_changed() == []
     assert attacked.canaries.process_harmed() == []
-    # The server is the one that was started, and well.
+    # The server is still the same process, and healthy.
     assert served.pid == pid and psutil.pid_exists(pid)
     assert served.ask("GET", "/healthz").status == 200
     assert "Traceback" not in served.log.read_text()
 
 
 def practice(served: Served, who: str, exercise: str, source: bytes) -> ExerciseResult:
-    """The result of a practice run."""
+    """Do a practice run and return its result."""
     name, told = practiced(served, who, exercise, source)
     assert name == "judged", told
     return msgspec.convert(told["exercise"], ExerciseResult)
 
 
 def verdicts(served: Served, who: str) -> Iterator[ExerciseResult]:
-    """Every verdict on a student, whole."""
+    """Yield a student's verdicts as the gradebook has them."""
     with Gradebook.open_beside_writer(served.results) as book:
         for by_attempt in book.tables.verdicts_of(who).values():
             for verdict in by_attempt.values():
@@ -141,8 +140,8 @@ def evidence(attacked: Attacked, result: ExerciseResult) -> Iterator[Evidence]:
     yield from evidence_in(trial, attacked.secrets, attacked.canaries.trophy)
 
 
-def test_what_would_show_a_success_is_found(attacked: Attacked) -> None:
-    """What the search above rests on, with a file that says a secret and claims a success."""
+def test_a_successful_attack_would_be_found(attacked: Attacked) -> None:
+    """The search above finds a file that prints a secret and claims a success."""
     secret, trophy = attacked.canaries.secrets["file"], attacked.canaries.trophy
     source = f"def scale(x, factor):\n    print({secret!r}, {trophy!r})\n    return x\n".encode()
     hand_in(attacked, "eve", "scale", source)

@@ -1,7 +1,7 @@
-"""A platform registers itself by a one-time address, and is trusted once a person confirms it.
+"""Platforms register themselves by a one-time address and are trusted once a person confirms them.
 
-None of the independent platforms has dynamic registration: this one follows the specification, as Moodle's
-source does, and then launches by `lti1p3platform`.
+No other library here has dynamic registration. `Platform` follows the specification, as Moodle's source does,
+and then launches with `lti1p3platform`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def platform_command(served: Served, action: str, *options: str, keys: str = "")
 
 
 def invitation(served: Served) -> str:
-    """The path of a new one-time address."""
+    """Make a one-time address with `grade platform invite` and return its path."""
     here = f"http://127.0.0.1:{served.port}"
     done = platform_command(served, "invite", "--address", here)
     assert done.exit_code == 0, done.output
@@ -55,7 +55,7 @@ def opened(served: Served, path: str, platform: Platform, **more: str) -> Answer
 
 
 def kept(served: Served) -> tuple[list[platforms.Platform], list[platforms.Platform]]:
-    """The platforms that wait, and those that are trusted."""
+    """The platforms that wait for confirmation, and the trusted ones."""
     with Gradebook.open_beside_writer(served.results) as book:
         return invitations.waiting(book), platforms.platforms(book)
 
@@ -72,11 +72,11 @@ def platform(served: Served) -> Iterator[Platform]:
     made.close()
 
 
-def test_a_platform_registers_itself_and_launches_once_a_person_confirmed_it(
+def test_a_platform_registers_and_launches_once_confirmed(
     served: Served, platform: Platform
 ) -> None:
     here, path = f"http://127.0.0.1:{served.port}", invitation(served)
-    # A look at the link, by a person or a program, does not use it up.
+    # Opening the link without a platform does not use it up.
     assert b"for a learning platform" in Visitor(served.port).get(path).body
     looked = f"{path}?openid_configuration={platform.address}/openid-configuration"
     assert Visitor(served.port).get(looked, "HEAD").status == 200 and platform.registrations == []
@@ -94,7 +94,7 @@ def test_a_platform_registers_itself_and_launches_once_a_person_confirmed_it(
     kinds = {each["type"]: each["target_link_uri"] for each in body[TOOL]["messages"]}
     assert kinds["LtiDeepLinkingRequest"] == f"{here}/lti/select"
     assert "email" in body[TOOL]["claims"] and body[TOOL]["domain"] == "127.0.0.1"
-    # Nobody signs in before a person confirms it.
+    # Nobody can sign in before a person confirms it.
     (waiting,), trusted = kept(served)
     assert trusted == [] and (waiting.client_id, waiting.deployments) == (CLIENT, (DEPLOYMENT,))
     assert Visitor(served.port).get(platform.login()).status == 403
@@ -130,9 +130,7 @@ def test_an_address_works_once_within_an_hour(
     assert path.rpartition("/")[2] not in rows + served.log.read_text()
 
 
-def test_a_configuration_that_is_not_the_platform_s_registers_nothing(
-    served: Served, platform: Platform
-) -> None:
+def test_an_invalid_configuration_registers_nothing(served: Served, platform: Platform) -> None:
     honest = dict(platform.configuration)
     for field, value, said in (
         ("issuer", "https://lms.example.edu", "is on another host than localhost"),
@@ -146,7 +144,7 @@ def test_a_configuration_that_is_not_the_platform_s_registers_nothing(
         page = opened(served, path, platform)
         assert page.status == 502 and said in page.body.decode(), (said, page)
         assert b"close.js" not in page.body and kept(served) == ([], [])
-        # A stranger who got the address could otherwise try one server after another.
+        # Otherwise a stranger with the address could probe one server after another.
         assert opened(served, path, platform).status == 403
     assert not any(body for _, body in platform.registrations)
 
@@ -167,8 +165,8 @@ def test_an_answer_without_a_client_id_registers_nothing(
     assert kept(served) == ([], [])
 
 
-def test_what_a_platform_does_not_tell_is_left_open(served: Served, platform: Platform) -> None:
-    """It waits as it told; a person gives the rest, as tests of `grade platform confirm` have it."""
+def test_a_platform_may_leave_fields_out(served: Served, platform: Platform) -> None:
+    """A person fills them in with `grade platform confirm`, which has tests of its own."""
     platform.registered = {"client_id": CLIENT}
     assert opened(served, invitation(served), platform).status == 200
     del platform.configuration["https://purl.imsglobal.org/spec/lti-platform-configuration"]
@@ -198,12 +196,12 @@ ELSEWHERE = "https://grade.example.org"
         "ftp://lms.example.edu/",
     ],
 )
-def test_a_server_elsewhere_asks_no_address_that_is_unsafe_or_here(configuration: str) -> None:
+def test_a_public_server_asks_no_unsafe_or_local_address(configuration: str) -> None:
     with pytest.raises(Refusal, match="no https address"):
         invited({"openid_configuration": configuration}, ELSEWHERE)
 
 
-def test_a_token_that_is_no_header_is_not_sent() -> None:
+def test_an_invalid_token_is_refused() -> None:
     there = {"openid_configuration": "https://lms.example.edu/configuration"}
     assert invited(there, ELSEWHERE) == Invited(there["openid_configuration"], "")
     for token in ("a\r\nHost: b", "x" * 8193, "\u00e9"):
@@ -211,12 +209,12 @@ def test_a_token_that_is_no_header_is_not_sent() -> None:
             invited({**there, "registration_token": token}, ELSEWHERE)
 
 
-def test_a_platform_that_does_not_answer_is_named() -> None:
+def test_a_refusal_names_the_platform_that_does_not_answer() -> None:
     with pytest.raises(Refusal, match=r"127\.0\.0\.1:9/x does not answer"):
         registered(Invited("http://127.0.0.1:9/x", ""), "Course", "http://127.0.0.1:1")
 
 
-def test_an_address_is_kept_as_a_hash_and_expired_ones_go(tmp_path: Path) -> None:
+def test_invitations_expire_and_work_once(tmp_path: Path) -> None:
     with changing_platforms(tmp_path) as book:
         assert invitations.waiting(book) == []
         invitations.prepare(book)
@@ -229,7 +227,7 @@ def test_an_address_is_kept_as_a_hash_and_expired_ones_go(tmp_path: Path) -> Non
         assert invitations.use(book, other, now) and not invitations.use(book, other, now)
 
 
-def test_an_invitation_needs_the_server_s_https_address(tmp_path: Path) -> None:
+def test_an_invitation_needs_an_https_address(tmp_path: Path) -> None:
     for options, said in (
         ((), "--address https://grade.example.org"),
         (("--address", "http://grade.example.org"), "https"),
@@ -239,8 +237,8 @@ def test_an_invitation_needs_the_server_s_https_address(tmp_path: Path) -> None:
     assert not (tmp_path / "r").exists()
 
 
-def test_an_address_is_not_used_up_while_too_many_sign_in() -> None:
-    """Then the platform gets 503, and may try again."""
+def test_a_busy_server_does_not_use_up_the_address() -> None:
+    """The platform gets 503 and may try again."""
 
     class Asked:
         used = 0

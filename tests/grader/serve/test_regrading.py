@@ -1,4 +1,4 @@
-"""A regrade in the page: counted before, begun by a button, behind what students hand in."""
+"""Regrades on the class page: counted first, started by a button, judged after submissions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PAGE = "/class/regrade"
 
 
 def changed(book: Gradebook) -> None:
-    """Have all suites differ from those of the verdicts so far."""
+    """Make all verdicts so far those of other suites."""
     with book.transaction():
         connection = book.tables.connection
         connection.execute("UPDATE grades SET key = 'of another suite' WHERE key != ''")
 
 
 class Asked:
-    """The parts of a server that a regrade asks, with the desk in this thread."""
+    """The parts of a server that a regrade uses, with the desk on this thread."""
 
     def __init__(self, there: Class) -> None:
         self.woken, self.told = 0, list[int]()
@@ -52,7 +52,7 @@ class Asked:
         self.server = cast(Any, SimpleNamespace(**parts))
 
 
-def test_files_of_a_changed_suite_are_counted_and_wait_once_behind_hand_ins(tmp_path: Path) -> None:
+def test_regrades_are_counted_queued_once_and_judged_after_submissions(tmp_path: Path) -> None:
     course = load_course(PLAIN)
     greeting, everything = [course.exercise("greeting")], course.exercises
     with Gradebook.open_to_write(tmp_path / "results") as book:
@@ -68,7 +68,7 @@ def test_files_of_a_changed_suite_are_counted_and_wait_once_behind_hand_ins(tmp_
         assert (queue.counts(book).regrades, asked.woken, asked.told) == (0, 0, [])
         assert asyncio.run(regrade(asked.server, greeting)) == 2
         assert (queue.counts(book).regrades, asked.woken, asked.told) == (2, 1, [CLASS])
-        # Another person's button, too.
+        # Another person presses the button, too.
         asyncio.run(regrade(asked.server, everything))
         assert queue.counts(book).regrades == 3
         there.hand_in("eve", greeting=marked(7))
@@ -77,7 +77,7 @@ def test_files_of_a_changed_suite_are_counted_and_wait_once_behind_hand_ins(tmp_
         assert asyncio.run(count(asked.server, everything)) == (0, 0)
 
 
-def test_files_of_a_changed_suite_are_counted_queued_and_judged_again(
+def test_files_of_a_changed_suite_are_judged_again(
     serving: Callable[..., Served],
 ) -> None:
     served = serving(policy='attempts = "newest"\n')
@@ -108,7 +108,7 @@ def test_files_of_a_changed_suite_are_counted_queued_and_judged_again(
     assert by_program(served, b"{}") == {"queued": 0}
 
 
-def test_after_a_regrade_in_the_folder_an_exercise_without_a_file_is_still_to_do(
+def test_grade_regrade_keeps_exercises_without_a_file_to_do(
     tmp_path: Path,
 ) -> None:
     results = tmp_path / "results"
@@ -131,7 +131,7 @@ def test_after_a_regrade_in_the_folder_an_exercise_without_a_file_is_still_to_do
     assert statuses() == before
 
 
-def test_only_instructors_regrade_and_only_what_is_there(served: Served) -> None:
+def test_only_instructors_can_regrade_and_only_known_exercises(served: Served) -> None:
     for who in ("assistant", "observer"):
         page = served.ask("GET", "/class", who).body.decode()
         assert f'href="{PAGE}"' not in page

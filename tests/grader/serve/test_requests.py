@@ -1,4 +1,4 @@
-"""Regrade requests on the server: a student asks on the own page, staff answers on another."""
+"""Regrade requests: students ask on their page, staff answers on the class page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def home(served: Served, who: str) -> str:
     return served.ask("GET", "/", who).body.decode()
 
 
-def test_a_student_asks_once_staff_answers_and_both_are_read(served: Served) -> None:
+def test_a_request_and_its_answer_are_shown(served: Served) -> None:
     handed = served.hand_in("ada", {"greeting.py": SOLUTION})
     served.judged("ada", handed.json["id"])
     assert 'name="exercise" value="greeting"' in home(served, "ada")
@@ -26,7 +26,7 @@ def test_a_student_asks_once_staff_answers_and_both_are_read(served: Served) -> 
     assert (asked.status, asked.headers["Location"]) == (303, "/#ex-greeting")
     page = home(served, "ada")
     assert "It is not answered yet." in page and "&lt;b&gt;look" in page and "\x1b" not in page
-    assert 'name="exercise" value="greeting"' not in page, "one at a time"
+    assert 'name="exercise" value="greeting"' not in page, "one request at a time"
     again = form(served, "/requests", "ada", exercise="greeting", message="And this?")
     assert again.status == 429
     queue = served.ask("GET", "/class/requests", "staff").body.decode()
@@ -37,10 +37,10 @@ def test_a_student_asks_once_staff_answers_and_both_are_read(served: Served) -> 
     assert "&lt;i&gt;" not in home(served, "bob")
     assert sql(served, "SELECT author FROM answers") == [("prof",)]
     standing = served.ask("GET", "/api/submissions/" + handed.json["id"], "ada").json
-    assert standing["result"]["exercises"][0]["score"] > 0, "points are as they were"
+    assert standing["result"]["exercises"][0]["score"] > 0, "the points are unchanged"
 
 
-def test_what_is_not_a_request_is_refused(served: Served) -> None:
+def test_invalid_requests_are_refused(served: Served) -> None:
     for path, who, fields, status in (
         ("/requests", "bob", {"exercise": "none", "message": "x"}, 422),
         ("/requests", "bob", {"exercise": "greeting", "message": " "}, 422),
@@ -61,5 +61,5 @@ def test_what_is_not_a_request_is_refused(served: Served) -> None:
         b"exercise=greeting&message=x",
         {"Cookie": f"lab_bench_token={served.tokens['bob']}", "Origin": "http://evil.example"},
     )
-    assert strange.status == 403, "another page cannot ask in a student's name"
+    assert strange.status == 403, "another site cannot ask in a student's name"
     assert sql(served, "SELECT count(*) FROM requests WHERE student = 'bob'") == [(0,)]

@@ -1,4 +1,4 @@
-"""Rights: a matrix of every route and every kind of person, and the students of an assistant."""
+"""Rights: a matrix of routes and roles, which students an assistant reaches, and tokens with roles."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ STUDENTS = frozenset(["ada"])
 RUN = frozenset(["owner", "staff"])
 MARK = RUN | {"assistant"}
 READ = MARK | {"observer"}
-# Staff tries exercises, too.
+# Staff may try exercises.
 WRITE = STUDENTS | MARK
 
 
 class Asked(NamedTuple):
-    """A request of each person to a route, and the people who may send it; the others are refused."""
+    """A request to a route, and the people who may send it. All others are refused."""
 
     method: str
     route: str
     may: frozenset[str]
-    # Of a form.
+    # The fields of a form.
     fields: Mapping[str, str] = MappingProxyType({})
 
 
@@ -120,7 +120,7 @@ REFUSED = (401, 403)
 
 @pytest.fixture(scope="module")
 def classroom(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server for a student in section A and two in B, with a request of each, and something to look at."""
+    """A server with a student in section A and two in B, who each have a request and a file to look at."""
     server = Served(tmp_path_factory.mktemp("classroom")).start()
     for who in ("ada", "bob", "eve"):
         files = {"greeting.py": SOLUTION, "word_count.py": WRONG, "hw 3.py": b"x = 1"}
@@ -142,7 +142,7 @@ def request_of(served: Served, asked: Asked, who: str) -> Answer:
         is_form = asked.fields or not asked.route.startswith("/api/")
         body = urllib.parse.urlencode(asked.fields).encode() if is_form else b"{}"
     if asked.route.endswith("/events"):
-        return until_it_begins(served, path, who)
+        return start_of_stream(served, path, who)
     return served.ask(asked.method, path, who, body, headers)
 
 
@@ -151,8 +151,8 @@ def sent_by(served: Served, who: str) -> str:
     return str(standing["submissions"][0]["id"])
 
 
-def until_it_begins(served: Served, path: str, who: str) -> Answer:
-    """The answer of a stream, without its events, which may not end."""
+def start_of_stream(served: Served, path: str, who: str) -> Answer:
+    """The answer of a stream without its events, which may not end."""
     token = served.staff if who == "staff" else served.tokens.get(who, "")
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=240)
     with contextlib.closing(connection):
@@ -175,7 +175,7 @@ def test_the_matrix_has_every_route() -> None:
 
 
 @pytest.mark.parametrize("asked", MATRIX, ids=lambda asked: f"{asked.method} {asked.route}")
-def test_each_role_gets_what_it_may_and_nothing_else(classroom: Served, asked: Asked) -> None:
+def test_each_route_serves_only_its_roles(classroom: Served, asked: Asked) -> None:
     for who in PEOPLE:
         answer = request_of(classroom, asked, who)
         if who in asked.may:
@@ -199,7 +199,7 @@ def test_each_role_gets_what_it_may_and_nothing_else(classroom: Served, asked: A
         "/class/requests",
     ],
 )
-def test_every_list_of_an_assistant_ends_at_the_section(classroom: Served, path: str) -> None:
+def test_lists_show_an_assistant_only_their_section(classroom: Served, path: str) -> None:
     own, whole = (classroom.ask("GET", path, who).body.decode() for who in ("assistant", "staff"))
     if path != "/api/staff/queue":
         assert "ada" in own
@@ -207,10 +207,10 @@ def test_every_list_of_an_assistant_ends_at_the_section(classroom: Served, path:
     assert not re.findall(r"\b(?:bob|eve)\b", own, re.IGNORECASE), path
 
 
-def test_of_judging_an_assistant_sees_the_students_of_the_section(
+def test_running_jobs_show_an_assistant_only_their_section(
     serving: Callable[..., Served],
 ) -> None:
-    """The queue names who is judged now: the gradebook is that of a server with a file of each at a judge."""
+    """The queue names students being judged. In this gradebook, a file of each is with a judge."""
     served = serving().start()
     served.pause()
     for who in ("ada", "bob"):
@@ -225,7 +225,7 @@ def test_of_judging_an_assistant_sees_the_students_of_the_section(
             assert {job.student for job in views.queue(asker, 1, "").running} == students
 
 
-def test_where_the_class_is_stuck_an_assistant_sees_the_section(classroom: Served) -> None:
+def test_counts_of_stuck_students_cover_only_their_section(classroom: Served) -> None:
     practiced(classroom, "bob", "word_count", WRONG)
     whole = classroom.ask("GET", "/class", "staff").body.decode()
     assert "<strong>1 of 1</strong> who practiced it" in whole
@@ -233,7 +233,7 @@ def test_where_the_class_is_stuck_an_assistant_sees_the_section(classroom: Serve
     assert "who practiced it" not in own
 
 
-def test_another_section_s_request_is_a_404_like_one_that_is_not_there(classroom: Served) -> None:
+def test_a_request_of_another_section_is_not_found(classroom: Served) -> None:
     assert sql(classroom, "SELECT student FROM requests WHERE number = 2") == [("bob",)]
     bob, nothing = (
         form(classroom, "/class/requests", "assistant", number=number, answer="No.")
@@ -247,14 +247,14 @@ def test_another_section_s_request_is_a_404_like_one_that_is_not_there(classroom
 
 
 def test_an_assistant_without_a_section_reaches_nobody(classroom: Served) -> None:
-    """As from a list of staff that was not filled in: less is better than all."""
+    """A list of staff may lack sections. It is safer to show nobody than everybody."""
     with tokens.changing_tokens(classroom.results) as book:
         token = tokens.make_token(book, Role.ASSISTANT, "nobody", 0.0)
     assert classroom.ask("GET", "/api/staff/students", token).json == []
     assert classroom.ask("GET", "/api/staff/submissions", token).json == []
 
 
-def test_an_observer_is_shown_no_button_but_the_one_to_sign_out(classroom: Served) -> None:
+def test_an_observer_sees_only_the_button_to_sign_out(classroom: Served) -> None:
     for path in ("/class", "/class/requests"):
         page = classroom.ask("GET", path, "observer").body.decode()
         assert page.count("<button") == page.count(">Sign out<") == 1, path
@@ -264,7 +264,7 @@ def test_an_observer_is_shown_no_button_but_the_one_to_sign_out(classroom: Serve
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def test_a_role_is_kept_with_the_token_and_a_new_token_replaces_that_of_another_role(
+def test_a_new_token_with_another_role_replaces_the_old_one(
     serving: Callable[..., Served],
 ) -> None:
     served = serving().start()
@@ -281,7 +281,7 @@ def test_a_role_is_kept_with_the_token_and_a_new_token_replaces_that_of_another_
     assert served.ask("GET", "/api/staff/students", token).status == 401
     assert len(served.ask("GET", "/api/staff/students", other).json) == 3
     assert served.ask("POST", "/api/staff/pause", other).status == 403
-    # Those from before there were roles, and those made without one.
+    # A token made without a role is an instructor's.
     plain = tokens("--staff", "prof").stdout.strip()
     assert json.loads(served.ask("POST", "/api/staff/resume", plain).body) == {"paused": False}
     assert tokens("--revoke-staff", "kim").returncode == 0
@@ -301,7 +301,7 @@ def test_a_role_is_kept_with_the_token_and_a_new_token_replaces_that_of_another_
     ],
     ids=range(7),
 )
-def test_roles_that_do_not_fit_are_refused(
+def test_invalid_options_for_roles_are_refused(
     serving: Callable[..., Served], options: list[str], said: str
 ) -> None:
     served = serving()
@@ -312,7 +312,7 @@ def test_roles_that_do_not_fit_are_refused(
     assert "kim" not in holders
 
 
-def test_a_section_without_students_is_told(serving: Callable[..., Served]) -> None:
+def test_a_section_without_students_gets_a_warning(serving: Callable[..., Served]) -> None:
     served = serving().start()
     done = grade(
         *("tokens", served.results, "--staff", "kim"),

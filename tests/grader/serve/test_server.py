@@ -1,4 +1,4 @@
-"""What a server's settings decide before it opens: its judges, valid sessions, and the folder of backups."""
+"""The effects of settings before a server opens: judges, valid sessions, and the folder of backups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kept(results: Path) -> str:
         return book.facts.backups
 
 
-def test_the_folder_of_backups_is_kept_for_who_erases_data_later(tmp_path: Path) -> None:
+def test_the_folder_of_backups_is_kept_in_the_gradebook(tmp_path: Path) -> None:
     results, questions = tmp_path / "results", Questions(COURSE, OPTIONS)
     folders = (tmp_path / "one", tmp_path / "two")
     for folder in folders:
@@ -42,18 +42,18 @@ def test_the_folder_of_backups_is_kept_for_who_erases_data_later(tmp_path: Path)
         with _desk(settings(results, backups=plan), questions) as desk:
             desk.open()
         assert kept(results) == str(folder)
-    # A server without backups deletes none, so where they are is still known.
+    # A server without backups keeps the folder, since the old backups still exist.
     with _desk(settings(results), questions), _views(settings(results)) as views:
         assert views.book.facts.backups == str(folders[1])
 
 
-def test_sessions_are_of_the_university_s_origin_and_without_one_of_none() -> None:
+def test_sessions_are_valid_only_for_the_university() -> None:
     assert _origins(settings()) == set()
     sign_in = SimpleNamespace(sign_in=SimpleNamespace(origin="https://id.example.org"))
     assert _origins(settings(university=cast(Any, sign_in))) == {"https://id.example.org"}
 
 
-def test_the_judges_are_here_unless_the_settings_name_a_cluster(
+def test_judges_are_local_unless_there_is_a_scheduler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert isinstance(_judges(settings()), LocalPool)

@@ -1,4 +1,4 @@
-"""The file of `--sign-in`: each mistake is told before the server starts, with the remedy."""
+"""The file of `--sign-in`: keys, secret, and messages about mistakes, before the server starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def file_in(folder: Path, text: str, secret: str = "hush\n") -> Path:
     return file
 
 
-def test_the_secret_is_beside_the_file_or_in_the_environment(
+def test_the_secret_comes_from_a_file_or_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_in, secret = read_sign_in(file_in(tmp_path, RIGHT))
@@ -38,9 +38,9 @@ def test_the_secret_is_beside_the_file_or_in_the_environment(
     assert read_sign_in(file_in(tmp_path, short)).client_secret == "of the environment"
 
 
-def test_other_rules_are_another_origin(tmp_path: Path) -> None:
+def test_rules_about_people_change_the_origin(tmp_path: Path) -> None:
     rules = ["", 'staff = ["a@b.org"]\n', 'column = "username"\n', 'claim = "upn"\n']
-    # What says nothing of who people are ends no session.
+    # Other keys keep the origin, so sessions stay valid.
     same = ["hours = 2\n", 'name = "X"\n']
     origins = [read_sign_in(file_in(tmp_path, RIGHT + rule)).sign_in.origin for rule in rules]
     others = [read_sign_in(file_in(tmp_path, RIGHT + rule)).sign_in.origin for rule in same]
@@ -79,7 +79,7 @@ def test_other_rules_are_another_origin(tmp_path: Path) -> None:
     ],
     ids=lambda value: value[-40:],
 )
-def test_a_mistake_is_told_with_its_remedy(tmp_path: Path, text: str, words: str) -> None:
+def test_a_mistake_is_refused_with_a_reason(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SignInError) as told:
         read_sign_in(file_in(tmp_path, text))
     assert words in str(told.value) and str(tmp_path) in str(told.value)
@@ -87,19 +87,19 @@ def test_a_mistake_is_told_with_its_remedy(tmp_path: Path, text: str, words: str
 
 
 @pytest.mark.parametrize("secret", ["", " \n", "two\nlines", "schlüssel"])
-def test_a_secret_that_is_none_is_told(tmp_path: Path, secret: str) -> None:
+def test_an_invalid_secret_is_refused(tmp_path: Path, secret: str) -> None:
     with pytest.raises(SignInError, match="secret"):
         read_sign_in(file_in(tmp_path, RIGHT, secret))
 
 
-def test_people_are_found_by_values_that_belong_to_one(tmp_path: Path) -> None:
+def test_people_are_found_by_unique_values(tmp_path: Path) -> None:
     students = [
         StudentInfo(id="ada", email="Ada@example.org", ids={"username": "al"}),
         StudentInfo(id="bob", email="bob@example.org"),
     ]
     assert People(students, "email").student(" ADA@Example.ORG") == "ada"
     assert People(students, "id").student("bob") == "bob"
-    # One without a value is found by no value.
+    # A student without a value is not found by the empty value.
     assert People(students, "username").student("") is None
     assert People(students, "username").student("AL") == "ada"
     with pytest.raises(SubmissionError, match="no `id_number`"):
@@ -116,9 +116,9 @@ def serve(folder: Path, *options: str) -> Result:
     return CliRunner().invoke(main, command, env={**os.environ, SECRET: ""})
 
 
-def test_the_command_tells_it_before_it_serves(tmp_path: Path) -> None:
+def test_grade_serve_reports_mistakes_before_it_starts(tmp_path: Path) -> None:
     file = str(file_in(tmp_path, RIGHT + 'column = "username"\n'))
-    # No test reaches GitHub.
+    # The issuer keeps the server from asking GitHub.
     address = ("--address", "https://grade.example.org", "--issuer", "http://127.0.0.1:9")
     alone = serve(tmp_path, "--sign-in", file)
     assert alone.exit_code == 2 and "--address https://grade.example.org" in alone.output

@@ -1,4 +1,4 @@
-"""Staff changes points in a student's page: shown, kept, and checked against another person's change."""
+"""Corrections of points on a student's page, by API and by `grade adjust`: rights and conflicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from grader.serve.app import _refusal
 from grader.serve.desk import Desk
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Answer, Served, marked
-from tests.grader.serve.test_chaos import a_desk, said_before_deaths, with_a_verdict
+from tests.grader.serve.test_chaos import a_desk, lines_before_kills, with_a_verdict
 from tests.grader.serve.test_requests import form
 
 HELD = b"import ctypes\n\n\n" + SOLUTION
@@ -37,7 +37,7 @@ HOSTILE = '</textarea><script>alert(1)</script>\x1b[2J\u202e{{ 7 * 7 }}" onfocus
 
 @pytest.fixture
 def taught(serving: Callable[..., Served]) -> Served:
-    """A server with a right answer of each student."""
+    """A server with a right answer of ada and of bob."""
     served = serving(policy="").start()
     for who in ("ada", "bob"):
         served.judged(who, served.hand_in(who, {"greeting.py": SOLUTION}).json["id"])
@@ -79,7 +79,7 @@ def score(served: Served, who: str) -> float:
     return float(next(each["score"] for each in exercises if each["name"] == "greeting"))
 
 
-def test_points_change_with_a_reason_an_author_and_a_way_back(taught: Served) -> None:
+def test_a_correction_has_reason_and_author_and_can_be_undone(taught: Served) -> None:
     shown = page(taught, "ada")
     assert "Ada Test" in shown and "<strong>counts</strong>" in shown and "def greeting" in shown
     answer = change(
@@ -118,18 +118,18 @@ def test_held_points_are_released_for_this_file_only(taught: Served) -> None:
     assert "These points are held" in page(taught, "bob")
 
 
-def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(taught: Served) -> None:
+def test_a_conflict_between_two_people_keeps_the_input(taught: Served) -> None:
     both = seen(page(taught, "ada"))
     first = change(taught, "ada", "owner", both, points="1", how="points", reason="the first")
     assert first.status == 303
     second = change(taught, "ada", "staff", both, points="-1", reason="the second", comment="Hm.")
     told = second.body.decode()
     assert second.status == 409 and "Nothing was changed" in told
-    # The present state, and the typed text.
+    # The page shows the current state and keeps the typed text.
     assert "set to 1 point" in told and "the first" in told
     assert 'value="-1"' in told and 'value="the second"' in told and ">Hm.</textarea>" in told
     assert len(kept(taught)) == 1
-    # Who still wants it presses once more.
+    # Sending the new form works.
     now = change(
         taught, "ada", "staff", seen(told), points="0.5", how="points", reason="the second"
     )
@@ -137,7 +137,7 @@ def test_of_two_people_at_once_the_second_is_told_and_loses_nothing_typed(taught
     assert [reason for *_, reason, _ in kept(taught)] == ["the first", "the second"]
 
 
-def test_a_file_that_came_in_since_is_noticed(taught: Served) -> None:
+def test_a_newer_file_is_a_conflict(taught: Served) -> None:
     before = seen(page(taught, "ada"))
     taught.judged("ada", taught.hand_in("ada", {"greeting.py": marked(7)}).json["id"])
     assert change(taught, "ada", "staff", before, points="1", reason="x").status == 409
@@ -166,7 +166,7 @@ def test_a_file_that_came_in_since_is_noticed(taught: Served) -> None:
     ],
     ids=range(14),
 )
-def test_what_is_not_possible_is_said_and_changes_nothing(
+def test_an_invalid_form_changes_nothing(
     served: Served, fields: dict[str, str], status: int, said: str
 ) -> None:
     state = seen(page(served, "eve"))
@@ -175,7 +175,7 @@ def test_what_is_not_possible_is_said_and_changes_nothing(
     assert kept(served) == []
 
 
-def test_another_section_s_student_is_a_404_like_one_who_is_not_there(taught: Served) -> None:
+def test_students_of_another_section_are_not_found(taught: Served) -> None:
     state = seen(page(taught, "bob"))
     answers = [
         (
@@ -191,7 +191,7 @@ def test_another_section_s_student_is_a_404_like_one_who_is_not_there(taught: Se
     assert kept(taught) == []
 
 
-def test_names_reasons_and_files_of_students_are_text(serving: Callable[..., Served]) -> None:
+def test_names_reasons_and_files_are_escaped(serving: Callable[..., Served]) -> None:
     served = serving()
     odd = "a/../b?c#d%2e &"
     roster = served.folder / "class.csv"
@@ -204,7 +204,7 @@ def test_names_reasons_and_files_of_students_are_text(serving: Callable[..., Ser
     source = f"# {HOSTILE}\n".encode() + SOLUTION
     served.judged("ada", served.hand_in("ada", {"greeting.py": source}).json["id"])
     fields = {"points": "-1", "reason": HOSTILE, "comment": HOSTILE}
-    # What is not taken is shown again, too.
+    # A refused form is shown again, also escaped.
     refused = change(served, "ada", "staff", "", **fields).body.decode()
     assert change(served, "ada", "staff", seen(page(served, "ada")), **fields).status == 303
     links = re.findall(r'href="(/class/students/[^"]*)"', page_of_class(served))
@@ -222,7 +222,7 @@ def page_of_class(served: Served) -> str:
     return served.ask("GET", "/class", "staff").body.decode()
 
 
-def test_other_students_corrections_are_no_change_in_between(taught: Served) -> None:
+def test_corrections_of_other_students_are_no_conflict(taught: Served) -> None:
     for who in ("bob", "ada"):
         fields = {"points": "-1", "reason": f"for {who}"}
         assert change(taught, who, "staff", seen(page(taught, who)), **fields).status == 303
@@ -234,13 +234,13 @@ def test_other_students_corrections_are_no_change_in_between(taught: Served) -> 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits")
-def test_without_room_nothing_is_changed_and_the_page_says_so(memory_path: Path) -> None:
+def test_a_full_disk_changes_nothing_and_gives_507(memory_path: Path) -> None:
     course, results = load_course(PLAIN), memory_path / "results"
     prof = Asker(Role.INSTRUCTOR, name="prof")
     with a_desk(course, results) as (desk, book):
         with_a_verdict(desk, course)
         state = state_of(book, "ada", "greeting")
-        # As where there is no room for the file: nothing can be written there.
+        # As if the disk were full, the file cannot be written.
         with (
             patch("grader.files.os.replace", side_effect=OSError(errno.ENOSPC, "no space left")),
             pytest.raises(GraderError) as raised,
@@ -268,12 +268,12 @@ def sent(served: Served, who: str, **fields: object) -> Answer:
     return served.ask("POST", ADDRESS, who, json.dumps(body).encode())
 
 
-def test_programs_change_points_by_the_state_that_they_saw(taught: Served) -> None:
+def test_programs_must_send_the_state_they_saw(taught: Served) -> None:
     state = asked(taught, "ada", "assistant").json
     assert (state["name"], state["score"], state["held"]) == ("Ada Test", 2.5, False)
     made = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
     assert made.status == 200 and made.json["score"] == 1.5
-    # As where the answer was lost: it is sent again, and taken once.
+    # The request is repeated, as if the answer was lost, and counts once.
     again = sent(taught, "assistant", seen=state["seen"], add=-1, reason="x")
     assert again.status == 409 and "Nothing was changed" in again.json["error"]
     assert kept(taught) == [("ada", Kind.ADD, "x", "assistant")]
@@ -295,12 +295,12 @@ def test_programs_change_points_by_the_state_that_they_saw(taught: Served) -> No
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of a member of staff, with a configuration of its own."""
+    """A folder of a member of staff, with a separate configuration."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
 
 
-def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: Path) -> None:
+def test_grade_adjust_corrects_points_on_a_running_server(taught: Served, work: Path) -> None:
     here = f"http://127.0.0.1:{taught.port}"
 
     def adjust(*arguments: str) -> Result:
@@ -332,7 +332,7 @@ def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: P
     taught.judged("ada", taught.hand_in("ada", {"greeting.py": HELD}).json["id"])
     done = adjust("ada", "greeting", "--release", "--reason", "it only measures the memory")
     assert done.output.splitlines()[0].endswith("greeting: released"), done.output
-    # The folder itself has one writer.
+    # A folder has only one writer.
     folder = CliRunner().invoke(main, ["adjust", str(taught.results), *fields])
     assert folder.exit_code == 3 and "Another grading writes" in folder.output
     taught.stop()
@@ -347,7 +347,7 @@ def test_grade_adjust_changes_points_on_a_running_server(taught: Served, work: P
     )
 
 
-def test_grade_adjust_changes_points_of_the_class_on_a_running_server(
+def test_grade_adjust_corrects_the_class_on_a_running_server(
     serving: Callable[..., Served], work: Path
 ) -> None:
     served = serving(policy="").start()
@@ -369,7 +369,7 @@ def test_grade_adjust_changes_points_of_the_class_on_a_running_server(
     assert kept(served) == [("", Kind.GIVE, "unclear", "prof")]
     again = adjust("--give", test, "--reason", "unclear")
     assert again.exit_code == 2 and "take that back first" in " ".join(again.output.split())
-    # What only the folder takes, and what needs no server.
+    # Refused: options that need the folder, and invalid ones.
     for arguments, said in (
         (("--undo", "--number", "1"), "--number does not go with --server"),
         (("--points", "1", "--reason", "x"), "--points is for one student"),
@@ -386,7 +386,7 @@ def test_grade_adjust_changes_points_of_the_class_on_a_running_server(
     assert "0 gained, 2 lost" in added.output
 
 
-def test_a_change_of_the_class_is_by_the_state_that_was_seen(taught: Served) -> None:
+def test_a_correction_of_the_class_needs_the_state_seen(taught: Served) -> None:
     path = "/api/staff/corrections/class"
     state = taught.ask("GET", f"{path}?exercise=greeting", "staff").json
     assert [each["student"] for each in state["students"] if each["score"]] == ["ada", "bob"]
@@ -400,7 +400,7 @@ def test_a_change_of_the_class_is_by_the_state_that_was_seen(taught: Served) -> 
     assert answered(add=-1).status == answered().status == 422
     assert answered(points=1, reason="x").status == 400
     assert answered(add=-1, reason="x").status == 200
-    # As where the answer was lost: it is sent again, and taken once.
+    # The request is repeated, as if the answer was lost, and counts once.
     assert answered(add=-1, reason="x").status == answered(undo=True).status == 409
     assert kept(taught) == [("", Kind.ADD, "x", "prof")]
     assert taught.ask("GET", f"{path}?exercise=nothing", "staff").status == 404
@@ -408,7 +408,7 @@ def test_a_change_of_the_class_is_by_the_state_that_was_seen(taught: Served) -> 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="forks")
-def test_killed_at_any_statement_a_confirmed_change_of_points_is_there(memory_path: Path) -> None:
+def test_a_confirmed_correction_survives_a_kill_at_any_statement(memory_path: Path) -> None:
     course, results = load_course(PLAIN), memory_path / "results"
     prof = Asker(Role.INSTRUCTOR, name="prof")
     reasons = [f"reason {number}" for number in range(3)]
@@ -420,13 +420,13 @@ def test_killed_at_any_statement_a_confirmed_change_of_points_is_there(memory_pa
             say("+")
 
     confirmed_before = set()
-    for said in said_before_deaths(course, results, act, with_a_verdict):
+    for said in lines_before_kills(course, results, act, with_a_verdict):
         confirmed = len(said)
         confirmed_before.add(confirmed)
         with a_desk(course, results) as (desk, book):
             desk.open()
             there = [made.reason for made in book.corrections()]
-            # The last one may be on the disk without an answer; one that was answered is.
+            # Confirmed changes are on the disk. One more may be, without its answer.
             assert there in (reasons[:confirmed], reasons[: confirmed + 1])
             entry = book.entry_of("ada")
             assert entry is not None
@@ -440,7 +440,7 @@ def test_killed_at_any_statement_a_confirmed_change_of_points_is_there(memory_pa
 
 @pytest.fixture(autouse=True)
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test of the shared server leaves no correction there."""
+    """Check that a test leaves no correction on the shared server."""
     yield
     if "served" in request.fixturenames:
         assert kept(request.getfixturevalue("served")) == []

@@ -1,4 +1,4 @@
-"""Where the class is stuck: the newest practice run of each student, for an hour, without names."""
+"""Where the class is stuck: counts of the students' newest practice runs within an hour."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_students_are_counted_by_their_newest_run(clock: Clock) -> None:
     assert rows(of) == [], "nobody is stuck"
 
 
-def test_only_a_finding_of_two_students_and_only_the_first_of_a_run_is_shown(clock: Clock) -> None:
+def test_a_finding_is_shown_if_it_is_first_for_two_students(clock: Clock) -> None:
     of = Stuck()
     of.add("ada", failed("Only ada's."))
     of.add("ben", failed("Only ben's."))
@@ -98,7 +98,7 @@ def test_runs_are_forgotten_after_an_hour(clock: Clock) -> None:
     assert rows(of) == []
 
 
-def test_at_most_so_many_are_kept(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_kept_runs_is_limited(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stuck, "_MAX_KEPT", 3)
     of = Stuck()
     for student in "abcd":
@@ -107,7 +107,7 @@ def test_at_most_so_many_are_kept(clock: Clock, monkeypatch: pytest.MonkeyPatch)
     assert rows(of, reach={"a"}) == []
 
 
-def test_what_a_program_printed_is_not_kept(clock: Clock) -> None:
+def test_output_is_not_kept(clock: Clock) -> None:
     of = Stuck()
     of.add("ada", failed(output="x" * 1000))
     ((_, kept),) = of._newest.values()

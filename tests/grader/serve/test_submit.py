@@ -1,4 +1,4 @@
-"""`grade login` and `grade submit`: output, exit codes, and nothing lost without a network."""
+"""`grade login`, `grade submit` and `grade watch --submit`: output, exit codes, and retries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRONG = PLAIN / "tests" / "wrong" / "text" / "word_count" / "characters.py"
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A student's folder, without hidden suites, as the current one; with a configuration of its own."""
+    """A student's folder without hidden suites. It is the current folder, with a separate configuration."""
     folder = tmp_path / "lab"
     left_out = shutil.ignore_patterns("hidden", "solutions", "wrong", "right")
     shutil.copytree(PLAIN, folder, ignore=left_out)
@@ -45,7 +45,7 @@ def signed_in(served: Served, who: str = "ada") -> None:
     assert done.exit_code == 0, done.output
 
 
-def test_signing_in_keeps_the_token_for_this_user_alone(
+def test_login_keeps_the_token_readable_only_by_the_user(
     served: Served, work: Path, tmp_path: Path
 ) -> None:
     signed_in(served)
@@ -54,29 +54,29 @@ def test_signing_in_keeps_the_token_for_this_user_alone(
     assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"]
     done = grade("login", f"http://127.0.0.1:{served.port}", typed="0" * 32 + "\n")
     assert done.exit_code == 2 and "is not valid" in done.output
-    assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"], "a wrong one is not kept"
+    assert json.loads(kept.read_bytes())["token"] == served.tokens["ada"], (
+        "an invalid token is not kept"
+    )
 
 
-def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
-    serving: Callable[..., Served], work: Path
-) -> None:
+def test_submit_shows_the_verdict_of_all_tests(serving: Callable[..., Served], work: Path) -> None:
     served = serving().start()
     nothing = "grade: Nothing changed: name an exercise to hand it in anyway.\n"
-    # The command line is right, so its usage is not shown.
+    # The command line is valid, so its usage is not shown.
     done = grade("submit")
     assert (done.exit_code, done.stderr) == (2, "grade: Sign in first: grade login ADDRESS.\n")
     signed_in(served)
     done = grade("submit", "--status")
     assert (done.exit_code, done.stderr) == (2, "grade: You have handed in nothing yet.\n")
     done = grade("submit")
-    assert (done.exit_code, done.stderr) == (2, nothing), "all is still the stub"
+    assert (done.exit_code, done.stderr) == (2, nothing), "all files are still stubs"
     shutil.copy(WRONG, work / "exercises" / "text" / "word_count.py")
     (work / "exercises" / "text" / "greeting.py").write_bytes(SOLUTION)
     done = grade("submit")
     assert done.exit_code == 1, done.output
     assert grade("submit", "--status", "--fail-under", "0").exit_code == 0
     assert "word_count" in done.output and "greeting" in done.output
-    # Points are given by the hidden tests too, which are not here.
+    # The points include hidden tests, which this folder lacks.
     assert "Total:" in done.output and "of 12.5" in done.output
     assert "public tests" not in done.output
     assert "then run `grade submit word_count`" in " ".join(done.output.split())
@@ -85,7 +85,7 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     done = grade("submit", "--json", "-")
     assert done.exit_code == 0
     result = json.loads(done.stdout)
-    assert [each["name"] for each in result["exercises"]] == ["word_count"], "what changed, alone"
+    assert [each["name"] for each in result["exercises"]] == ["word_count"], "only the changed file"
     assert any(test["visibility"] == "hidden" for test in result["exercises"][0]["tests"])
     done = grade("submit")
     assert (done.exit_code, done.stderr) == (2, nothing), "nothing is new"
@@ -93,12 +93,10 @@ def test_the_verdict_of_all_tests_is_shown_as_grade_run_shows_it(
     done = grade("submit", "--status")
     assert done.exit_code == 0 and "grade: Handed in earlier: greeting 2.5 / 2.5." in done.stderr
     listed = grade("list").output
-    assert "full marks" in listed and "10 / 10" in listed, "what the server said is kept again"
+    assert "full marks" in listed and "10 / 10" in listed, "the verdicts are kept again"
 
 
-def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_login_follows_no_redirect(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("grader.student.client.PAUSES_SECONDS", (0.01,))
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -125,7 +123,7 @@ def test_something_else_at_the_address_is_told_and_gets_no_token_by_a_redirect(
 
 
 @pytest.mark.thorough
-def test_a_server_that_comes_back_is_waited_for(
+def test_submit_waits_for_a_restarting_server(
     serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("grader.student.client.PAUSES_SECONDS", (0.2,) * 600)
@@ -147,9 +145,7 @@ def test_a_server_that_comes_back_is_waited_for(
     assert done.exit_code == 0, done.output
 
 
-def test_a_key_of_grade_watch_hands_in_and_shows_the_verdict_of_all_tests(
-    served: Served, work: Path
-) -> None:
+def test_a_key_of_grade_watch_submits_and_shows_the_verdict(served: Served, work: Path) -> None:
     assert grade("watch", "--submit").exit_code == 2, "not signed in"
     signed_in(served, "eve")
     assert grade("watch", "--submit", "--errors").exit_code == 2

@@ -1,4 +1,4 @@
-"""Teams on the server: a file of one member is an attempt of all, and is judged once."""
+"""Teams: a member's file is an attempt of all members and is judged once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grader.cli import main
 from grader.course.manifest import Course, load_course
 from grader.gradebook import Gradebook, adjusting, queue
 from grader.gradebook.extending import state_of
-from grader.gradebook.facts import Draft
+from grader.gradebook.facts import Remarks
 from grader.gradebook.intake import Questions
 from grader.gradebook.marking import read_rubric, rubric_of
 from grader.gradebook.personal import erase, kept_about
@@ -44,7 +44,7 @@ STAFF = Asker(Role.INSTRUCTOR, name="prof")
 
 
 class Class:
-    """A desk for a class in teams, and the views of the same gradebook."""
+    """A desk for a class with teams, and views of the same gradebook."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Class:
         ).submission
 
     def judge(self, outcome: Outcome = Outcome.PASSED) -> list[tuple[str, str]]:
-        """Judge what waits; return the student and the exercise of each file that a judge got."""
+        """Judge all waiting files and return the student and exercise of each."""
         judged = []
         while (taken := self.desk.take()) is not None:
             judged.append((taken.job.student, taken.job.exercise))
@@ -91,7 +91,7 @@ class Class:
 
 @pytest.fixture
 def class_of(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[Class]]:
-    """Opens the class of a gradebook, again with other teams."""
+    """Open the class of one gradebook, several times if needed, with other teams."""
 
     @contextlib.contextmanager
     def opened(teams: dict[str, str] = TEAMS, policy: str = "") -> Iterator[Class]:
@@ -107,38 +107,38 @@ def class_of(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[
 ClassOf = Callable[..., contextlib.AbstractContextManager[Class]]
 
 
-def test_a_team_is_of_the_class_list_and_hands_in_what_its_assignments_say(tmp_path: Path) -> None:
+def test_teams_come_from_the_class_list_and_team_exercises_from_assignments(tmp_path: Path) -> None:
     course = load_course(term_course(tmp_path / "course", PROJECT, ALONE))
     names = {"eve": "", "dan": "blue", "cem": "red", "ada": "red", "bob": "red"}
     teams = Teams(
         course, [StudentInfo(id=name, ids={"team": team}) for name, team in names.items()]
     )
     assert [mate.id for mate in teams.mates("bob")] == ["ada", "cem"]
-    # Without a team, in one without others, or not in the list.
+    # eve has no team, dan is alone in his, and zoe is not in the list.
     assert [teams.mates(name) for name in ("eve", "dan", "zoe")] == [[], [], []]
     handed_in_once = [e.id for e in course.exercises if teams.hands_in(e.id)]
     assert handed_in_once == ["greeting"]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.TIMEOUT])
-def test_a_file_of_one_member_is_an_attempt_of_all_and_is_judged_once(
+def test_a_members_file_is_an_attempt_of_all_and_judged_once(
     class_of: ClassOf, outcome: Outcome
 ) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
         assert there.desk.urgent() == 2
         assert "greeting" in queue.open_exercises(there.book, "bob")
-        # A verdict with a time-out holds for no other file, but for the team's it does.
+        # A time-out is not reused for equal files of others, but counts for the whole team.
         assert there.judge(outcome=outcome) == [("ada", "greeting"), ("ada", "word_count")]
         assert there.status("ada") == there.status("bob") != "not_attempted"
         assert there.attempts("bob", "word_count") == 0
         assert there.attempts("eve") == 0
-        # One line for staff, and the verdict is in both files of results.
+        # Staff sees one line. The verdict is in the result files of both members.
         assert [each.student for each in there.views.newest(STAFF)] == ["ada"]
         assert all((there.book.folder / f"results/{n}.json").is_file() for n in ("ada", "bob"))
 
 
-def test_the_pages_say_with_whom_and_by_whom(class_of: ClassOf) -> None:
+def test_pages_name_mates_and_who_submitted(class_of: ClassOf) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1))
         there.judge()
@@ -163,7 +163,7 @@ def test_the_pages_say_with_whom_and_by_whom(class_of: ClassOf) -> None:
         assert by_others == ["a member in another section"]
 
 
-def test_limits_are_those_of_the_team(class_of: ClassOf) -> None:
+def test_limits_count_for_the_team(class_of: ClassOf) -> None:
     with class_of(policy='cool_down = "1 hour"\n') as there:
         there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
         with pytest.raises(Refusal, match="a moment ago"):
@@ -172,10 +172,10 @@ def test_limits_are_those_of_the_team(class_of: ClassOf) -> None:
         there.hand_in("eve", greeting=marked(3))
 
 
-def test_of_several_limits_the_longest_wait_is_said(
+def test_the_longest_wait_of_the_members_holds(
     class_of: ClassOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Members who were alone before handed in at other times."""
+    """The members submitted at different times, before they were a team."""
     start = NOW.timestamp()
     with class_of({"ada": "", "bob": ""}, policy='cool_down = "1 hour"\n') as there:
         for who, at in (("bob", start), ("ada", start + 3000)):
@@ -203,7 +203,7 @@ def test_a_students_page_reads_the_results_once(
         assert read == ["ada"]
 
 
-def test_a_newer_file_of_a_member_replaces_one_that_waits(class_of: ClassOf) -> None:
+def test_a_members_newer_file_replaces_a_waiting_one(class_of: ClassOf) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1))
         there.hand_in("bob", greeting=marked(2))
@@ -212,7 +212,7 @@ def test_a_newer_file_of_a_member_replaces_one_that_waits(class_of: ClassOf) -> 
         assert [there.attempts(name) for name in TEAMS] == [3, 3, 0]
 
 
-def test_a_stub_of_a_member_replaces_no_work_of_the_team(class_of: ClassOf) -> None:
+def test_a_members_stub_replaces_no_work_of_the_team(class_of: ClassOf) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1))
         stub = there.course.stub(there.course.exercise("greeting")).source
@@ -222,7 +222,7 @@ def test_a_stub_of_a_member_replaces_no_work_of_the_team(class_of: ClassOf) -> N
         assert not there.book.attention()
 
 
-def test_two_members_with_the_same_file_in_one_second_wait_for_each_other_not_for_ever(
+def test_equal_files_of_two_members_in_one_second_are_both_done(
     class_of: ClassOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with class_of() as there:
@@ -235,7 +235,7 @@ def test_two_members_with_the_same_file_in_one_second_wait_for_each_other_not_fo
             assert answer.state.value == "done" and answer.result is not None
 
 
-def test_a_fault_of_the_grader_is_one_for_all(class_of: ClassOf) -> None:
+def test_a_fault_of_the_grader_concerns_all_members(class_of: ClassOf) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1))
         ended: list[int] = []
@@ -245,7 +245,7 @@ def test_a_fault_of_the_grader_is_one_for_all(class_of: ClassOf) -> None:
         assert there.status("ada") == there.status("bob") == "unjudged"
 
 
-def test_the_place_of_a_mate_is_that_of_the_file(class_of: ClassOf) -> None:
+def test_mates_have_the_same_place_in_the_queue(class_of: ClassOf) -> None:
     with class_of() as there:
         there.hand_in("eve", greeting=marked(1))
         there.hand_in("ada", greeting=marked(2))
@@ -254,7 +254,7 @@ def test_the_place_of_a_mate_is_that_of_the_file(class_of: ClassOf) -> None:
         assert queue.counts(there.book).waiting == 2
 
 
-def test_who_joins_later_gets_later_files_and_who_left_keeps_the_earlier_ones(
+def test_joining_adds_later_files_and_leaving_keeps_earlier_ones(
     class_of: ClassOf,
 ) -> None:
     with class_of() as there:
@@ -270,7 +270,7 @@ def test_who_joins_later_gets_later_files_and_who_left_keeps_the_earlier_ones(
         assert [there.attempts(name) for name in TEAMS] == [2, 2, 1]
 
 
-def test_a_regrade_asks_once_about_a_file_of_a_team(class_of: ClassOf) -> None:
+def test_a_regrade_judges_a_teams_file_once(class_of: ClassOf) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1))
         there.judge(outcome=Outcome.FAILED)
@@ -282,7 +282,7 @@ def test_a_regrade_asks_once_about_a_file_of_a_team(class_of: ClassOf) -> None:
         assert there.status("ada") == there.status("bob") == "passed"
 
 
-def test_an_exam_that_has_ended_for_a_member_takes_nothing_for_this_member(tmp_path: Path) -> None:
+def test_a_teams_file_does_not_count_for_a_member_whose_exam_has_ended(tmp_path: Path) -> None:
     hour = datetime.timedelta(hours=1)
     more = "teams = true\nexam = {}"
     exam = assignment("midterm", ["greeting"], NOW - 2 * hour, NOW - hour, more)
@@ -302,24 +302,24 @@ def test_an_exam_that_has_ended_for_a_member_takes_nothing_for_this_member(tmp_p
             there.hand_in("bob", greeting=marked(2))
 
 
-def test_a_file_of_a_team_is_marked_once_for_all_members(class_of: ClassOf) -> None:
+def test_a_teams_file_is_marked_once(class_of: ClassOf) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1), word_count=COUNTING)
         there.hand_in("bob", word_count=COUNTING)
         there.judge()
-        # Of an equal file that each handed in alone, the members are not one entry.
+        # Equal files that each member submitted alone are two entries.
         assert len(files_to_mark(there.book, STAFF, "word_count", anonymous=False)) == 2
         (file,) = files_to_mark(there.book, STAFF, "greeting", anonymous=False)
         view = mark_view(there.book, STAFF, "greeting", file.name)
         assert view is not None and file.waiting
         rubric = read_rubric(rubric_of(there.course, there.course.exercise("greeting")), 2.5)
         keys = tuple(item.key for item in rubric.item)
-        # An assistant who reaches only one of the members reads and changes nothing.
+        # An assistant who reaches only one member can neither read nor mark the file.
         there.book.keep_student(msgspec.structs.replace(there.students["ada"], ids=SECTION))
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
         assert files_to_mark(there.book, some, "greeting", anonymous=False) == []
         assert mark_view(there.book, some, "greeting", file.name) is None
-        sent = rubric, "greeting", file.name, view.seen, Draft(keys)
+        sent = rubric, "greeting", file.name, view.seen, Remarks(keys)
         with pytest.raises(Refusal, match="no such student"):
             there.desk.staff.mark(some, *sent)
         there.desk.staff.mark(STAFF, *sent)
@@ -329,7 +329,7 @@ def test_a_file_of_a_team_is_marked_once_for_all_members(class_of: ClassOf) -> N
         )
 
 
-def test_a_release_is_one_for_the_members_with_the_file_whom_staff_reaches(
+def test_a_release_counts_for_all_members_in_reach(
     class_of: ClassOf,
 ) -> None:
     with class_of({**TEAMS, "cem": "red", "dan": "red"}) as there:
@@ -357,19 +357,19 @@ def test_a_release_is_one_for_the_members_with_the_file_whom_staff_reaches(
         assert (held("greeting"), held("word_count")) == (everyone, ["ada", "bob"])
         some = Asker(Role.ASSISTANT, name="kim", sections=("A",))
         assert release(some, "ada", comment="See me.") == ["bob"]
-        assert held("greeting") == ["cem", "dan", "eve"], "nobody in another section"
+        assert held("greeting") == ["cem", "dan", "eve"], "cem and dan are in no section of kim"
         assert [(c.student, c.comment) for c in book.corrections()] == [
             ("ada", "See me."),
             ("bob", ""),
         ]
         assert release(STAFF, "cem") == ["dan"]
-        assert held("greeting") == ["eve"], "an equal file of another team is that team's"
+        assert held("greeting") == ["eve"], "eve has an equal file, but is not in the team"
         assert release(STAFF, "ada", "word_count") == []
-        assert held("word_count") == ["bob"], "what no team hands in is a student's own"
+        assert held("word_count") == ["bob"], "a file submitted alone is released alone"
 
 
 @pytest.mark.parametrize("who", ["ada", "bob"])
-def test_the_data_of_one_member_are_handed_over_and_erased(class_of: ClassOf, who: str) -> None:
+def test_erasing_one_member_leaves_the_others(class_of: ClassOf, who: str) -> None:
     with class_of() as there:
         there.hand_in("ada", greeting=marked(1))
         there.judge()
@@ -380,7 +380,7 @@ def test_the_data_of_one_member_are_handed_over_and_erased(class_of: ClassOf, wh
         assert there.attempts(other) == 1 and there.status(other) == "passed"
 
 
-def test_a_team_hands_in_once_on_a_running_server_and_reads_for_whom_a_release_counts(
+def test_a_team_submits_once_on_a_running_server(
     serving: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sections = {"ada": "A", "bob": "B"}
@@ -405,7 +405,7 @@ def test_a_team_hands_in_once_on_a_running_server_and_reads_for_whom_a_release_c
         in served.ask("GET", "/exercise/greeting", "bob").body.decode()
     )
     assert "by <bdi>ada</bdi>" in served.ask("GET", "/class/students/bob", "staff").body.decode()
-    # A file of two sections is in the queue of instructors, and an assistant is told so.
+    # A file of two sections is for instructors to mark. The assistant's page says so.
     for who, shown, told in (("staff", True, False), ("assistant", False, True)):
         marking = served.ask("GET", "/class/mark/greeting", who).body.decode()
         assert ("1 of 1 file left" in marking) == ("Ada" in marking) == shown, who

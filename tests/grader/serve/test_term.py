@@ -1,4 +1,4 @@
-"""A term in one server: nothing of an assignment is there before it opens, an exam is one among others."""
+"""A server for a whole term: opening times, practice, exams beside assignments, totals, and pages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def assignment(
 
 
 def term_course(folder: Path, *assignments: str, policy: str = "") -> Path:
-    """A copy of the plain course with these assignments."""
+    """Copy the plain course and give it these assignments."""
     shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
     text = 'timezone = "Europe/Berlin"\n' + "".join(assignments)
     (folder / "exercises" / "assignments.toml").write_text(text, encoding="utf-8")
@@ -73,7 +73,7 @@ def term(
     roster: str = "",
     options: tuple[str, ...] = (),
 ) -> Served:
-    """A server of a term with these assignments."""
+    """Start a server for a term with these assignments."""
     server = serving()
     server.course = term_course(server.folder / "course", *assignments, policy=policy)
     if roster:
@@ -88,7 +88,7 @@ WEEKS = (
 
 
 def by_page(served: Served, who: str, files: dict[str, bytes]) -> Answer:
-    """Hand in as the page does."""
+    """Submit files as the page does."""
     told = {
         "Cookie": f"lab_bench_token={served.tokens[who]}",
         "Origin": f"http://127.0.0.1:{served.port}",
@@ -96,9 +96,9 @@ def by_page(served: Served, who: str, files: dict[str, bytes]) -> Answer:
     return served.ask("POST", "/api/submissions", "", in_json(files), told)
 
 
-def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving: Serving) -> None:
+def test_an_assignment_is_hidden_from_students_before_it_opens(serving: Serving) -> None:
     served = term(serving, *WEEKS)
-    # word_count is practice: it is last, and not in the sum.
+    # word_count is practice, so it comes last and is not in the sum.
     begun = served.ask("GET", "/", "ada").body
     assert b"<strong>0</strong> of 2.5</span> points" in begun
     assert begun.index(b"Week1 <span") < begun.index(b"Practice <span")
@@ -119,10 +119,10 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
     assert served.ask("GET", "/exercise/running_mean", "staff").status == 200
     refused = served.hand_in("ada", {"running_mean.py": MEAN})
     assert refused.status == 403 and "Week2 opens at" in refused.json["error"]
-    # What is misnamed is told of what is open, and of nothing else.
+    # The answer to a misnamed file lists only open exercises.
     wrong = served.hand_in("ada", {"x.py": b"x = 1\n"})
     assert wrong.status == 422 and "greeting.py" in wrong.json["error"]
-    # A damaged archive beside work is the problem of what is open, and gives no other names away.
+    # A damaged archive beside work is reported without names of unopened exercises.
     torn = {"x.zip": b"PK\x03\x04 torn"}
     broken = served.hand_in("ada", torn)
     assert broken.status == 422 and "x.zip is cut off" in broken.json["error"]
@@ -156,7 +156,7 @@ def test_before_it_opens_nothing_of_an_assignment_is_there_for_a_student(serving
         assert not [secret for secret in secrets if secret in answer.body], answer
 
 
-def test_what_is_not_begun_has_a_line_and_practice_of_it_is_folded(serving: Serving) -> None:
+def test_the_home_page_folds_practice_that_is_not_begun(serving: Serving) -> None:
     served = term(serving, assignment("week1", ["greeting"], due=NOW + 2 * DAY))
     sent = json.dumps({"source": "# begun", "revision": 0}).encode()
     assert served.ask("PUT", "/api/exercises/running_mean/draft", "ada", sent).status == 200
@@ -173,7 +173,7 @@ def test_what_is_not_begun_has_a_line_and_practice_of_it_is_folded(serving: Serv
     assert "<strong>0</strong> of 2.5</span> points" in home
 
 
-def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
+def test_only_files_of_open_assignments_are_accepted(
     serving: Serving,
 ) -> None:
     served = term(serving, *WEEKS)
@@ -196,7 +196,7 @@ def test_of_a_hand_in_the_part_is_taken_that_has_opened_and_the_rest_is_told(
 
 
 @pytest.mark.thorough
-def test_in_a_term_a_mistake_in_the_file_of_corrections_keeps_nobody_from_handing_in(
+def test_students_of_a_term_can_submit_despite_a_mistake_in_corrections(
     serving: Serving,
 ) -> None:
     served = term(serving, *WEEKS)
@@ -206,7 +206,7 @@ def test_in_a_term_a_mistake_in_the_file_of_corrections_keeps_nobody_from_handin
     assert taken.status == 202 and "about" not in taken.json
 
 
-def test_held_points_are_provisional_in_the_term_so_far(serving: Serving) -> None:
+def test_held_points_make_the_term_provisional(serving: Serving) -> None:
     served = term(serving, assignment("week1", ["greeting"], due=NOW - DAY))
     for who, source, is_held in (("ada", HELD, True), ("bob", SOLUTION, False)):
         served.judged(who, served.hand_in(who, {"greeting.py": source}).json["id"])
@@ -220,9 +220,7 @@ def test_held_points_are_provisional_in_the_term_so_far(serving: Serving) -> Non
     assert served.ask("GET", "/class", "staff").body.count(b"100 %, provisional</td>") == 1
 
 
-def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
-    serving: Serving, work: Path
-) -> None:
+def test_grade_submit_names_assignments_and_refusals(serving: Serving, work: Path) -> None:
     served = term(
         serving,
         assignment(
@@ -236,7 +234,7 @@ def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
         ("arrays", "running_mean", MEAN),
     ):
         (work / "exercises" / chapter / f"{name}.py").write_bytes(source)
-    # What changed is what the server has, which is not week2.
+    # Without names, only changed files of open assignments are sent, so not week2.
     done = grade("submit")
     assert done.exit_code == 0, done.output
     assert "Handing in word_count for" in done.output
@@ -248,13 +246,13 @@ def test_grade_submit_names_the_assignment_and_tells_what_is_not_accepted(
 
 
 @pytest.mark.thorough
-def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
+def test_an_exam_has_its_own_rules_beside_other_assignments(serving: Serving) -> None:
     more = 'exam = {hints = false, downloads = false, networks = ["10.1.0.0/16"]}'
     inside = {"X-Forwarded-For": "10.1.2.3"}
     served = term(
         serving, WEEKS[0], assignment("midterm", ["word_count"], NOW - HOUR, NOW + DAY, more)
     )
-    # The week is as ever: by a program, from everywhere, with hints and downloads.
+    # Week 1 is not restricted: programs, all networks, hints and downloads are allowed.
     both = {"greeting.py": SOLUTION, "word_count.py": COUNTING}
     taken = served.hand_in("bob", both)
     assert taken.status == 202 and [*taken.json["exercises"]] == ["greeting"]
@@ -278,7 +276,7 @@ def test_an_exam_is_one_assignment_among_others(serving: Serving) -> None:
 
 
 @pytest.mark.thorough
-def test_after_the_end_of_an_exam_the_other_files_are_taken(serving: Serving) -> None:
+def test_other_files_are_accepted_after_the_end_of_an_exam(serving: Serving) -> None:
     policy = '[[extension]]\nstudent = "ada"\nexercises = ["word_count"]\nby = "2 days"\n'
     ended = assignment("midterm", ["word_count"], NOW - DAY, NOW - HOUR, "exam = {}")
     served = term(serving, WEEKS[0], ended, policy=policy)
@@ -294,7 +292,9 @@ def test_after_the_end_of_an_exam_the_other_files_are_taken(serving: Serving) ->
 
 
 @pytest.mark.thorough
-def test_a_release_is_offered_once_all_of_it_has_opened(serving: Serving, tmp_path: Path) -> None:
+def test_a_release_is_offered_once_all_its_assignments_are_open(
+    serving: Serving, tmp_path: Path
+) -> None:
     course = load_course(term_course(tmp_path / "course", *WEEKS))
     stubs = course.root / "tests" / "stubs"
     shutil.copytree(PLAIN / "exercises", stubs, ignore=shutil.ignore_patterns("*.toml"))
@@ -305,7 +305,7 @@ def test_a_release_is_offered_once_all_of_it_has_opened(serving: Serving, tmp_pa
     assert b'href="/release"' not in served.ask("GET", "/", "ada").body
     assert served.ask("GET", "/release", "staff").status == 200
     served.stop()
-    # The folder that grows with the term has what was released so far.
+    # A folder that grows with the term has all releases so far.
     release(course.assigned("week1"), parts, requirement="lab-bench")
     assert zipped_release(parts, course).exercises == {"greeting"}
     served.start("--release", str(parts))
@@ -335,7 +335,7 @@ student = "ada"
 exercises = ["word_count"]
 by = "30 minutes"
 """
-# As a person gave it in the page.
+# An extension as given on the page.
 GIVEN = f"""
 [[extension]]
 student = "eve"
@@ -349,29 +349,29 @@ time = {NOW.isoformat()}
 
 @pytest.fixture(scope="module")
 def under_way(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server in the middle of a term: one assignment is graded, an exam goes on, one opens tomorrow."""
+    """A server in mid-term: week 1 is graded, an exam is running, and week 3 opens tomorrow."""
     server = Served(tmp_path_factory.mktemp("term"))
     server.course = term_course(server.folder / "course", *TERM, policy=LATE)
     (server.results / "corrections.toml").write_text(GIVEN, encoding="utf-8")
     server.start()
     taken = server.hand_in("ada", {"greeting.py": SOLUTION}).json
     assert taken["about"]["greeting"].endswith(", late: 1 late day used, 4 left")
-    assert "more time in the exam Midterm: ada until 20" in server.said
-    assert " and eve until 20" in server.said
+    assert "more time in the exam Midterm: ada until 20" in server.log_tail
+    assert " and eve until 20" in server.log_tail
     server.judged("ada", taken["id"])
     server.judged("ada", by_page(server, "ada", {"word_count.py": COUNTING}).json["id"])
     yield server
     server.stop()
 
 
-def test_a_student_reads_what_is_open_due_and_graded_and_what_counts(under_way: Served) -> None:
+def test_a_student_sees_open_past_and_upcoming_assignments(under_way: Served) -> None:
     home = under_way.ask("GET", "/", "ada").body.decode()
     order = ["The term so far", "Midterm <span", "Week1 <span", "Upcoming", "Week3</strong> opens"]
     places = [home.index(each) for each in order]
     assert places == sorted(places)
     assert "past due, graded" in home and "Late days left: 4 of 5." in home
     assert "If late: 10 % lost for each day begun." in home
-    # An hour late is a late day, which costs nothing.
+    # One hour late uses a late day, so it costs no points.
     assert "week1 2.5 / 2.5 = 100 %, weight 2: 100" in home
     assert (
         "midterm 10 / 10 = 100 %, may be handed in until" in home
@@ -382,14 +382,14 @@ def test_a_student_reads_what_is_open_due_and_graded_and_what_counts(under_way: 
     states = {each["id"]: each["state"] for each in standing["assignments"]}
     assert states == {"week1": "past", "midterm": "open", "week3": "upcoming"}
     exam = next(each for each in standing["assignments"] if each["id"] == "midterm")
-    # Half an hour more than those who have no extension.
+    # Ada has an extension of half an hour.
     left = datetime.datetime.fromisoformat(exam["until"]) - datetime.datetime.now(datetime.UTC)
     assert exam["until"] > exam["due"] and abs(exam["seconds_left"] - left.total_seconds()) < 900
     other = under_way.ask("GET", "/api/standing", "eve").json
     assert other["term"]["total"] == 0 and other["late_days_left"] == 5
 
 
-def test_practice_is_in_no_total(serving: Serving) -> None:
+def test_practice_does_not_count_in_totals(serving: Serving) -> None:
     served = term(serving, assignment("week1", ["greeting"]), assignment("week2", ["running_mean"]))
     handed = served.hand_in("ada", {"greeting.py": SOLUTION, "word_count.py": COUNTING}).json
     served.judged("ada", handed["id"])
@@ -409,7 +409,7 @@ def test_practice_is_in_no_total(serving: Serving) -> None:
     assert "Total: 2.5 of 10 points" in shown
 
 
-def test_who_has_more_time_for_any_exercise_of_an_exam_is_named() -> None:
+def test_the_start_names_students_with_extra_time_in_an_exam() -> None:
     course = load_course(PLAIN)
     exam = CourseAssignment(
         id="exam",
@@ -427,14 +427,14 @@ def test_who_has_more_time_for_any_exercise_of_an_exam_is_named() -> None:
     assert note.startswith("Extensions give more time in the exam Exam: eve until 20")
 
 
-def test_a_course_without_assignments_has_none_of_it(served: Served) -> None:
+def test_a_course_without_assignments_has_no_term(served: Served) -> None:
     standing = served.ask("GET", "/api/standing", "eve").json
     assert (standing["assignments"], standing["term"]) == ([], None)
     home = served.ask("GET", "/", "eve").body.decode()
     assert 'id="exercises"' in home and "term" not in home
 
 
-def test_staff_reads_the_whole_term_or_one_assignment(under_way: Served) -> None:
+def test_staff_sees_the_whole_term_or_one_assignment(under_way: Served) -> None:
     page = under_way.ask("GET", "/class", "staff").body.decode()
     assert '<abbr title="Week1">week1</abbr>' in page
     rows = {each["id"]: each for each in under_way.ask("GET", "/api/staff/students", "staff").json}
@@ -444,21 +444,21 @@ def test_staff_reads_the_whole_term_or_one_assignment(under_way: Served) -> None
         "midterm": 10,
         "week3": 0,
     }
-    # The sum is that of the assignments that have opened.
+    # The sum covers only opened assignments.
     assert (rows["ada"]["score"], rows["ada"]["max_score"]) == (12.5, 12.5)
-    # The total is that of the student's own page.
+    # The total equals that on the student's own page.
     assert '<td class="num">100 %, A</td>' in page and '<td class="num">0 %, F</td>' in page
     for who, total in (("ada", 100), ("eve", 0)):
         own_term = under_way.ask("GET", "/api/standing", who).json["term"]
         assert rows[who]["term"] == own_term and own_term["total"] == total
     own = under_way.ask("GET", "/class/students/ada", "staff").body.decode()
     assert "<strong>12.5</strong> of 12.5" in own
-    # And what the student reads of the term.
+    # Staff also sees the student's term.
     assert "100 %</strong></span>, A" in own and "week1 2.5 / 2.5 = 100 %, weight 2: 100" in own
     assert of_ada["week3"]["absent"] and rows["eve"]["assignments"]["week1"]["absent"]
     part = under_way.ask("GET", "/class?assignment=week1", "staff").body.decode()
     assert "<h1>Plain Python and NumPy: Week1</h1>" in part
-    # Without an instructor's other assignments, in its tables and in what comes in.
+    # Other assignments are not in its tables, nor among new submissions.
     assert "running_mean" not in part and "word_count" not in part
     assert ">1 of 3<" in part
     assert under_way.ask("GET", "/class?assignment=week7", "staff").status == 404
@@ -469,7 +469,7 @@ def test_staff_reads_the_whole_term_or_one_assignment(under_way: Served) -> None
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES, ids=["phone", "desk"])
-def test_the_pages_of_a_term_are_in_order_in_the_browser(
+def test_the_pages_of_a_term_are_accessible_and_fit(
     browser: Chrome, under_way: Served, axe: str, size: tuple[int, int]
 ) -> None:
     light(browser)

@@ -11,7 +11,7 @@ from grader.serve.http import Refusal
 from grader.serve.turns import MAX_REFUSED, RefusedHandIns, Turns
 
 
-def test_the_one_whose_turn_was_longest_ago_is_next() -> None:
+def test_the_student_served_longest_ago_is_next() -> None:
     order: list[str] = []
 
     async def read(turns: Turns, who: str) -> None:
@@ -26,11 +26,11 @@ def test_the_one_whose_turn_was_longest_ago_is_next() -> None:
         await asyncio.gather(*many, asyncio.create_task(read(turns, "ada")))
 
     asyncio.run(everybody())
-    # Who came last was never served, and waits for the one who is being served and the one before.
+    # ada came last but was never served, so she waits only for the first turns of eve and mal.
     assert order == ["eve", "mal", "ada", "eve", "mal", "eve", "mal"]
 
 
-def test_one_who_hangs_up_keeps_no_place() -> None:
+def test_hanging_up_frees_the_place() -> None:
     async def hung_up() -> None:
         turns = Turns(1)
         async with turns.turn("eve"):
@@ -40,7 +40,7 @@ def test_one_who_hangs_up_keeps_no_place() -> None:
             await asyncio.sleep(0)
             given = asyncio.create_task(turns.turn("zoe").__aenter__())
             await asyncio.sleep(0)
-        # The turn is zoe's, who hangs up before she learns of it.
+        # The turn passes to zoe, who hangs up before she learns of it.
         given.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given
@@ -50,7 +50,7 @@ def test_one_who_hangs_up_keeps_no_place() -> None:
     asyncio.run(hung_up())
 
 
-def test_what_is_refused_counts_against_its_student_alone() -> None:
+def test_refusals_count_only_against_their_student() -> None:
     refused = RefusedHandIns()
     for _ in range(MAX_REFUSED):
         refused.check("eve")
@@ -63,7 +63,7 @@ def test_what_is_refused_counts_against_its_student_alone() -> None:
 
 
 def test_only_the_newest_turns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Addresses of strangers have turns, too, and there is no end of them."""
+    """Strangers' addresses also take turns, and there is no limit to their number."""
     monkeypatch.setattr(module, "_MAX_REMEMBERED", 3)
 
     async def remembered() -> list[str]:

@@ -1,4 +1,4 @@
-"""Signing in at a university; no forged, stolen or repeated answer lets anybody in."""
+"""Signing in at a university. Forged, stolen or repeated answers sign nobody in."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 def configured(folder: Path, issuer: str, **keys: Any) -> Path:
-    """The file of `--sign-in`, with the secret beside it."""
+    """Write a file for `--sign-in`, with the secret beside it."""
     (folder / "secret.txt").write_text(SECRET + "\n", encoding="utf-8")
     table = {
         "issuer": issuer,
@@ -56,10 +56,10 @@ def configured(folder: Path, issuer: str, **keys: Any) -> Path:
 
 
 def start(served: Served, issuer: str, **keys: Any) -> Served:
-    """Start a server at which people sign in at this issuer."""
+    """Start a server whose people sign in at this issuer."""
     served.port = served.port or free_port()
     file = configured(served.folder, issuer, **keys)
-    # GitHub is not asked for keys: no test reaches a network.
+    # The issuer keeps the server from asking GitHub for keys: no test uses the network.
     no_workflows = ("--issuer", "http://127.0.0.1:9")
     address = f"http://127.0.0.1:{served.port}"
     return served.start("--sign-in", str(file), "--address", address, *no_workflows)
@@ -74,7 +74,7 @@ def university() -> Iterator[Issuer]:
 
 @pytest.fixture
 def issuer(university: Issuer) -> Iterator[Issuer]:
-    """The issuer, which is honest again after each test."""
+    """The issuer. After each test it is honest again."""
     yield university
     university.forge, university.user_info, university.moved_to = university.sign, {}, ""
     university.checks_pkce, university.metadata = True, {}
@@ -91,21 +91,21 @@ def campus(tmp_path_factory: pytest.TempPathFactory, university: Issuer) -> Iter
 def signed_in(
     campus: Served, issuer: Issuer, then: str = "", **claims: Any
 ) -> tuple[Visitor, Answer]:
-    """A visitor who went to the issuer and came back, and the page of that."""
+    """Sign in at the issuer. Returns the visitor and the page that answers."""
     visitor = Visitor(campus.port)
     back = issuer.allow(visitor.leave(then), **claims)
     return visitor, visitor.get(back)
 
 
 def refused(visitor: Visitor, answer: Answer, *statuses: int) -> None:
-    """The visitor is told so, and is not signed in."""
+    """Check that the page refuses the visitor, who is not signed in."""
     assert answer.status in statuses, answer
     assert b"You are not signed in" in answer.body
     assert COOKIE not in visitor.cookies
     assert visitor.get("/api/standing").status == 401
 
 
-# --- who gets in ------------------------------------------------------------------------------------
+# --- valid sign-ins ---------------------------------------------------------------------------------
 
 
 def test_a_student_signs_in_and_out(campus: Served, issuer: Issuer) -> None:
@@ -124,7 +124,7 @@ def test_a_student_signs_in_and_out(campus: Served, issuer: Issuer) -> None:
     assert visitor.get("/api/standing").status == 200
     assert visitor.get("/sign-out", "POST", Origin=f"http://127.0.0.1:{campus.port}").status == 303
     assert COOKIE not in visitor.cookies
-    # Not the browser alone forgets it.
+    # The server also forgets the session, not only the browser.
     visitor.cookies[COOKIE] = token
     assert visitor.get("/api/standing").status == 401
     assert visitor.get("/").status == 401
@@ -139,7 +139,7 @@ def test_a_student_signs_in_and_out(campus: Served, issuer: Issuer) -> None:
     ],
     ids=str,
 )
-def test_staff_is_known_by_a_list_or_by_a_claim(
+def test_staff_is_recognized_by_list_or_claim(
     campus: Served, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
     visitor, page = signed_in(campus, issuer, **claims)
@@ -159,7 +159,7 @@ def test_staff_is_known_by_a_list_or_by_a_claim(
         {"email": {"value": ADA}},
         {"email": True},
         {"email": ADA, "email_verified": False},
-        # Lower case of other alphabets must not match another person's name.
+        # Letters that only look similar must not match another person's address.
         {"email": "ada@example.org".replace("a", "\N{FULLWIDTH LATIN SMALL LETTER A}")},
         {"email": "mallory@example.org", "groups": ["ml-staff-of-others", {"ml-staff": 1}]},
         {"email": "mallory@example.org", "groups": 5},
@@ -167,7 +167,7 @@ def test_staff_is_known_by_a_list_or_by_a_claim(
     ],
     ids=str,
 )
-def test_who_is_not_of_the_class_is_told_so(
+def test_people_outside_the_class_are_refused(
     campus: Served, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
     visitor, page = signed_in(campus, issuer, **claims)
@@ -177,9 +177,7 @@ def test_who_is_not_of_the_class_is_told_so(
         assert b"mallory@example.org" in page.body and b"class list" in page.body
 
 
-def test_what_the_token_leaves_out_is_asked_of_the_user_info(
-    campus: Served, issuer: Issuer
-) -> None:
+def test_missing_claims_come_from_the_user_info(campus: Served, issuer: Issuer) -> None:
     issuer.user_info = {"email": "bob@example.org"}
     visitor, page = signed_in(campus, issuer)
     assert page.status == 200
@@ -192,7 +190,7 @@ def test_what_the_token_leaves_out_is_asked_of_the_user_info(
 
 
 def with_claims(**claims: Any) -> Callable[[Issuer, dict[str, Any]], str]:
-    """A token that is signed with the right key, but for these claims; one that is None is left out."""
+    """Sign with the right key after changing these claims. None leaves a claim out."""
 
     def forge(issuer: Issuer, honest: dict[str, Any]) -> str:
         whole = {**honest, **claims}
@@ -207,7 +205,7 @@ def segments(header: dict[str, Any], claims: dict[str, Any]) -> str:
 
 
 def symmetric(secret: bytes, claims: dict[str, Any], kid: str = "first") -> str:
-    """A token that is signed with HMAC."""
+    """A token signed with HMAC."""
     said = segments({"alg": "HS256", "typ": "JWT", "kid": kid}, claims)
     seal = hmac.digest(secret, said.encode(), hashlib.sha256)
     return f"{said}.{base64.urlsafe_b64encode(seal).decode().rstrip('=')}"
@@ -261,7 +259,7 @@ FORGED: dict[str, Callable[[Issuer, dict[str, Any]], str]] = {
 }
 
 
-# What each is refused for.
+# The reason for which each is refused.
 REASONS = {
     "issuer": "Invalid issuer",
     "no issuer": '"iss"',
@@ -292,7 +290,7 @@ REASONS = {
 }
 
 
-def test_the_right_token_in_their_place_signs_in(campus: Served, issuer: Issuer) -> None:
+def test_the_forger_can_also_sign_an_honest_token(campus: Served, issuer: Issuer) -> None:
     issuer.forge = lambda honest: with_claims(aud=[CLIENT, "other"], azp=CLIENT)(issuer, honest)
     assert signed_in(campus, issuer, email=ADA)[1].status == 200
 
@@ -320,7 +318,7 @@ def test_a_forged_token_signs_nobody_in(campus: Served, issuer: Issuer, forgery:
     ],
     ids=str,
 )
-def test_an_odd_answer_of_the_issuer_signs_nobody_in(
+def test_an_invalid_answer_of_the_issuer_signs_nobody_in(
     campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
     monkeypatch.setattr(issuer, "token", lambda *_: answer)
@@ -331,15 +329,13 @@ def test_an_odd_answer_of_the_issuer_signs_nobody_in(
     assert "Traceback" not in campus.log.read_text()
 
 
-def test_half_a_character_in_a_claim_is_no_fault_of_the_server(
-    campus: Served, issuer: Issuer
-) -> None:
+def test_surrogates_in_claims_are_refused(campus: Served, issuer: Issuer) -> None:
     for address in ("ada\ud800@example.org", "\udfff"):
         refused(*signed_in(campus, issuer, email=address, groups=["ml-staff"]), 502)
     assert "Traceback" not in campus.log.read_text()
 
 
-def test_an_odd_access_token_is_not_in_the_log(
+def test_an_invalid_access_token_is_not_logged(
     campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = issuer.token
@@ -349,13 +345,13 @@ def test_an_odd_access_token_is_not_in_the_log(
         return status, {**told, "access_token": "s3cret-access\ntoken"}
 
     monkeypatch.setattr(issuer, "token", odd)
-    # Without the claim the server would ask for the user info, with the token in a header.
+    # Without the claim, the server asks for the user info, with the token in a header.
     visitor, page = signed_in(campus, issuer)
     refused(visitor, page, 502)
     assert "s3cret-access" not in campus.log.read_text()
 
 
-def test_strangers_who_begin_many_sign_ins_take_turns_with_others(
+def test_many_sign_ins_of_strangers_do_not_block_others(
     campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strangers, order, go_on = 24, list[str](), threading.Semaphore(0)
@@ -396,17 +392,17 @@ def test_strangers_who_begin_many_sign_ins_take_turns_with_others(
             go_on.release(2 * strangers)
         assert mine.result() == 200
         assert {each.result() for each in many} == {502}
-    # Not the last one, although the others came before.
+    # The student is not last, although all strangers came before.
     assert order.index(query(back)["code"]) < strangers // 2, order
 
 
 # --- stolen, repeated and confused answers ------------------------------------------------------------
 
 
-def test_a_state_counts_once_and_in_the_browser_that_asked(campus: Served, issuer: Issuer) -> None:
+def test_a_state_works_once_and_in_its_own_browser(campus: Served, issuer: Issuer) -> None:
     visitor = Visitor(campus.port)
     back = issuer.allow(visitor.leave(), email=ADA)
-    # The link to an attacker's own sign-in, opened in a victim's browser.
+    # A victim opens the link of an attacker's own sign-in.
     victim = Visitor(campus.port)
     refused(victim, victim.get(back), 403)
     victim.leave()
@@ -423,17 +419,17 @@ def query(address: str) -> dict[str, str]:
     return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(address).query))
 
 
-def test_a_stolen_code_is_of_no_use(campus: Served, issuer: Issuer) -> None:
+def test_a_stolen_code_is_refused(campus: Served, issuer: Issuer) -> None:
     victim, thief = Visitor(campus.port), Visitor(campus.port)
     for checks_pkce in (True, False):
         issuer.checks_pkce = checks_pkce
         stolen = query(issuer.allow(victim.leave(), email=ADA))["code"]
         own = issuer.allow(thief.leave(), email="bob@example.org")
-        # By the verifier; and where the issuer does not look at that, by the nonce.
+        # The verifier protects it, and if the issuer does not check that, the nonce does.
         refused(thief, thief.get(own.replace(query(own)["code"], stolen)), 502)
 
 
-def test_a_code_counts_once(campus: Served, issuer: Issuer) -> None:
+def test_a_code_works_once(campus: Served, issuer: Issuer) -> None:
     visitor = Visitor(campus.port)
     back = issuer.allow(visitor.leave(), email=ADA)
     assert visitor.get(back).status == 200
@@ -442,7 +438,7 @@ def test_a_code_counts_once(campus: Served, issuer: Issuer) -> None:
     refused(visitor, visitor.get(back.replace(query(back)["state"], again)), 502)
 
 
-def test_an_answer_of_another_issuer_tells_it_no_code(campus: Served, issuer: Issuer) -> None:
+def test_a_code_is_not_sent_if_the_issuer_differs(campus: Served, issuer: Issuer) -> None:
     visitor = Visitor(campus.port)
     back = issuer.allow(visitor.leave(), email=ADA)
     asked = issuer.asked.count("/token")
@@ -453,7 +449,7 @@ def test_an_answer_of_another_issuer_tells_it_no_code(campus: Served, issuer: Is
     assert issuer.asked.count("/token") == asked
 
 
-def test_the_secret_does_not_follow_a_redirect(campus: Served, issuer: Issuer) -> None:
+def test_the_secret_is_not_sent_to_a_redirect(campus: Served, issuer: Issuer) -> None:
     with_another = Issuer()
     issuer.moved_to = with_another.address + "/token"
     refused(*signed_in(campus, issuer, email=ADA), 502)
@@ -461,7 +457,7 @@ def test_the_secret_does_not_follow_a_redirect(campus: Served, issuer: Issuer) -
     with_another.close()
 
 
-def test_who_does_not_consent_is_not_signed_in(campus: Served, issuer: Issuer) -> None:
+def test_a_denied_consent_signs_nobody_in(campus: Served, issuer: Issuer) -> None:
     visitor = Visitor(campus.port)
     state = urllib.parse.quote(query(visitor.leave())["state"])
     iss = urllib.parse.quote_plus(issuer.address)
@@ -487,12 +483,12 @@ def test_who_does_not_consent_is_not_signed_in(campus: Served, issuer: Issuer) -
         "/sign-in/university",
     ],
 )
-def test_one_goes_on_to_no_page_but_ours(campus: Served, issuer: Issuer, then: str) -> None:
+def test_sign_in_leads_only_to_our_pages(campus: Served, issuer: Issuer, then: str) -> None:
     _, page = signed_in(campus, issuer, then, email=ADA)
     assert b'content="0; url=/"' in page.body and b'class="go" href="/"' in page.body
 
 
-def test_nothing_secret_is_in_the_log_or_on_a_command_line(
+def test_secrets_are_neither_logged_nor_on_a_command_line(
     campus: Served, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
@@ -518,7 +514,7 @@ def test_nothing_secret_is_in_the_log_or_on_a_command_line(
 
 
 @pytest.mark.thorough
-def test_without_the_issuer_tokens_go_on_and_the_page_says_so(
+def test_without_the_issuer_tokens_still_work(
     serving: Callable[..., Served],
 ) -> None:
     port = free_port()
@@ -540,7 +536,7 @@ def test_without_the_issuer_tokens_go_on_and_the_page_says_so(
 
 
 def faults_of(served: Served) -> list[str]:
-    """Why sign-ins were refused, as the log tells."""
+    """The reasons in the log for refused sign-ins."""
     lines = (json.loads(line) for line in served.log.read_text().splitlines())
     return [line["fault"] for line in lines if line["said"] == "a sign-in is refused"]
 
@@ -564,9 +560,7 @@ def waited_for(holds: Callable[[], bool]) -> None:
     ],
     ids=str,
 )
-def test_a_discovery_document_that_is_not_the_issuer_s_is_not_followed(
-    issuer: Issuer, metadata: dict[str, Any]
-) -> None:
+def test_an_invalid_discovery_document_is_refused(issuer: Issuer, metadata: dict[str, Any]) -> None:
     secrets = Secrets(SignIn(issuer=issuer.address, client_id=CLIENT), SECRET)
     students = [StudentInfo(id="ada", email=ADA)]
     handshake = Handshake("state", "nonce", "verifier" * 8, "")
@@ -579,7 +573,7 @@ def test_a_discovery_document_that_is_not_the_issuer_s_is_not_followed(
 
 
 @pytest.mark.thorough
-def test_a_session_ends_with_its_rules_or_a_word_of_staff(
+def test_sessions_end_if_rules_change_or_staff_revokes_them(
     serving: Callable[..., Served], issuer: Issuer
 ) -> None:
     served = start(serving(), issuer.address)
@@ -593,7 +587,7 @@ def test_a_session_ends_with_its_rules_or_a_word_of_staff(
     served.stop()
     start(served, issuer.address, staff=[])
     assert visitor.get("/api/standing").status == staff.get("/api/staff/queue").status == 401
-    # A row of the class list that was wrong, and let somebody else in.
+    # Correct a wrong address in the class list, which let somebody else in.
     visitor, _ = signed_in(served, issuer, email=ADA)
     other, _ = signed_in(served, issuer, email="bob@example.org")
     served.stop()
@@ -612,7 +606,7 @@ def test_a_session_ends_with_its_rules_or_a_word_of_staff(
     assert done.exit_code == 0 and "signed out everywhere" in done.output, done.output
     assert visitor.get("/api/standing").status == 401
     assert CliRunner().invoke(main, revoke).exit_code == 2
-    # Without the university no session holds.
+    # Without a university, no session is valid.
     served.stop()
     served.start()
     assert visitor.get("/api/standing").status == 401
@@ -620,7 +614,7 @@ def test_a_session_ends_with_its_rules_or_a_word_of_staff(
     assert visitor.get("/sign-in/university/callback").status == 404
 
 
-def test_a_session_ends_with_its_time_and_is_of_its_origin(tmp_path: Path) -> None:
+def test_a_session_expires_and_is_valid_only_for_its_origin(tmp_path: Path) -> None:
     with Gradebook.open_to_write(tmp_path) as book:
         sessions.prepare(book)
         token = sessions.start_session(book, Role.STUDENT, "ada", "here", 10.0, 20.0)

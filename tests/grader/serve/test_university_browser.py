@@ -1,7 +1,7 @@
-"""Signing in at an issuer that none of us wrote (oidc-provider, which is certified), in the real browser.
+"""Signing in at an issuer that is not our code (oidc-provider, a certified library), in a real browser.
 
-To the browser the issuer, `localhost`, is another site than the server, `127.0.0.1`: the cookie of the session
-is not sent with the redirect that comes back.
+To the browser, the issuer at `localhost` is another site than the server at `127.0.0.1`. So it does not send
+the session's cookie with the redirect that comes back.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDE = "return document.documentElement.scrollWidth - window.innerWidth"
 
 @pytest.fixture(scope="module")
 def campus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server at which one signs in by oidc-provider."""
+    """A server whose people sign in at oidc-provider."""
     node, installed = shutil.which("node"), ROOT / "build" / "oidc"
     if node is None or not (installed / "node_modules" / "oidc-provider").is_dir():
         _missing("oidc-provider (npm install --prefix build/oidc oidc-provider, as .ci/run does)")
@@ -59,7 +59,7 @@ def campus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def view(browser: Chrome, campus: Served) -> Iterator[Chrome]:
-    """The browser without a cookie of any site, and with nothing in its console."""
+    """The browser without cookies and with an empty console."""
     light(browser)
     resize(browser, DESK)
     browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
@@ -70,22 +70,20 @@ def view(browser: Chrome, campus: Served) -> Iterator[Chrome]:
 
 
 def sign_in(view: Chrome, who: str) -> None:
-    """From the page of our server, at the issuer's pages, to the end."""
+    """Sign in from our page through the issuer's pages and back."""
     view.find_element(By.CSS_SELECTOR, LINK).send_keys(Keys.ENTER)
     until(view, lambda v: v.find_element(By.NAME, "login")).send_keys(who)
     view.find_element(By.NAME, "password").send_keys("of no matter", Keys.ENTER)
     until(
         view, lambda v: "/interaction/" in v.current_url and not v.find_elements(By.NAME, "login")
     )
-    # What the issuer's own pages tell the console is not ours.
+    # Ignore what the issuer's own pages log.
     console(view)
     view.find_element(By.CSS_SELECTOR, "button[type=submit]").click()
     until(view, lambda v: v.current_url.startswith("http://127.0.0.1"))
 
 
-def test_a_student_signs_in_comes_to_the_wanted_page_and_signs_out(
-    view: Chrome, campus: Served
-) -> None:
+def test_a_student_reaches_the_requested_page_and_signs_out(view: Chrome, campus: Served) -> None:
     view.get(address(campus, "/exercise/greeting"))
     assert all("401" in each["message"] for each in console(view))
     sign_in(view, "ada@example.org")
@@ -101,14 +99,14 @@ def test_a_student_signs_in_comes_to_the_wanted_page_and_signs_out(
     assert view.find_elements(By.ID, "token")
 
 
-def test_staff_comes_to_the_class(view: Chrome, campus: Served) -> None:
+def test_staff_reaches_the_class_page(view: Chrome, campus: Served) -> None:
     view.get(address(campus))
     sign_in(view, "prof@example.org")
     until(view, lambda v: v.current_url == address(campus, "/class"))
     assert console(view) == []
 
 
-def test_a_stranger_is_told_and_comes_back_to_the_door(view: Chrome, campus: Served) -> None:
+def test_a_stranger_is_refused_and_can_go_back(view: Chrome, campus: Served) -> None:
     view.get(address(campus))
     sign_in(view, "mallory@example.org")
     until(view, lambda v: "You are not signed in" in text_of(v))
@@ -119,7 +117,7 @@ def test_a_stranger_is_told_and_comes_back_to_the_door(view: Chrome, campus: Ser
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_of_the_door_shuts_a_reader_out(
+def test_sign_in_pages_are_accessible(
     view: Chrome, campus: Served, axe: str, scheme: str, tmp_path: Path
 ) -> None:
     light(view, scheme)
@@ -135,7 +133,7 @@ def test_no_page_of_the_door_shuts_a_reader_out(
     own.stop()
     assert ["You are signed in" in page for page in pages] == [False, True, False]
     for page in pages:
-        # The page of a sign-in goes on by itself, before anybody reads it.
+        # Disable the refresh, or the page would move on before it is checked.
         still = page.replace('http-equiv="refresh"', 'name="still"')
         view.get(address(campus, "/healthz"))
         view.execute_script(

@@ -1,4 +1,4 @@
-"""What is said about a result: once, and the same by every renderer."""
+"""The text about a result: everything is said once, and every renderer says the same."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def terminal(of: Entry, folder: Path) -> str:
         is_public=False,
         standings={},
         submission=folder,
-        where=lambda name, place: f"{place.file}:{place.line}",  # as the guide has it
+        where=lambda name, place: f"{place.file}:{place.line}",  # the guide's signature
         judge=lambda name, more="": f"`grade run {name}{more}`",
         fault=lambda exercise: exercise.message,
-        next_step=lambda exercises: "",  # as the guide has it
+        next_step=lambda exercises: "",  # the guide's signature
         asked=SimpleNamespace(by_saving=False),
     )
     for line in Panel(console, of.result.exercises, guide).lines(shown=99):
@@ -78,13 +78,13 @@ def terminal(of: Entry, folder: Path) -> str:
     return stream.getvalue()
 
 
-def scorecard(of: Entry, folder: Path) -> str:  # as every renderer
+def scorecard(of: Entry, folder: Path) -> str:  # the signature of every renderer
     stream = io.StringIO()
     show_scorecard(open_console(stream), of, ())
     return stream.getvalue()
 
 
-def notebook(of: Entry, folder: Path) -> str:  # as every renderer
+def notebook(of: Entry, folder: Path) -> str:  # the signature of every renderer
     composed: Any = SimpleNamespace(notes=(), place=lambda line: ("modules/glu.py", line))
     (exercise,) = of.result.exercises
     check = CheckResult(exercise, composed)
@@ -99,7 +99,7 @@ def report(of: Entry, folder: Path) -> str:
     return html.unescape(re.sub("<[^>]*>", "", text))
 
 
-def markdown(of: Entry, folder: Path) -> str:  # as every renderer
+def markdown(of: Entry, folder: Path) -> str:  # the signature of every renderer
     return html.unescape(rendered(FORMATS["markdown"], of).decode())
 
 
@@ -107,24 +107,24 @@ RENDERERS = [terminal, scorecard, notebook, report, markdown]
 
 
 def one_shown(of: ExerciseResult) -> ExerciseResult:
-    """Few enough tests for the notebook to show each cause."""
+    """Drop a test, so that the notebook shows each cause."""
     return msgspec.structs.replace(of, tests=of.tests[:4] + of.tests[5:])
 
 
 @pytest.mark.parametrize("render", RENDERERS, ids=lambda render: render.__name__)
-def test_every_renderer_says_the_same_of_each_cause(render: Any, tmp_path: Path) -> None:
+def test_every_renderer_says_the_same_about_each_cause(render: Any, tmp_path: Path) -> None:
     text = render(entry(one_shown(SEVERAL)), tmp_path)
     words = " ".join(text.split())
     for said in ("Wrong by 1.", "At [0].", "Count again.", "It raised.", "modules/glu.py:7"):
         assert said in words
-    assert words.count("Wrong by 1.") == 1, "what was said is not said again"
+    assert words.count("Wrong by 1.") == 1, "nothing is said twice"
     assert "The same in 1 more test." in words or "The same as above." in words
     assert "forward is to be written." in words
     assert "Not for a crash." not in words
 
 
 @pytest.mark.parametrize("render", RENDERERS, ids=lambda render: render.__name__)
-def test_every_renderer_tells_a_fault_of_the_file_once(render: Any, tmp_path: Path) -> None:
+def test_every_renderer_shows_a_broken_file_once(render: Any, tmp_path: Path) -> None:
     words = " ".join(render(entry(BROKEN), tmp_path).split())
     assert words.count("It is no Python.") == 1
     assert words.count("modules/glu.py:7") == 1
@@ -152,12 +152,12 @@ def test_a_summary_has_each_cause_once_and_parts_last() -> None:
 
 
 def failed(name: str, cause: Cause, **changes: Any) -> TestResult:
-    """A failed test with this cause, in a function of its own."""
+    """Return a failed test with this cause, in a function of its own."""
     given = {"place": Place("modules/glu.py", 7, name), "message": f"{name}.\n1 is not 2."}
     return checked(name, Outcome.FAILED, cause=cause, **{**given, **changes})
 
 
-def test_what_says_most_comes_first_and_alike_the_earlier_one() -> None:
+def test_findings_are_ordered_by_how_much_they_explain() -> None:
     place = Place("modules/glu.py", 9, "helper")
     tests = (
         checked("unwritten", Outcome.NOT_IMPLEMENTED, message="To do."),
@@ -186,7 +186,7 @@ def test_what_says_most_comes_first_and_alike_the_earlier_one() -> None:
     assert [finding.first.name for finding in problems(exercise(*tests))] == order
 
 
-def test_one_line_that_raises_is_told_once_whatever_the_sizes() -> None:
+def test_a_line_that_raises_is_shown_once_for_all_sizes() -> None:
     sizes = ("(2x3 and 2x3)", "(8x3 and 4x3)")
     tests = [
         checked(s, Outcome.ERROR, message=f"raised RuntimeError: {s}", plain="RuntimeError")
@@ -200,20 +200,20 @@ def test_one_line_that_raises_is_told_once_whatever_the_sizes() -> None:
 
 
 @pytest.mark.parametrize("cause", [Cause.SHAPE, Cause.TYPE, Cause.VALUES, Cause.GRADIENT])
-def test_a_public_test_and_its_hidden_twin_are_told_once(cause: Cause) -> None:
+def test_a_public_test_and_its_hidden_twin_are_shown_once(cause: Cause) -> None:
     place, hidden = Place("modules/glu.py", 7, "forward"), Visibility.HIDDEN
     example = failed("example", cause, place=place)
     twin = failed("twin", cause, place=place, visibility=hidden)
     elsewhere = failed("elsewhere", cause, visibility=hidden)
     told = problems(exercise(example, twin, elsewhere))
     assert [(f.first.name, f.more) for f in told] == [("example", 1), ("elsewhere", 0)]
-    # Two hidden tests are no twins: each may show a case of its own.
+    # Two hidden tests are not twins: each may show its own case.
     assert (
         len(problems(exercise(twin, failed("third", cause, place=place, visibility=hidden)))) == 2
     )
 
 
-def test_a_function_comes_after_those_that_it_uses_and_starves_by_what_they_give() -> None:
+def test_a_function_comes_after_the_functions_that_it_uses() -> None:
     shard = failed("shard", Cause.VALUES, subject="shard")
     crash = checked(
         "crash",
@@ -228,7 +228,7 @@ def test_a_function_comes_after_those_that_it_uses_and_starves_by_what_they_give
     unwritten = checked("unwritten", Outcome.NOT_IMPLEMENTED, message="To do.", subject="part")
     told = problems(exercise(crash, unwritten, other, shard))
     assert [f.first.name for f in told] == ["other", "shard", "crash", "unwritten"]
-    # What gives nothing usable explains a crash, and wrong values alone do not.
+    # A function that returns nothing usable explains a crash. Wrong values do not.
     for cause in (Cause.NOTHING, Cause.TYPE, Cause.SHAPE):
         useless = failed("shard", cause, subject="shard")
         (first, second) = problems(exercise(crash, other, useless))
@@ -240,19 +240,19 @@ def test_a_function_comes_after_those_that_it_uses_and_starves_by_what_they_give
         summary = summarized(exercise(crash, useless), 1)
         assert summary.sections[0].blocks[-1] == Note("1 test of bench, which uses it, fails, too.")
         assert summary.more == 0
-    # One that is not written yet is no cause of another's fault.
+    # An unwritten function does not cause the fault of another.
     waiting = msgspec.structs.replace(crash, uses=("part",))
     assert problems(exercise(waiting, unwritten, other))[0].first is waiting
 
 
-def test_a_raise_of_a_function_is_told_with_the_one_that_it_uses() -> None:
+def test_an_exception_follows_from_the_function_that_is_used() -> None:
     shard = failed("shard", Cause.VALUES, subject="shard")
     refused = checked("refused", Outcome.ERROR, cause=Cause.RAISE, subject="bench", uses=("shard",))
     (finding,) = problems(exercise(refused, shard))
     assert (finding.first, finding.followers) == (shard, (refused,))
 
 
-def test_two_laws_with_one_remedy_are_told_once() -> None:
+def test_two_laws_with_one_remedy_are_shown_once() -> None:
     place = Place("modules/glu.py", 7, "forward")
     one, two = (
         failed(name, Cause.LAW, place=place, message=f"{name} left a hook.\nRemove it.")
@@ -261,7 +261,7 @@ def test_two_laws_with_one_remedy_are_told_once() -> None:
     other = failed("mode", Cause.LAW, place=place, message="f left a mode.\nSet it back.")
     assert [f.more for f in problems(exercise(one, two, other))] == [1, 0]
     elsewhere = msgspec.structs.replace(one, name="g", place=None)
-    assert len(problems(exercise(one, elsewhere))) == 1, "the same sentence, wherever it shows"
+    assert len(problems(exercise(one, elsewhere))) == 1, "the same sentence at another place"
 
 
 def test_a_missing_return_comes_before_the_exception_that_it_causes() -> None:
@@ -270,13 +270,13 @@ def test_a_missing_return_comes_before_the_exception_that_it_causes() -> None:
     assert [f.first.name for f in problems(exercise(raised, nothing))] == ["nothing", "raised"]
 
 
-def test_a_named_mistake_stands_without_the_hint_of_its_test() -> None:
+def test_a_named_mistake_has_no_hint_of_its_test() -> None:
     for cause, hints in ((Cause.MISTAKE, 0), (Cause.VALUES, 1), (Cause.LAW, 1)):
         blocks = blocks_of(failed("a", cause))
         assert sum(isinstance(block, Hint) for block in blocks) == hints
 
 
-def test_one_way_that_is_not_allowed_is_told_once_by_whatever_name() -> None:
+def test_forbidden_names_in_one_function_are_shown_once() -> None:
     places = [Place("modules/glu.py", line, "attention") for line in (7, 9)]
     tests = [
         failed(f"test_{place.line}", Cause.OTHER, refused=True, place=place) for place in places
@@ -285,7 +285,7 @@ def test_one_way_that_is_not_allowed_is_told_once_by_whatever_name() -> None:
     assert finding.more == 1
 
 
-def test_a_mistake_that_a_public_test_and_a_hidden_one_name_is_told_once() -> None:
+def test_a_mistake_named_by_a_public_and_a_hidden_test_is_shown_once() -> None:
     place = Place("modules/glu.py", 7, "forward")
     example = failed("example", Cause.MISTAKE, place=place)
     twin = failed("twin", Cause.MISTAKE, place=place, visibility=Visibility.HIDDEN)
@@ -293,7 +293,7 @@ def test_a_mistake_that_a_public_test_and_a_hidden_one_name_is_told_once() -> No
     assert (finding.first.name, finding.more) == ("example", 1)
 
 
-def test_a_named_mistake_takes_the_mismatches_of_its_function_to_it() -> None:
+def test_a_named_mistake_includes_the_mismatches_of_its_function() -> None:
     place = Place("modules/glu.py", 7, "forward")
     bare, gradient = (failed(c.value, c, place=place) for c in (Cause.VALUES, Cause.GRADIENT))
     named = failed("named", Cause.MISTAKE, place=place, visibility=Visibility.HIDDEN)
@@ -301,11 +301,11 @@ def test_a_named_mistake_takes_the_mismatches_of_its_function_to_it() -> None:
     law = failed("law", Cause.LAW, place=place)
     told = problems(exercise(bare, gradient, named, other, law))
     assert [(f.first.name, f.more) for f in told] == [("named", 2), ("other", 0), ("law", 0)]
-    # What a law says is not why the values are wrong.
+    # A broken law does not explain wrong values.
     assert len(problems(exercise(bare, law))) == 2
 
 
-def test_a_known_mistake_is_told_once_wherever_it_shows() -> None:
+def test_a_known_mistake_is_shown_once() -> None:
     told = "Known mistake: the weight is cached."
     first = failed("a", Cause.MISTAKE, message=f"{told}\n1 of 2", place=Place("one.py", 4, "f"))
     other = failed("b", Cause.MISTAKE, message=f"{told}\n3 of 4", place=Place("one.py", 4, ""))
@@ -315,7 +315,7 @@ def test_a_known_mistake_is_told_once_wherever_it_shows() -> None:
     assert sections[0].blocks[-1] == Note("1 more test fails there, too.")
 
 
-def test_all_tests_say_what_was_said_above_only_once() -> None:
+def test_the_list_of_all_tests_repeats_nothing() -> None:
     blocks = [section.blocks for section in in_full(SEVERAL)]
     assert blocks[0] == ()
     assert blocks[2] == (Note("The same as above."), Hint("From 0."))

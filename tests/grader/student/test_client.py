@@ -1,4 +1,4 @@
-"""The client of a course's server, without one: the address, the token, and what each answer means."""
+"""The client of a course's server with prepared answers: the address, the token, and each kind of answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RESULT = builders.result(builders.exercise(builders.checked()))
 
 @pytest.fixture(autouse=True)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of settings of this test's own."""
+    """A settings folder of this test's own."""
     monkeypatch.setenv("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", str(tmp_path))
     return tmp_path
 
@@ -58,25 +58,25 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("https://example.org/lab//", "https://example.org/lab"),
     ],
 )
-def test_an_address_is_kept_in_one_form(typed: str, kept: str) -> None:
+def test_an_address_is_normalized(typed: str, kept: str) -> None:
     assert checked_address(typed) == kept
 
 
 @pytest.mark.parametrize(
     "typed", ["", "ftp://example.org", "https://", "https://example.org/?a=1", "example.org#top"]
 )
-def test_what_is_no_address_is_refused_with_an_example(typed: str) -> None:
+def test_an_invalid_address_is_refused_with_an_example(typed: str) -> None:
     with pytest.raises(SubmissionError, match=r"is not an address: write https://grade\.example"):
         checked_address(typed)
 
 
-def test_only_on_this_machine_a_token_goes_without_tls() -> None:
+def test_only_a_local_server_may_be_used_without_tls() -> None:
     assert is_unprotected("http://grade.example.org")
     for address in ("https://grade.example.org", "http://localhost:8000", "http://[::1]:8000"):
         assert not is_unprotected(address)
 
 
-def test_a_token_is_kept_for_this_user_only_and_read_again() -> None:
+def test_a_token_is_readable_only_by_its_user() -> None:
     server = Server("https://grade.example.org", "s3cret")
     assert kept_server() is None
     file = keep_server(server)
@@ -87,13 +87,13 @@ def test_a_token_is_kept_for_this_user_only_and_read_again() -> None:
     assert kept_server() == Server(server.address, "newer")
 
 
-def test_a_damaged_file_is_told_with_what_to_do() -> None:
+def test_the_error_about_a_damaged_file_says_what_to_do() -> None:
     keep_server(Server("https://grade.example.org", "s3cret")).write_bytes(b"{")
     with pytest.raises(GraderError, match=r"cannot be read.*`grade login ADDRESS` writes it anew"):
         kept_server()
 
 
-def test_a_token_that_cannot_be_kept_is_told(settings: Path) -> None:
+def test_an_unwritable_token_file_is_an_error(settings: Path) -> None:
     (settings / "lab-bench").write_text("a file, and no folder")
     with pytest.raises(GraderError, match="The token cannot be kept in"):
         keep_server(Server("https://grade.example.org", "s3cret"))
@@ -110,7 +110,7 @@ def refusal(code: int, body: bytes = b'{"error": "No."}', **headers: str) -> url
 
 
 class Answers:
-    """Answers in order, each a body or an exception; notes requests and pauses."""
+    """Give the replies in order, each a body or an exception. Record requests and pauses."""
 
     def __init__(self) -> None:
         self.replies: list[bytes | Exception] = []
@@ -157,7 +157,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
         (refusal(404, b"[]"), RefusedError, "answers 404, which is not an answer"),
     ],
 )
-def test_each_refusal_has_its_kind_and_is_not_asked_again(
+def test_each_refusal_has_its_kind_and_is_not_retried(
     answers: Answers, error: urllib.error.HTTPError, kind: type[GraderError], told: str
 ) -> None:
     answers.replies = [error]
@@ -165,11 +165,11 @@ def test_each_refusal_has_its_kind_and_is_not_asked_again(
         asked(HERE, "GET", "/api/standing")
     assert type(raised.value) is kind and told in str(raised.value)
     assert answers.pauses == []
-    # 3 if the same request may be answered later.
+    # The exit code is 3 if the same request may succeed later.
     assert kind.exit_code == (3 if kind in (ServerError, ChangedError) else 2)
 
 
-def test_a_refusal_s_words_are_harmless(answers: Answers) -> None:
+def test_control_characters_in_a_refusal_are_removed(answers: Answers) -> None:
     answers.replies = [refusal(404, json.dumps({"error": "a\x1b[31mb"}).encode())]
     with pytest.raises(ServerError) as raised:
         asked(HERE, "GET", "/api/standing")
@@ -177,9 +177,7 @@ def test_a_refusal_s_words_are_harmless(answers: Answers) -> None:
 
 
 @pytest.mark.parametrize("failure", [refusal(503), refusal(502), OSError("no route")])
-def test_a_lost_answer_is_told_once_and_asked_for_again_under_the_same_key(
-    answers: Answers, failure: Exception
-) -> None:
+def test_a_lost_answer_is_retried_with_the_same_key(answers: Answers, failure: Exception) -> None:
     told: list[str] = []
     body = {"id": "s1", "state": "waiting", "exercises": {}}
     answers.replies = [failure, failure, json.dumps(body).encode()]
@@ -196,7 +194,7 @@ def test_a_lost_answer_is_told_once_and_asked_for_again_under_the_same_key(
     }
 
 
-def test_without_a_network_nothing_is_lost(answers: Answers) -> None:
+def test_without_a_network_the_error_says_that_nothing_is_lost(answers: Answers) -> None:
     answers.replies = [urllib.error.URLError("no route")] * (len(PAUSES_SECONDS) + 1)
     with pytest.raises(ServerError, match=r"cannot be reached: no route\. Nothing is lost"):
         hand_in(HERE, {"glu.py": b"x"})
@@ -219,7 +217,7 @@ def state(name: str, glu: dict[str, Any], **more: Any) -> tuple[str, dict[str, A
     return "state", {"id": "s1", "state": name, "exercises": {"glu": glu}, **more}
 
 
-def test_a_verdict_is_waited_for_and_each_place_told(answers: Answers) -> None:
+def test_waiting_for_a_verdict_reports_each_event(answers: Answers) -> None:
     judged = state("judged", {"state": "judged"}, result=msgspec.to_builtins(RESULT))
     answers.replies = [
         events(
@@ -241,7 +239,7 @@ def test_a_verdict_is_waited_for_and_each_place_told(answers: Answers) -> None:
     assert answers.pauses == [PAUSES_SECONDS[0]]
 
 
-def test_a_server_that_stays_away_still_has_the_files(answers: Answers) -> None:
+def test_if_the_server_stays_away_the_files_are_still_handed_in(answers: Answers) -> None:
     answers.replies = [OSError("no route")] * (len(PAUSES_SECONDS) + 1)
     with pytest.raises(ServerError, match="Your files are handed in and will be judged"):
         wait_for(HERE, ServerAnswer("s1", "waiting", {}), lambda *_: None)

@@ -1,4 +1,4 @@
-"""`grade plot` as students meet it, the real experiments, and PNGs of strangers."""
+"""`grade plot` as students use it, the experiments of the course, and PNGs of strangers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.grader.command import grade as grade_here
 ROOT = Path(__file__).parents[3]
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 
-# What an author writes: beside the experiment and the drawing a figure of the student's own.
+# A file by an author: an experiment, its drawing, and a figure of the student's own.
 EXPERIMENT = '''\
 """How often each word occurs."""
 
@@ -55,7 +55,7 @@ def own_figure(student: Any, data: dict[str, Any]) -> Any:
 
 
 def draw(figure: Any, data: Data) -> None:
-    # Its own title, and not that of the picture.
+    # The panel does not have the title of the picture.
     assert not figure.get_suptitle()
     axes = figure.subplots()
     axes.bar(range(len(data.counts)), list(data.counts.values()))
@@ -72,7 +72,7 @@ def chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def png(width: int = 2, height: int = 1, extra: bytes = b"", pixels: bytes = b"\0\0\0") -> bytes:
-    """A gray picture, with further chunks before its pixels."""
+    """Return a gray picture, with extra chunks before its pixels."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
     data = chunk(b"IDAT", zlib.compress(pixels))
     return b"\x89PNG\r\n\x1a\n" + header + extra + data + chunk(b"IEND", b"")
@@ -87,7 +87,7 @@ def size_of(path: Path) -> tuple[int, int]:
 
 @pytest.fixture
 def course(tmp_path: Path) -> Path:
-    """A clone of the plain course that can draw one exercise, which is written."""
+    """A clone of the plain course with a plot for one exercise, which is solved."""
     folder = tmp_path / "clone"
     shutil.copytree(PLAIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(
@@ -102,14 +102,14 @@ def course(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def artist() -> Iterator[Judge]:
-    """One process that draws them all: torch and matplotlib are imported once."""
+    """One process that draws all pictures, so torch and matplotlib are imported once."""
     with judges(program=PROGRAM) as (judge,):
         yield judge
 
 
 @pytest.fixture
 def grade(course: Path, artist: Judge, monkeypatch: pytest.MonkeyPatch) -> Grade:
-    """Run `grade` in the clone; its pictures are drawn by the artist."""
+    """Run `grade` in the clone. The artist draws its pictures."""
 
     @contextlib.contextmanager
     def kept(**_: object) -> Iterator[list[Judge]]:
@@ -124,7 +124,7 @@ def write(course: Path, source: str) -> None:
     (course / "exercises" / "text" / "word_count.py").write_text(source)
 
 
-def test_a_picture_is_written_and_its_path_shown(grade: Grade, course: Path) -> None:
+def test_a_picture_is_written_and_its_path_is_shown(grade: Grade, course: Path) -> None:
     done = grade("plot", "word_count")
     assert done.stdout.splitlines() == [
         ".grade/plots/word_count.png  your code at work",
@@ -136,7 +136,7 @@ def test_a_picture_is_written_and_its_path_shown(grade: Grade, course: Path) -> 
     assert (course / ".grade" / ".gitignore").read_text() == "*\n"
 
 
-def test_once_it_is_passed_the_reference_stands_beside_it(grade: Grade, course: Path) -> None:
+def test_after_passing_the_reference_is_shown_beside_it(grade: Grade, course: Path) -> None:
     grade("plot", "word_count", "-o", "before.png")
     pass_here(course, "word_count")
     done = grade("plot", "word_count", "-o", "after.png")
@@ -145,7 +145,7 @@ def test_once_it_is_passed_the_reference_stands_beside_it(grade: Grade, course: 
     assert both == (2 * alone[0], alone[1])
 
 
-def test_what_is_measured_is_run_several_times_in_turn(grade: Grade, course: Path) -> None:
+def test_a_measuring_experiment_runs_several_times_in_turn(grade: Grade, course: Path) -> None:
     plot = course / "tests" / "plots" / "text" / "plot_word_count.py"
     source = plot.read_text("utf-8").replace("SIZE =", "RUNS = 3\nSIZE =")
     counting = (
@@ -157,7 +157,7 @@ def test_what_is_measured_is_run_several_times_in_turn(grade: Grade, course: Pat
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-def test_runs_take_turns_and_end_once_half_of_the_time_is_used() -> None:
+def test_runs_take_turns_until_half_of_the_time_is_used() -> None:
     order: list[str] = []
     measures = {name: functools.partial(order.append, name) for name in ("mine", "theirs")}
     assert set(runs_in_turn(measures, 2, 60.0)) == {"mine", "theirs"}
@@ -166,7 +166,7 @@ def test_runs_take_turns_and_end_once_half_of_the_time_is_used() -> None:
     assert runs_in_turn(measures, 5, 0.0) == {"mine": [None], "theirs": [None]}
 
 
-def test_pictures_beside_each_other_have_the_same_axes_and_colors() -> None:
+def test_pictures_side_by_side_share_axes_and_colors() -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(layout="constrained")
@@ -186,7 +186,7 @@ def test_pictures_beside_each_other_have_the_same_axes_and_colors() -> None:
     assert mine[2].images[0].get_clim() == (0, 1.95)
 
 
-def test_axes_of_another_scale_stay_as_they_are() -> None:
+def test_axes_of_different_scales_are_not_shared() -> None:
     from matplotlib.figure import Figure
 
     panels = Figure().subfigures(1, 2, squeeze=False)[0]
@@ -199,7 +199,7 @@ def test_axes_of_another_scale_stay_as_they_are() -> None:
     share_axes(panels[:1])
 
 
-def test_somebody_elses_file_is_drawn_here_and_touches_nothing_of_ours(
+def test_another_submission_is_drawn_here_and_changes_no_progress(
     grade: Grade, course: Path
 ) -> None:
     wrong = course / "tests" / "wrong" / "text" / "word_count" / "characters.py"
@@ -242,7 +242,7 @@ Correct that first; `grade run word_count` says more.
         ("def word_count(text): return {'a': 10**19}", "cannot be drawn: a number is beyond 1e+18"),
     ],
 )  # fmt: skip
-def test_what_stands_in_the_way_is_said_in_a_sentence(
+def test_the_reason_for_no_picture_is_one_sentence(
     grade: Grade, course: Path, source: str, said: str
 ) -> None:
     write(course, source)
@@ -268,7 +268,7 @@ def test_what_stands_in_the_way_is_said_in_a_sentence(
     ],
     ids=["one formula", "formulas", "broken formula", "long", "lines", "marks"],
 )
-def test_a_text_of_the_students_is_drawn_as_it_is_and_cut(
+def test_text_of_the_student_is_drawn_literally_and_cut(
     grade: Grade, course: Path, keys: str
 ) -> None:
     write(course, f"def word_count(text): return dict.fromkeys([{keys}], 1)")
@@ -305,7 +305,7 @@ def test_the_stub_has_nothing_to_draw_yet(grade: Grade, course: Path) -> None:
         ("return b'GIF89a'", "Your own figure is not kept: it does not begin like a PNG."),
     ],
 )
-def test_a_figure_of_the_students_own_that_is_none_is_a_note(
+def test_an_invalid_own_figure_is_a_note(
     grade: Grade, course: Path, figure: str, said: str
 ) -> None:
     write(course, f"def word_count(text): return {{'a': 1}}\ndef figure(counts): {figure}\n")
@@ -321,7 +321,7 @@ def test_a_broken_reference_is_a_fault_of_the_course(grade: Grade, course: Path)
     assert "fails with the course's own solution" in done.stderr
 
 
-def test_a_picture_that_cannot_be_written_says_where_else(grade: Grade, course: Path) -> None:
+def test_an_unwritable_picture_is_a_usage_error(grade: Grade, course: Path) -> None:
     (course / "taken.png").mkdir()
     write(course, "def word_count(text): return {'a': 1}")
     done = grade("plot", "word_count", "-o", "taken.png")
@@ -347,7 +347,7 @@ def test_the_real_experiments_draw_the_solutions(artist: Judge, exercise: str) -
 # --- a stranger's PNG -----------------------------------------------------------------------------
 
 
-def test_only_what_a_picture_needs_is_kept() -> None:
+def test_only_necessary_chunks_are_kept() -> None:
     resolution = chunk(b"pHYs", struct.pack(">IIB", 1, 1, 1))
     odd = chunk(b"tEXt", b"Comment\0<script>") + chunk(b"iCCP", b"p\0\0" + zlib.compress(b"0" * 9))
     assert plain_png(png(extra=odd + resolution) + b"behind the end") == png(extra=resolution)
@@ -369,6 +369,6 @@ def test_only_what_a_picture_needs_is_kept() -> None:
         (png(pixels=bytes(range(256)) * 2) + b"0" * MAX_BYTES, "more than 4 MB"),
     ],
 )
-def test_what_is_no_picture_is_refused(data: bytes, why: str) -> None:
+def test_an_invalid_picture_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(NotAPicture, match=why):
         plain_png(data)

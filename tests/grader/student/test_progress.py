@@ -1,4 +1,4 @@
-"""What a student's folder remembers: tied to digests, read by people, and never lost."""
+"""The progress in a student's folder: tied to digests, readable by people, and never lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def course(tmp_path: Path) -> Course:
 
 @pytest.fixture
 def standings(course: Course) -> Standings:
-    """How far each exercise is, read anew."""
+    """Read the standing of each exercise again."""
 
     def read() -> dict[str, Standing]:
         return Logbook(course).standings(read_submission(course.folder, course).files)
@@ -42,12 +42,12 @@ def standings(course: Course) -> Standings:
 
 
 def a_result(status: Status, score: float = 0.0) -> ExerciseResult:
-    """The result of judging the greeting."""
+    """Return a result of judging the greeting."""
     return exercise(name="greeting", worth=2.5, status=status, score=score)
 
 
 def passes(course: Course, source: bytes) -> None:
-    """Put this source in place of the greeting, and remember that it passed."""
+    """Write this source to greeting.py and record that it passed."""
     greeting = course.exercise("greeting")
     (course.folder / greeting.file).write_bytes(source)
     Logbook(course).record(greeting, source, a_result(Status.PASSED, 2.5))
@@ -61,7 +61,7 @@ def test_a_fresh_clone_is_open_and_gets_no_file(course: Course, standings: Stand
     assert not (course.root / ".grade").exists()
 
 
-def test_an_exercise_of_an_exam_is_not_the_next_one(course: Course) -> None:
+def test_an_exercise_of_an_exam_is_not_proposed_next(course: Course) -> None:
     """A release says which assignment is an exam."""
     files = read_submission(course.folder, course).files
     exam = CourseAssignment(id="m", title="M", exercises=("word_count",), exam=Exam(hints=False))
@@ -91,9 +91,7 @@ def test_done_is_tied_to_the_tests(course: Course, standings: Standings) -> None
     assert standings()["greeting"] is Standing.TESTS_CHANGED
 
 
-def test_a_failed_verdict_after_a_full_one_keeps_the_full_one(
-    course: Course, standings: Standings
-) -> None:
+def test_a_failed_verdict_does_not_erase_a_full_one(course: Course, standings: Standings) -> None:
     greeting, file = course.exercise("greeting"), course.folder / "text" / "greeting.py"
     passes(course, b"right = 1\n")
     file.write_bytes(b"wrong = 1\n")
@@ -106,7 +104,7 @@ def test_a_failed_verdict_after_a_full_one_keeps_the_full_one(
     assert standings()["greeting"] is Standing.DONE
 
 
-def test_what_the_server_said_is_kept_and_tied_to_the_file_too(
+def test_a_verdict_of_the_server_is_kept_and_tied_to_the_file(
     course: Course, standings: Standings
 ) -> None:
     shutil.rmtree(course.root / "tests" / "hidden")
@@ -127,10 +125,10 @@ def test_what_the_server_said_is_kept_and_tied_to_the_file_too(
     file.write_bytes(b"right = 1\n")
     assert standings()["greeting"] is Standing.FULL_MARKS
     Logbook(course).record_served(greeting, whole, a_result(Status.UNJUDGED))
-    assert standings()["greeting"] is Standing.FULL_MARKS, "a fault is no verdict"
+    assert standings()["greeting"] is Standing.FULL_MARKS, "a fault is not a verdict"
 
 
-def test_full_marks_are_counted_where_a_server_gives_them(course: Course) -> None:
+def test_full_marks_are_counted_if_a_server_gives_them(course: Course) -> None:
     full, done, begun = Standing.FULL_MARKS, Standing.DONE, Standing.BEGUN
     assert progress_of([full, done, begun], course) == (2, 3, "2 of 3 done")
     shutil.rmtree(course.root / "tests" / "hidden")
@@ -151,7 +149,7 @@ def test_full_marks_are_counted_where_a_server_gives_them(course: Course) -> Non
         (None, Standing.MISSING),
     ],
 )
-def test_what_the_file_says(
+def test_the_standing_depends_on_the_file(
     course: Course, standings: Standings, source: bytes | None, standing: Standing
 ) -> None:
     file = course.folder / "text" / "greeting.py"
@@ -161,7 +159,7 @@ def test_what_the_file_says(
     assert standings()["greeting"] is standing
 
 
-def test_a_stub_put_back_is_open_again(course: Course, standings: Standings) -> None:
+def test_a_restored_stub_is_open_again(course: Course, standings: Standings) -> None:
     passes(course, b"right = 1\n")
     greeting = course.exercise("greeting")
     (course.folder / greeting.file).write_bytes(course.stub(greeting).source)
@@ -169,7 +167,7 @@ def test_a_stub_put_back_is_open_again(course: Course, standings: Standings) -> 
 
 
 @pytest.mark.parametrize("status", [Status.NOT_ATTEMPTED, Status.UNJUDGED])
-def test_what_is_no_verdict_is_not_remembered(course: Course, status: Status) -> None:
+def test_a_result_without_a_verdict_is_not_kept(course: Course, status: Status) -> None:
     Logbook(course).record(course.exercise("greeting"), b"x = 1\n", a_result(status))
     assert not (course.root / ".grade").exists()
 
@@ -187,7 +185,7 @@ def test_hints_are_seen_one_by_one(course: Course) -> None:
         Logbook(course).see_hint(greeting, number)
 
 
-def test_two_windows_lose_nothing_of_each_other(course: Course) -> None:
+def test_two_windows_keep_each_other_s_progress(course: Course) -> None:
     one, other = Logbook(course), Logbook(course)
     one.see_hint(course.exercise("greeting"), 1)
     other.see_hint(course.exercise("word_count"), 1)
@@ -195,7 +193,7 @@ def test_two_windows_lose_nothing_of_each_other(course: Course) -> None:
     assert sorted(pages) == ["greeting", "word_count"]
 
 
-def test_the_folder_ignores_itself_and_says_whose_it_is(course: Course) -> None:
+def test_the_folder_ignores_itself_and_says_what_it_is(course: Course) -> None:
     Logbook(course).see_hint(course.exercise("greeting"), 1)
     assert (course.root / ".grade" / ".gitignore").read_text("ascii") == "*\n"
     assert "Your own progress" in (course.root / ".grade" / "state.json").read_text("utf-8")
@@ -210,9 +208,7 @@ def test_the_folder_ignores_itself_and_says_whose_it_is(course: Course) -> None:
         (b'{"format_version": 2, "exercises": {}}', "of format 2, not 1"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_of_and_kept(
-    course: Course, content: bytes, why: str
-) -> None:
+def test_an_unreadable_file_is_reported_and_kept(course: Course, content: bytes, why: str) -> None:
     state = course.root / ".grade" / "state.json"
     for _ in range(2):
         state.parent.mkdir(exist_ok=True)
@@ -228,7 +224,7 @@ def test_a_file_that_cannot_be_read_is_told_of_and_kept(
     assert Logbook(course).page(course.exercise("greeting")).hints == (1,)
 
 
-def test_a_place_that_cannot_be_written_is_a_notice(course: Course) -> None:
+def test_an_unwritable_folder_is_a_notice(course: Course) -> None:
     (course.root / ".grade").write_bytes(b"a file where the folder belongs")
     logbook = Logbook(course)
     logbook.see_hint(course.exercise("greeting"), 1)
@@ -237,5 +233,5 @@ def test_a_place_that_cannot_be_written_is_a_notice(course: Course) -> None:
     assert len(notices) == 1
     assert str(course.root / ".grade") in notices[0]
     assert "moved away" in notices[0]
-    # Within one command nothing is forgotten all the same.
+    # Within one command, nothing is forgotten.
     assert logbook.next_hint(course.exercise("greeting")) == 2

@@ -36,12 +36,12 @@ def greeting(course: Course) -> Path:
 
 
 def passed(course: Course, name: str) -> Result:
-    """The result of an exercise that passed, on the files as they are now."""
+    """Return a result in which this exercise passed, for the present files."""
     submission = Workspace(course).submission.info()
     return builders.result(builders.exercise(builders.checked(), name=name), submission=submission)
 
 
-def test_a_verdict_is_kept_for_the_file_that_was_judged(course: Course, greeting: Path) -> None:
+def test_a_verdict_is_recorded_for_the_judged_file(course: Course, greeting: Path) -> None:
     workspace = Workspace(course)
     result = passed(course, "greeting")
     workspace.record(result, "all")
@@ -49,7 +49,7 @@ def test_a_verdict_is_kept_for_the_file_that_was_judged(course: Course, greeting
     assert workspace.first_open() == course.exercise("word_count")
 
 
-def test_a_file_saved_while_it_was_judged_is_not_done(course: Course, greeting: Path) -> None:
+def test_a_file_saved_during_judging_is_not_done(course: Course, greeting: Path) -> None:
     result = passed(course, "greeting")
     greeting.write_bytes(greeting.read_bytes() + b"\n# saved\n")
     workspace = Workspace(course)
@@ -60,12 +60,12 @@ def test_a_file_saved_while_it_was_judged_is_not_done(course: Course, greeting: 
 @pytest.mark.parametrize(
     ("exercise", "standing"), [("word_count", Standing.BEGUN), ("greeting", Standing.DONE)]
 )
-def test_a_part_of_the_tests_makes_nothing_done(
+def test_some_of_the_tests_do_not_make_an_exercise_done(
     course: Course, exercise: str, standing: Standing
 ) -> None:
     shutil.copy(course.solution(course.exercise("word_count")), course.folder / "text")
     workspace = Workspace(course)
-    # Of the greeting, the public suite is all there is.
+    # The greeting has only a public suite.
     workspace.record(passed(course, exercise), "public")
     assert workspace.standings()[exercise] is standing
     workspace.record(passed(course, exercise), "all")
@@ -75,7 +75,7 @@ def test_a_part_of_the_tests_makes_nothing_done(
 # --- reset ----------------------------------------------------------------------------------------
 
 
-def test_reset_keeps_what_was_there(course: Course, greeting: Path) -> None:
+def test_reset_backs_up_the_file(course: Course, greeting: Path) -> None:
     exercise = course.exercise("greeting")
     for source in (b"first = 1\n", b"second = 2\n"):
         greeting.write_bytes(source)
@@ -93,14 +93,14 @@ def test_reset_of_a_stub_does_nothing(course: Course) -> None:
     assert not (course.root / ".grade").exists()
 
 
-def test_reset_brings_back_a_missing_file(course: Course, greeting: Path) -> None:
+def test_reset_restores_a_missing_file(course: Course, greeting: Path) -> None:
     greeting.unlink()
     done = reset_exercise(course, course.exercise("greeting"))
     assert (done.backup, done.written) == (None, True)
     assert "NotImplementedError" in greeting.read_text("utf-8")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links need a privilege elsewhere")
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege on Windows")
 def test_reset_keeps_a_link_as_a_link(course: Course, greeting: Path) -> None:
     target = course.root / "elsewhere.py"
     greeting.rename(target)

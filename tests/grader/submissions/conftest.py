@@ -1,4 +1,4 @@
-"""Downloads as people have them, built from plain dictionaries of paths and contents."""
+"""Realistic downloads, built from plain dictionaries of paths and contents."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def _lay(folder: Path, files: Files) -> Path:
 
 @pytest.fixture(scope="session")
 def zipped() -> Pack:
-    """The bytes of a zip with these files."""
+    """Return a function that packs files into the bytes of a zip."""
     return _zip
 
 
 @pytest.fixture(scope="session")
 def tarred() -> Pack:
-    """The bytes of a tar with these files; `mode` as in tarfile."""
+    """Return a function that packs files into the bytes of a tar, with a `mode` as in tarfile."""
     return _tar
 
 
 @pytest.fixture
 def lay() -> Callable[[Path, Files], Path]:
-    """Write these files below a folder."""
+    """Return a function that writes files below a folder."""
     return _lay
 
 
@@ -73,7 +73,7 @@ Sources = Callable[[Attempt], dict[str, bytes | str]]
 
 @pytest.fixture
 def sources(course: Course) -> Sources:
-    """What is read of an attempt: of each exercise the source, or why there is none."""
+    """Return a function that reads an attempt: for each exercise the source, or why there is none."""
 
     def read(found: Attempt) -> dict[str, bytes | str]:
         files = read_attempt(found, course).files

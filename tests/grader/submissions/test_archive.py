@@ -1,4 +1,4 @@
-"""Archives of one student: the files found, and one line for each broken archive."""
+"""Archives of one student: the files found in them, and a sentence for each broken archive."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Read = Callable[[bytes, str], dict[str, Any]]
 
 @pytest.fixture
 def read(course: Course, tmp_path: Path) -> Read:
-    """Of an archive with this name: by exercise its source, or the problem of all that have none."""
+    """Return a function that reads an archive: for each exercise its source, or the problem if it has none."""
     from grader.submissions.attempt import Attempt
 
     def run(data: bytes, name: str = "alice.zip") -> dict[str, Any]:
@@ -74,9 +74,7 @@ def read(course: Course, tmp_path: Path) -> Read:
         "./",
     ],
 )
-def test_the_file_is_found_wherever_the_folder_was_packed(
-    read: Read, zipped: Pack, prefix: str
-) -> None:
+def test_the_file_is_found_below_any_folder(read: Read, zipped: Pack, prefix: str) -> None:
     files = {f"{prefix}glu.py": GLU, "__MACOSX/modules/._glu.py": b"\0", "notes/.DS_Store": b"\0"}
     assert read(zipped(files), "alice.zip") == {"glu": GLU}
 
@@ -95,7 +93,7 @@ def test_tars_are_read_like_zips(read: Read, tarred: Pack, mode: str, name: str)
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_long_names_in_every_form_of_tar(read: Read, form: int) -> None:
+def test_long_names_are_read_in_every_format_of_tar(read: Read, form: int) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=form) as archive:
         for name in ("x" * 90 + "/" + "y" * 60 + "/modules/glu.py", "é" * 20 + "/autograd/gelu.py"):
@@ -119,39 +117,41 @@ def test_the_nearest_file_counts(read: Read, zipped: Pack) -> None:
     assert read(zipped(files), "a.zip") == {"glu": GLU}
 
 
-def test_what_came_with_the_course_is_nobodys_work(read: Read, zipped: Pack) -> None:
+def test_files_that_come_with_the_course_are_ignored(read: Read, zipped: Pack) -> None:
     files = {"lab/exercises/modules/glu.py": GLU}
     for folder in ("tests/stubs/", "stubs/", ".git/", "venv/lib/", "x/__pycache__/"):
         files[f"lab/{folder}autograd/gelu.py"] = GELU
     assert read(zipped(files), "a.zip") == {"glu": GLU}
 
 
-def test_two_that_differ_are_told_and_two_alike_are_one(read: Read, zipped: Pack) -> None:
-    told = read(zipped({"one/glu.py": GLU, "two/glu.py": GLU + b"#"}), "a.zip")["glu"]
-    assert told == (
+def test_two_different_files_are_reported_and_equal_ones_count_once(
+    read: Read, zipped: Pack
+) -> None:
+    problem = read(zipped({"one/glu.py": GLU, "two/glu.py": GLU + b"#"}), "a.zip")["glu"]
+    assert problem == (
         "There are 2 files named glu.py, and they differ (one/glu.py, two/glu.py): hand in one of them."
     )
     assert read(zipped({"one/glu.py": GLU, "two/glu.py": GLU}), "b.zip") == {"glu": GLU}
 
 
-def test_a_stub_beside_the_work_is_no_second_file(read: Read, zipped: Pack, course: Course) -> None:
+def test_a_stub_beside_the_work_is_ignored(read: Read, zipped: Pack, course: Course) -> None:
     stub = course.stub(course.exercise("glu")).source
     assert read(zipped({"modules/glu.py": stub, "glu.py": GLU}), "a.zip") == {"glu": GLU}
 
 
-def test_a_name_that_stands_there_twice(read: Read) -> None:
+def test_a_name_that_occurs_twice_is_reported(read: Read) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         archive.writestr("modules/glu.py", GLU)
         archive.writestr("modules/glu.py", b"another")
-    told = read(packed.getvalue(), "a.zip")["glu"]
-    assert told == (
+    problem = read(packed.getvalue(), "a.zip")["glu"]
+    assert problem == (
         "There are 2 files named glu.py, and they differ (modules/glu.py): hand in one of them."
     )
 
 
-def test_nothing_of_the_course_in_it(
+def test_an_archive_without_files_of_the_course_lists_its_contents(
     read: Read, zipped: Pack, course: Course, tmp_path: Path
 ) -> None:
     path = tmp_path / "class" / "alice.zip"
@@ -205,14 +205,16 @@ CENTRAL, LOCAL, END = b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"
 @pytest.mark.parametrize(
     "name", ["../../modules/glu.py", "/etc/glu.py", "a/../../glu.py", "C:/glu.py"]
 )
-def test_paths_that_lead_out(read: Read, tarred: Pack, zipped: Pack, name: str) -> None:
+def test_paths_that_lead_out_of_the_archive_are_refused(
+    read: Read, tarred: Pack, zipped: Pack, name: str
+) -> None:
     for data in (
         tarred({name: GLU}),
         zipped({name: GLU}),
         zipped({"modules/glu.py": GLU, name: GLU}),
     ):
-        told = read(data, "a.zip")["glu"]
-        assert told == (
+        problem = read(data, "a.zip")["glu"]
+        assert problem == (
             f"a.zip holds {name}, which leads out of it: pack the folder itself, from within."
         )
 
@@ -228,7 +230,7 @@ def test_paths_that_lead_out(read: Read, tarred: Pack, zipped: Pack, name: str) 
         (b"V", "special file"),
     ],
 )
-def test_links_and_devices_in_a_tar(read: Read, kind: bytes, called: str) -> None:
+def test_links_and_devices_in_a_tar_are_refused(read: Read, kind: bytes, called: str) -> None:
     data = tar_with(
         (member("modules/glu.py", kind, linkname="/etc/passwd"), b""), (member("gelu.py"), GELU)
     )
@@ -238,14 +240,14 @@ def test_links_and_devices_in_a_tar(read: Read, kind: bytes, called: str) -> Non
     }
 
 
-def test_a_link_in_a_zip(read: Read) -> None:
+def test_a_link_in_a_zip_is_refused(read: Read) -> None:
     data = zip_with(
         "glu.py", b"/etc/passwd", create_system=3, external_attr=(stat.S_IFLNK | 0o777) << 16
     )
     assert read(data, "a.zip")["glu"] == "glu.py is a link; hand in the file itself."
 
 
-def test_a_folder_that_is_a_link_too(read: Read) -> None:
+def test_a_path_that_is_both_file_and_folder_is_refused(read: Read) -> None:
     data = tar_with(
         (member("modules", tarfile.SYMTYPE, linkname="/etc"), b""), (member("modules/glu.py"), GLU)
     )
@@ -254,7 +256,7 @@ def test_a_folder_that_is_a_link_too(read: Read) -> None:
     assert read(data, "a.tar")["glu"] == "glu.py is both a file and a folder."
 
 
-def test_encrypted_rare_and_damaged_members(read: Read, zipped: Pack) -> None:
+def test_encrypted_rare_and_damaged_members_are_reported(read: Read, zipped: Pack) -> None:
     plain = zip_with("glu.py")
     packed = zipped({"glu.py": GLU * 50})
     damaged = "glu.py is damaged in its archive: pack it again."
@@ -267,7 +269,7 @@ def test_encrypted_rare_and_damaged_members(read: Read, zipped: Pack) -> None:
             for method in (1, 9, 12, 14, 93, 99, 65535)
         ],
         damaged: [
-            patched(plain, CENTRAL, 16, b"\0\0\0\0"),  # its sum
+            patched(plain, CENTRAL, 16, b"\0\0\0\0"),  # its checksum
             patched(plain, CENTRAL, 24, struct.pack("<L", len(GLU) - 1)),  # its size
             patched(packed, CENTRAL, 24, struct.pack("<L", 1)),
             patched(packed, CENTRAL, 20, struct.pack("<L", 5)),  # its packed size
@@ -275,24 +277,24 @@ def test_encrypted_rare_and_damaged_members(read: Read, zipped: Pack) -> None:
             patched(plain, CENTRAL, 42, struct.pack("<L", 2**31)),
             patched(packed, LOCAL, 40, b"\xff\xff\xff"),  # its bytes
             patched(packed, CENTRAL, 10, b"\x00"),  # its method
-            patched(plain, LOCAL, 30, b"x"),  # its other name
+            patched(plain, LOCAL, 30, b"x"),  # its name in the local header
         ],
         "glu.py is larger than 200,000 bytes.": [
             zipped({"glu.py": bytes(300_000)}),
             patched(plain, CENTRAL, 24, b"\xff\xff\xff\x7f"),
         ],
     }
-    for told, archives in cases.items():
+    for problem, archives in cases.items():
         for number, data in enumerate(archives):
-            assert read(data, f"{number}.zip")["glu"] == told, (told, number)
+            assert read(data, f"{number}.zip")["glu"] == problem, (problem, number)
 
 
-def test_a_size_that_lies_does_not_unpack_more(read: Read, zipped: Pack) -> None:
+def test_no_more_is_unpacked_than_the_stated_size(read: Read, zipped: Pack) -> None:
     data = patched(zipped({"glu.py": bytes(50_000_000)}), CENTRAL, 24, struct.pack("<L", 1000))
     assert read(data, "a.zip")["glu"] == "glu.py is damaged in its archive: pack it again."
 
 
-def test_broken_archives(read: Read, zipped: Pack, tarred: Pack) -> None:
+def test_broken_archives_are_reported(read: Read, zipped: Pack, tarred: Pack) -> None:
     data = zipped({"modules/glu.py": GLU, "gelu.py": GELU})
     tar = tarred({"modules/glu.py": GLU * 500})
     gz = tarred({"modules/glu.py": GLU * 500}, "w:gz")
@@ -325,9 +327,9 @@ def test_broken_archives(read: Read, zipped: Pack, tarred: Pack) -> None:
         (gz[:-9] + b"\0" * 9, cut),
         (tar[:700], cut),
     ]
-    for number, (archive, told) in enumerate(cases):
+    for number, (archive, problem) in enumerate(cases):
         name = f"{number}.zip"
-        assert read(archive, name)["glu"] == f"{name} {told}", number
+        assert read(archive, name)["glu"] == f"{name} {problem}", number
     import gzip
 
     assert read(gzip.compress(GLU), "glu.tgz")["glu"] == (
@@ -335,7 +337,7 @@ def test_broken_archives(read: Read, zipped: Pack, tarred: Pack) -> None:
     )
 
 
-def test_a_zip64_that_lies(read: Read) -> None:
+def test_a_zip64_with_false_sizes_is_reported(read: Read) -> None:
     data = zip_with("glu.py")
     at = data.rindex(END)
     for start, size in ((2**63, 46), (0, 2**64 - 1), (2**64 - 1, 2**64 - 1)):
@@ -349,22 +351,24 @@ def test_a_zip64_that_lies(read: Read) -> None:
 
 def test_a_zip_behind_something_else_is_read(read: Read, zipped: Pack) -> None:
     data = zipped({"glu.py": GLU})
-    # Its offsets leave out the bytes before the zip, as in an archive that unpacks itself.
+    # Its offsets do not count the bytes before the zip, as in a self-extracting archive.
     assert "not a zip or tar" in read(b"#!/bin/sh\n" + data, "a.zip")["glu"]
     assert read(LOCAL + b"front" + data, "a.zip") == {"glu": GLU}
 
 
-def test_too_many_entries(read: Read, zipped: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_module, "MAX_ENTRIES", 500)  # fifty thousand take a while
+def test_too_many_entries_are_refused(
+    read: Read, zipped: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_module, "MAX_ENTRIES", 500)  # fifty thousand would take a while
     many = {f"x/{number}": b"" for number in range(501)}
-    told = "holds more than 500 files: hand in only the files of the exercises."
-    assert read(zipped(many, zipfile.ZIP_STORED), "a.zip")["glu"] == f"a.zip {told}"
+    problem = "holds more than 500 files: hand in only the files of the exercises."
+    assert read(zipped(many, zipfile.ZIP_STORED), "a.zip")["glu"] == f"a.zip {problem}"
     header = member("x").tobuf()
-    assert read(header * 501, "a.tar")["glu"] == f"a.tar {told}"
+    assert read(header * 501, "a.tar")["glu"] == f"a.tar {problem}"
     assert read(header * 500, "b.tar") == {}
 
 
-def test_the_same_name_hundreds_of_times(read: Read, zipped: Pack) -> None:
+def test_hundreds_of_files_with_the_same_name_are_refused(read: Read, zipped: Pack) -> None:
     several = {f"{number}/glu.py": str(number).encode() for number in range(20)}
     assert read(zipped(several), "a.zip")["glu"] == "There are 20 files named glu.py: hand in one."
     many = {f"{number}/glu.py": str(number).encode() for number in range(200)}
@@ -373,7 +377,7 @@ def test_the_same_name_hundreds_of_times(read: Read, zipped: Pack) -> None:
     )
 
 
-def test_sparse_files_and_huge_headers_in_a_tar(read: Read) -> None:
+def test_sparse_files_and_huge_headers_in_a_tar_are_refused(read: Read) -> None:
     sparse = member("modules/glu.py", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.name": "x"})
     assert read(tar_with((sparse, GLU)), "a.tar")["glu"] == (
         "modules/glu.py is a special file; hand in the file itself."
@@ -384,11 +388,11 @@ def test_sparse_files_and_huge_headers_in_a_tar(read: Read) -> None:
     )
 
 
-def test_a_member_whose_name_drives_a_terminal(read: Read, zipped: Pack) -> None:
+def test_control_characters_in_a_name_are_escaped(read: Read, zipped: Pack) -> None:
     name = "\x1b[2J\u202e<b>=x/glu.py"
-    told = read(zipped({name: GLU, "one/glu.py": GELU}), "a.zip")["glu"]
-    assert told.isprintable()
-    assert "\\x1b[2J\\u202e<b>=x/glu.py" in told
+    problem = read(zipped({name: GLU, "one/glu.py": GELU}), "a.zip")["glu"]
+    assert problem.isprintable()
+    assert "\\x1b[2J\\u202e<b>=x/glu.py" in problem
 
 
 def seeds() -> list[bytes]:
@@ -411,7 +415,7 @@ SEEDS = seeds()
     st.lists(st.tuples(st.integers(0, 1 << 16), st.binary(min_size=0, max_size=8)), max_size=4),
     st.integers(0, 40),
 )
-def test_whatever_is_broken_ends_as_a_list_or_as_one_line(
+def test_a_mutated_archive_gives_a_list_or_an_error(
     seed: bytes, changes: list[tuple[int, bytes]], cut: int
 ) -> None:
     data = bytearray(seed[: len(seed) - cut] if cut < 20 else seed)
@@ -432,6 +436,6 @@ def test_whatever_is_broken_ends_as_a_list_or_as_one_line(
     st.sampled_from([b"", b"PK\x03\x04", b"\x1f\x8b\x08\0", b"BZh9", b"\xfd7zXZ\0"]),
     st.binary(max_size=2000),
 )
-def test_noise_is_no_archive(mark: bytes, noise: bytes) -> None:
+def test_noise_is_refused(mark: bytes, noise: bytes) -> None:
     with pytest.raises(Unreadable):
         list_archive(io.BytesIO(mark + noise), "a", lambda name: True, Extras(bool))

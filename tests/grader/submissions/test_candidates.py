@@ -1,4 +1,4 @@
-"""The judged file of an attempt, and the notes on other files."""
+"""The file of an attempt that is judged, and notes on its other files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def handed(
     zipped: Pack,
     tarred: Pack,
 ) -> Handed:
-    """What is read for glu of an attempt with these files, however it comes."""
+    """Return a function that reads the file for glu from an attempt, packed in several ways."""
 
     def run(files: Files) -> ExerciseFile:
         if request.param == "class.zip":
@@ -80,7 +80,7 @@ def handed(
     ],
 )
 @pytest.mark.parametrize("first", ["stub", "empty", "stub with a mark"])
-def test_a_stub_never_beats_work(handed: Handed, stub: bytes, name: str, first: str) -> None:
+def test_work_is_preferred_to_a_stub(handed: Handed, stub: bytes, name: str, first: str) -> None:
     of = {"stub": stub, "empty": b"\n", "stub with a mark": b"\xef\xbb\xbf# me\n" + stub}[first]
     found = handed({"modules/glu.py": of, name: WORK})
     assert found.source == WORK
@@ -97,7 +97,7 @@ def test_a_stub_never_beats_work(handed: Handed, stub: bytes, name: str, first: 
         ("modules/glu.py", "glu.py"),
     ],
 )
-def test_a_stub_at_another_place_of_a_submission_needs_no_word(
+def test_a_stub_in_another_usual_place_gives_no_note(
     handed: Handed, stub: bytes, stub_at: str, work_at: str
 ) -> None:
     found = handed({stub_at: stub, work_at: WORK})
@@ -105,7 +105,7 @@ def test_a_stub_at_another_place_of_a_submission_needs_no_word(
 
 
 @pytest.mark.parametrize(
-    ("files", "judged", "told"),
+    ("files", "judged", "message"),
     [
         ({"modules/glu.py": WORK, "modules/glu (1).py": OTHER}, WORK, "Not judged: glu (1).py."),
         ({"modules/glu.py": WORK, "old/glu.py": OTHER}, WORK, "Not judged: old/glu.py."),
@@ -118,7 +118,7 @@ def test_a_stub_at_another_place_of_a_submission_needs_no_word(
             "Judged: glu (1).py, since glu.py is not valid",
         ),
         ({"glu.py": b"<html>", "Glu.py": WORK}, WORK, "Judged: Glu.py, since glu.py is not valid"),
-        # What says the same, or nothing about the exercise, is nobody's business.
+        # Equal code and files unrelated to the exercise give no note.
         ({"modules/glu.py": WORK, "modules/glu (1).py": WORK}, WORK, ""),
         ({"modules/glu.py": WORK, "glu_old.py": b"# old\n" + WORK}, WORK, ""),
         ({"modules/glu.py": WORK, "glu-1.py": WORK.replace(b"\n", b"\r\n")}, WORK, ""),
@@ -128,16 +128,16 @@ def test_a_stub_at_another_place_of_a_submission_needs_no_word(
         ({"modules/glu.py": WORK, "plot_glu.py": b"print(1)\n"}, WORK, ""),
     ],
 )
-def test_of_two_that_were_edited_the_likelier_one_is_judged(
-    handed: Handed, files: dict[str, bytes], judged: bytes, told: str
+def test_the_likelier_of_two_edited_files_is_judged(
+    handed: Handed, files: dict[str, bytes], judged: bytes, message: str
 ) -> None:
     found = handed(files)
     assert found.source == judged
-    assert told in found.problem if told else not found.problem
-    assert found.seems_misnamed is bool(told)
+    assert message in found.problem if message else not found.problem
+    assert found.seems_misnamed is bool(message)
 
 
-def test_an_untouched_stub_under_another_name_is_nobodys_work(handed: Handed, stub: bytes) -> None:
+def test_an_untouched_stub_under_another_name_is_ignored(handed: Handed, stub: bytes) -> None:
     found = handed({"modules/glu.py": WORK, "glu_orig.py": stub, "orig/glu.py": stub})
     assert (found.source, found.problem) == (WORK, "")
 
@@ -155,7 +155,7 @@ def test_an_untouched_stub_under_another_name_is_nobodys_work(handed: Handed, st
     ],
 )
 @pytest.mark.parametrize("first", ["stub", "empty", "missing"])
-def test_work_in_a_file_of_another_name_is_told(
+def test_work_in_a_file_with_another_name_is_noted(
     handed: Handed, stub: bytes, name: str, source: bytes, first: str
 ) -> None:
     is_told = bool(source)
@@ -166,22 +166,22 @@ def test_work_in_a_file_of_another_name_is_told(
     assert (f"Also handed in: {name.rpartition('/')[2]}" in found.problem) is is_told
 
 
-def test_code_that_belongs_to_no_exercise_is_told_once_where_nothing_else_is_work(
+def test_code_of_no_exercise_is_noted_once_if_there_is_no_other_work(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
     stubs = {e.file: course.stub(e).source for e in course.exercises[:3]}
     mine = {"hw/main.py": b"def f(x):\n    return x\n", "conftest.py": b"x = 1\n"}
     given = {"bench/__main__.py": (course.root / "bench/__main__.py").read_bytes()}
     files = read_submission(lay(tmp_path / "ada", stubs | mine | given), course).files
-    told = [name for name, file in files.items() if file.seems_misnamed]
-    assert told == [course.exercises[0].id]
-    assert files[told[0]].problem == "Also handed in: main.py, which is not an exercise's name."
+    noted = [name for name, file in files.items() if file.seems_misnamed]
+    assert noted == [course.exercises[0].id]
+    assert files[noted[0]].problem == "Also handed in: main.py, which is not an exercise's name."
     (tmp_path / "ada" / course.exercises[2].file).write_bytes(b"x = 1\n")
     files = read_submission(tmp_path / "ada", course).files
     assert not any(file.seems_misnamed for file in files.values())
 
 
-def test_an_archive_beside_the_stub_is_looked_into(
+def test_an_archive_beside_the_stub_is_opened(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], zipped: Pack, stub: bytes
 ) -> None:
     work = zipped({"work/glu.py": WORK})
@@ -189,22 +189,22 @@ def test_an_archive_beside_the_stub_is_looked_into(
     assert found.files["glu"].source == WORK
     nested = lay(tmp_path / "b", {"b.zip": zipped({"modules/glu.py": stub, "w.zip": work})})
     only = course.only([course.exercise("glu")])
-    told = read_submission(nested / "b.zip", only).files["glu"]
-    assert told.source == stub
-    assert told.problem == "Also handed in: w.zip. An archive in an archive is not opened."
+    handed_in = read_submission(nested / "b.zip", only).files["glu"]
+    assert handed_in.source == stub
+    assert handed_in.problem == "Also handed in: w.zip. An archive in an archive is not opened."
     many = lay(
         tmp_path / "d", {"glu.py": stub} | dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], work)
     )
-    told = read_submission(many, only).files["glu"]
-    assert told.problem == "There are 4 archives: hand in one."
-    assert told.seems_misnamed
+    handed_in = read_submission(many, only).files["glu"]
+    assert handed_in.problem == "There are 4 archives: hand in one."
+    assert handed_in.seems_misnamed
     broken = lay(tmp_path / "c", {"modules/glu.py": stub, "w.zip": work[:40]})
-    told = read_submission(broken, only).files["glu"]
-    assert told.problem.startswith("w.zip is cut off or damaged")
-    assert told.seems_misnamed
+    handed_in = read_submission(broken, only).files["glu"]
+    assert handed_in.problem.startswith("w.zip is cut off or damaged")
+    assert handed_in.seems_misnamed
 
 
-def test_exercises_that_are_not_graded_are_no_other_code(
+def test_exercises_that_are_not_graded_give_no_note(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
     only = course.only([course.exercise("fit")])
@@ -215,7 +215,7 @@ def test_exercises_that_are_not_graded_are_no_other_code(
     assert (read.problem, read.seems_misnamed) == ("", False)
 
 
-def test_one_file_that_is_named_hears_of_work_beside_it(
+def test_a_single_named_file_gets_a_note_about_work_beside_it(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], stub: bytes
 ) -> None:
     folder = lay(tmp_path / "ada", {"glu.py": stub, "glu (1).py": WORK})
@@ -249,7 +249,7 @@ def test_thousands_of_other_files_are_not_read(
     assert read == ["bob/glu.py"]
 
 
-def test_names_of_copies(course: Course) -> None:
+def test_names_of_copies_are_ranked(course: Course) -> None:
     glu, norm = course.exercise("glu"), course.exercise("batch_norm")
     order = ["modules/glu.py", "glu.py", "a/glu.py", "glu (2).py", "glu-1.py", "GLU.PY", "glu.txt"]
     ranks = [rank(glu, path) for path in order]

@@ -18,8 +18,8 @@ from grader.submissions.class_list import (
 )
 
 HASH = "0123456789abcdef0123456789abcdef01234567"
-# Excel in Europe, a school with Integration IDs and several root accounts, a teacher's column, a posting
-# policy, totals in the teacher's language, and the test student under its name in another one.
+# Has semicolons and decimal commas of a European Excel, integration ids, several root accounts, a teacher's
+# column, a posting policy, totals in the teacher's language, and the test student's name in another language.
 CANVAS_IN_EUROPE = f"""\
 \ufeffStudent;ID;SIS User ID;SIS Login ID;Integration ID;Root Account;Section;Notes;Lab 1 (7);Final Score (2026)
 ;;;;;;;;Manual Posting (scores hidden from students);
@@ -67,7 +67,7 @@ def kind(tmp_path: Path, text: str) -> type[ClassList]:
     ],
     ids=["Europe", "names apart", "without SIS"],
 )  # fmt: skip
-def test_of_a_canvas_gradebook_only_students_are_students(
+def test_only_students_are_read_from_a_canvas_gradebook(
     tmp_path: Path, text: str, ada: dict[str, object]
 ) -> None:
     assert kind(tmp_path, text) is CanvasGradebook
@@ -75,7 +75,7 @@ def test_of_a_canvas_gradebook_only_students_are_students(
     assert {"id": student.id, "ids": student.ids, "name": student.name} == ada
 
 
-def test_the_id_of_ones_own_list_is_not_canvas_s(tmp_path: Path) -> None:
+def test_an_id_in_a_custom_list_is_not_a_canvas_id(tmp_path: Path) -> None:
     text = "Student,ID,Section,Email\nAda A,a1,S,ada@x.example\n"
     assert kind(tmp_path, text) is ClassList
     (student,) = students(tmp_path, text)
@@ -147,7 +147,7 @@ def test_an_anonymous_worksheet_has_no_names(tmp_path: Path, text: str) -> None:
         "id,points,max,a,b\nS-1,3,15,-,-\nS-2,4,15,-,-\n",
     ],
 )
-def test_ones_own_ids_are_not_taken_for_moodle_s(tmp_path: Path, text: str) -> None:
+def test_custom_ids_are_not_mistaken_for_moodles(tmp_path: Path, text: str) -> None:
     given = [line.partition(",")[0] for line in text.splitlines()[1:]]
     assert [student.id for student in students(tmp_path, text)] == given
 
@@ -183,7 +183,7 @@ X_PreviewUser,X,x_previewuser,,Yes,
     ],
     ids=["Gradescope", "Gradescope's roster", "Brightspace", "Blackboard"],
 )
-def test_lists_of_other_platforms(
+def test_lists_of_other_platforms_are_recognized(
     tmp_path: Path, text: str, ada: tuple[str, dict[str, str]]
 ) -> None:
     (student,) = students(tmp_path, text)
@@ -204,11 +204,11 @@ def test_lists_of_other_platforms(
     ],
     ids=["old Mac", "its encoding", "two encodings", "lines in a cell"],
 )
-def test_line_ends_and_encodings(tmp_path: Path, data: bytes, name: str) -> None:
+def test_line_ends_and_encodings_are_recognized(tmp_path: Path, data: bytes, name: str) -> None:
     assert {student.id: student.name for student in students(tmp_path, data)}["ada"] == name
 
 
-def test_rows_that_differ_in_the_section_are_one_student(tmp_path: Path) -> None:
+def test_rows_that_differ_only_in_section_are_one_student(tmp_path: Path) -> None:
     text = "id,name,email,section\nada,Ada A,,1\nben,B,,1\nada,Ada A,a@x.example,2\nada,Ada A,,1\n"
     ada, ben = students(tmp_path, text)
     assert (ada.ids, ada.email) == ({"section": "1, 2"}, "a@x.example")
@@ -216,7 +216,7 @@ def test_rows_that_differ_in_the_section_are_one_student(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "id,name,section\n\nada,Ada A,1\n\nada,Ada B,2\n",
@@ -235,26 +235,24 @@ def test_rows_that_differ_in_the_section_are_one_student(tmp_path: Path) -> None
         ("id,name,team\n,,\n,,red\n", "has no student in row 3: give it an id or a name"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_the_row_of_the_file(
-    tmp_path: Path, text: str, told: str
-) -> None:
+def test_a_mistake_is_reported_with_its_row(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SubmissionError) as caught:
         students(tmp_path, text)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_role_in_a_team_is_no_role_of_staff(tmp_path: Path) -> None:
+def test_a_role_in_a_team_is_not_a_staff_role(tmp_path: Path) -> None:
     (student,) = students(tmp_path, "id,name,role\nada,Ada A,reader\n")
     assert student.id == "ada"
 
 
-def test_a_row_with_a_remark_alone_is_passed_over(tmp_path: Path) -> None:
+def test_a_row_with_only_a_remark_is_skipped(tmp_path: Path) -> None:
     (student,) = students(tmp_path, "id,name\nada,Ada A\n,\n,,\n,,no more students\n")
     assert student.id == "ada"
 
 
-def test_only_ascii_values_are_compared_without_capitals() -> None:
+def test_only_ascii_values_are_compared_case_insensitively() -> None:
     assert value_key(" Kim@Uni.example\n") == "kim@uni.example"
-    # The Kelvin sign, the long s and the sharp s become ASCII letters when their case is folded.
+    # Case folding turns the Kelvin sign, the long s and the sharp s into ASCII letters.
     for odd in ("\u212aim@uni.example", "jo\u017f@uni.example", "gro\u00df@uni.example"):
         assert value_key(odd) == odd

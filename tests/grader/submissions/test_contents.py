@@ -1,4 +1,4 @@
-"""A single folder in a class is a student's by a class list, or else by its names, with a note."""
+"""Whether a single folder in a class is a student's: by a class list, or by its name with a note."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def find(
     tarred: Pack,
     lay: Callable[[Path, Files], Path],
 ) -> Find:
-    """Find a class in files of these names, which are empty, as a folder and as an archive of it."""
+    """Return a function that finds a class in empty files of these names, in a folder or an archive."""
     numbers = itertools.count()
 
     def run(names: Iterable[str], *students: StudentInfo, **options: Any) -> ClassDownload:
@@ -64,7 +64,9 @@ OF_ONE = [
 
 
 @pytest.mark.parametrize("file", OF_ONE)
-def test_a_folder_that_the_roster_knows_is_a_students(find: Find, file: str) -> None:
+def test_a_folder_named_after_a_student_of_the_roster_is_that_students(
+    find: Find, file: str
+) -> None:
     for name in ("alice", "Alice A"):
         found = find([f"{name}/{file}"], *CLASS)
         assert who(found) == ["alice"]
@@ -72,13 +74,13 @@ def test_a_folder_that_the_roster_knows_is_a_students(find: Find, file: str) -> 
         assert found.notes == ()
 
 
-def test_a_gradebook_knows_students_too(find: Find) -> None:
+def test_a_folder_named_after_a_student_of_the_gradebook_is_that_students(find: Find) -> None:
     assert find(["alice/week1/glu.py"], former=CLASS).notes == ()
     assert who(find(["alice/ben/glu.py"], former=CLASS)) == ["alice"]
 
 
 @pytest.mark.parametrize("file", OF_ONE[:5])
-def test_without_a_roster_the_name_decides_and_a_note_tells(find: Find, file: str) -> None:
+def test_without_a_roster_the_name_decides_with_a_note(find: Find, file: str) -> None:
     found = find([f"alice/{file}"])
     assert who(found) == ["alice"]
     (note,) = found.notes
@@ -100,20 +102,20 @@ def test_without_a_roster_the_name_decides_and_a_note_tells(find: Find, file: st
         (["lab-1-jane/.git/config", "lab-1-jane/src/glu.py", "lab-1-jane/docs/a"], ["lab-1-jane"]),
     ],
 )
-def test_a_folder_around_a_class_is_told_from_a_students(
+def test_a_folder_around_a_class_is_distinguished_from_a_students(
     find: Find, names: list[str], students: list[str]
 ) -> None:
     assert who(find(names)) == students
 
 
-def test_a_folder_of_whom_the_roster_knows_those_within_is_passed_through(find: Find) -> None:
+def test_a_folder_around_students_of_the_roster_is_opened(find: Find) -> None:
     for around in ("uni", "Deep Learning II", "teachers"):
         assert who(find([f"{around}/alice/week1/glu.py"], *CLASS)) == ["alice"]
     both = find(["alice/alice/glu.py", "alice/ben/glu.py"], *CLASS)
-    assert who(both) == ["alice", "ben"], "a class in a folder that is called as one of it"
+    assert who(both) == ["alice", "ben"], "a class in a folder named after one of its students"
 
 
-def test_somebody_whose_folder_is_empty_is_there(
+def test_a_student_with_an_empty_folder_is_listed(
     course: Course, tmp_path: Path, zipped: Pack, lay: Callable[[Path, Files], Path]
 ) -> None:
     folder = lay(tmp_path / "late", {"alice/week1/glu.py": b""})
@@ -123,13 +125,13 @@ def test_somebody_whose_folder_is_empty_is_there(
         assert who(find_class(path, course)) == ["alice", "ben"]
 
 
-def test_what_lies_beside_the_only_folder_is_told(find: Find) -> None:
+def test_files_beside_the_only_folder_are_noted(find: Find) -> None:
     found = find(["week 3/alice/glu.py", "week 3/syllabus.pdf", "notes.txt"], *CLASS)
     assert who(found) == ["alice"]
     assert found.notes == ("Ignored: notes.txt.", "Ignored: syllabus.pdf.")
 
 
-def test_a_file_of_the_course_beside_known_students_makes_it_no_submission(find: Find) -> None:
+def test_a_file_of_the_course_beside_known_students_is_ignored(find: Find) -> None:
     found = find(["alice/modules/glu.py", "ben/modules/glu.py", "glu.py"], *CLASS)
     assert who(found) == ["alice", "ben"]
     assert found.notes == ("Ignored: glu.py.",)
@@ -144,7 +146,7 @@ def test_clones_in_a_folder_are_split_by_the_roster(find: Find) -> None:
         assert found.notes == ("Taken as clones lab-1-USERNAME, by the user's name.",)
 
 
-def test_two_downloads_of_which_one_has_a_single_student(
+def test_two_downloads_are_joined_if_one_has_a_single_student(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
     monday = lay(tmp_path / "monday", {"alice/glu.py": b"1", "ben/glu.py": b"1"})
@@ -154,7 +156,7 @@ def test_two_downloads_of_which_one_has_a_single_student(
     assert found.missing == ()
 
 
-def test_what_is_called_as_a_student_is_that_ones_submission(
+def test_a_download_named_after_a_student_is_that_students_submission(
     course: Course, tmp_path: Path, zipped: Pack, lay: Callable[[Path, Files], Path]
 ) -> None:
     files = {"week1/glu.py": b"", "week2/glu.py": b""}

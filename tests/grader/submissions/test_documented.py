@@ -1,4 +1,4 @@
-"""docs/intake.md agrees with the code: every column, and every line that a student may read."""
+"""docs/intake.md agrees with the code about columns, downloads, limits and messages."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def test_every_download_has_a_row(platform: type[Platform]) -> None:
     assert f"\n| {platform.label}, " in DOCUMENT
 
 
-def test_the_order_of_the_ids_is_the_one_of_the_code() -> None:
+def test_the_order_of_ids_matches_the_code() -> None:
     sentence = DOCUMENT.partition("The student's id in the gradebook is the first of")[2].partition(
         "that is"
     )[0]
     assert tuple(re.findall(r"`(\w+)`", sentence)) == class_list.ID_ORDER
 
 
-def test_every_line_that_is_shown_is_one_of_the_code() -> None:
+def test_every_message_shown_is_in_the_code() -> None:
     lines = re.findall(r"^\| [^|]+ \| `(.+)`(?:, and the like)? \|$", DOCUMENT, re.MULTILINE)
     assert len(lines) > 10
     code = re.sub(r'"\s+f?"', "", SOURCE)
     for line in lines:
-        # The longest run of words that no name or number stands in.
+        # The longest run of words without names or numbers.
         words = max(re.split(r"\S*[/.(,)\d]\S*|^modules ", line), key=len).strip()
         assert words in code, line
 
 
-def test_the_numbers_are_those_of_the_code() -> None:
+def test_numbers_match_the_code() -> None:
     for number in (
         f"{disk.MAX_ENTRIES:,} entries",
         f"{handed.MAX_FILE_BYTES:,} bytes",

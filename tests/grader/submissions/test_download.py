@@ -35,7 +35,7 @@ def find(
     tarred: Pack,
     lay: Callable[[Path, Files], Path],
 ) -> Find:
-    """Find a class in these files: as a folder and as an archive, both with and without a wrapper."""
+    """Return a function that finds a class in files: a folder or an archive, with or without a wrapper."""
 
     def run(files: Files, roster: Roster | None = None, wrapper: str = "week 3") -> ClassDownload:
         if "wrapped" in request.param:
@@ -53,7 +53,7 @@ def who(found: ClassDownload) -> list[tuple[str, int]]:
     return [(each.student.id, each.attempt) for each in found.attempts]
 
 
-def test_a_folder_a_student(find: Find, sources: Sources) -> None:
+def test_each_folder_is_a_student(find: Find, sources: Sources) -> None:
     found = find(
         {
             "alice/modules/glu.py": GLU,
@@ -77,7 +77,9 @@ def test_a_folder_a_student(find: Find, sources: Sources) -> None:
     assert found.attempts[1].origin == "alice"
 
 
-def test_an_archive_a_student(find: Find, sources: Sources, zipped: Pack, tarred: Pack) -> None:
+def test_each_archive_is_a_student(
+    find: Find, sources: Sources, zipped: Pack, tarred: Pack
+) -> None:
     found = find(
         {
             "alice.zip": zipped({"alice/modules/glu.py": GLU}),
@@ -96,7 +98,7 @@ def test_an_archive_a_student(find: Find, sources: Sources, zipped: Pack, tarred
     assert str(read[3]["gelu"]).startswith("dan.rar is not a zip or tar")
 
 
-def test_single_files_that_are_named_after_their_student(find: Find, sources: Sources) -> None:
+def test_single_files_may_be_named_after_their_student(find: Find, sources: Sources) -> None:
     found = find(
         {
             "alice_glu.py": GLU,
@@ -112,7 +114,7 @@ def test_single_files_that_are_named_after_their_student(find: Find, sources: So
     assert found.notes == ("Ignored: _glu.py, what.py.",)
 
 
-def test_canvas(find: Find, sources: Sources, zipped: Pack) -> None:
+def test_a_download_of_canvas_is_read(find: Find, sources: Sources, zipped: Pack) -> None:
     found = find(
         {
             "doejane_101_9001_glu.py": GLU,
@@ -138,17 +140,17 @@ def test_canvas(find: Find, sources: Sources, zipped: Pack) -> None:
     jane, again, neil, typed, link, pdf, anon = found.attempts
     assert jane.student == StudentInfo(id="101", name="doejane", ids={"canvas_id": "101"})
     assert sources(jane) == {"glu": GLU, "gelu": GELU}
-    assert sources(again) == {"glu": NEWER, "gelu": GELU}  # the kept file counts
+    assert sources(again) == {"glu": NEWER, "gelu": GELU}  # gelu.py is kept from the first attempt
     assert neil.late and not jane.late
     assert neil.student.name == "o_neil"
     assert sources(neil) == {"glu": GLU}
-    told = "Only text was typed in, without a file: hand in the files of the exercises."
-    assert typed.problem == told == link.problem and link.late
+    problem = "Only text was typed in, without a file: hand in the files of the exercises."
+    assert typed.problem == problem == link.problem and link.late
     assert sources(pdf) == {}
     assert sources(anon) == {"glu": GLU}
 
 
-def test_a_name_of_canvas_is_not_the_students_to_write(find: Find) -> None:
+def test_a_student_cannot_forge_a_name_of_canvas(find: Find) -> None:
     found = find(
         {
             "smithbob_102_9002_doejane_101_9999_glu.py": NEWER,
@@ -162,7 +164,7 @@ def test_a_name_of_canvas_is_not_the_students_to_write(find: Find) -> None:
     )
 
 
-def test_moodle(find: Find, sources: Sources, zipped: Pack) -> None:
+def test_a_download_of_moodle_is_read(find: Find, sources: Sources, zipped: Pack) -> None:
     found = find(
         {
             "Jane Doe_501_assignsubmission_file_/glu.py": GLU,
@@ -208,7 +210,7 @@ submission_12:
 """
 
 
-def test_gradescope(find: Find, sources: Sources) -> None:
+def test_an_export_of_gradescope_is_read(find: Find, sources: Sources) -> None:
     found = find(
         {
             "submission_metadata.yml": METADATA,
@@ -230,14 +232,16 @@ def test_gradescope(find: Find, sources: Sources) -> None:
 
 
 @pytest.mark.parametrize("metadata", [None, b"a: [", METADATA[:20] + b"\x00"])
-def test_gradescope_without_its_metadata(find: Find, metadata: bytes | None) -> None:
+def test_gradescope_without_metadata_is_read_without_names(
+    find: Find, metadata: bytes | None
+) -> None:
     files = {"submission_1/glu.py": GLU, "submission_2/glu.py": GLU}
     found = find(files | ({"submission_metadata.yml": metadata} if metadata else {}))
     assert who(found) == [("submission_1", 1), ("submission_2", 1)]
     assert len(found.notes) == 1 and "names are not known" in found.notes[0]
 
 
-def test_clones_of_a_classroom(find: Find, sources: Sources) -> None:
+def test_clones_of_a_classroom_are_read(find: Find, sources: Sources) -> None:
     clones = {
         f"lab-1-{user}/{name}": data
         for user in ("jane-doe", "jan", "kim")
@@ -258,7 +262,7 @@ def test_clones_of_a_classroom(find: Find, sources: Sources) -> None:
     )
 
 
-def test_a_roster_gives_ids_and_tells_who_is_missing(find: Find) -> None:
+def test_a_roster_gives_ids_and_shows_missing_students(find: Find) -> None:
     roster = Roster(
         [
             StudentInfo(id="jd", name="Doe, Jane", ids={"canvas_id": "101"}),
@@ -286,7 +290,7 @@ def test_a_roster_gives_ids_and_tells_who_is_missing(find: Find) -> None:
     )
 
 
-def test_two_who_could_be_the_same_student_are_nobody(find: Find) -> None:
+def test_two_names_for_one_student_of_the_roster_match_neither(find: Find) -> None:
     roster = Roster([StudentInfo(id="1", name="Jane Doe", email="jane@uni.edu")])
     found = find({"Jane Doe/glu.py": GLU, "jane/glu.py": NEWER}, roster)
     assert who(found) == [("Jane Doe", 1), ("jane", 1)]
@@ -294,7 +298,7 @@ def test_two_who_could_be_the_same_student_are_nobody(find: Find) -> None:
     assert [each.id for each in found.missing] == ["1"]
 
 
-def test_numbered_archives_are_attempts_only_where_that_is_clear(
+def test_numbered_archives_are_attempts_only_if_unambiguous(
     find: Find, sources: Sources, zipped: Pack
 ) -> None:
     old, new = zipped({"glu.py": GLU}), zipped({"glu.py": NEWER})
@@ -306,7 +310,7 @@ def test_numbered_archives_are_attempts_only_where_that_is_clear(
     assert who(with_roster) == [("alice", 1), ("alice", 2), ("group", 1), ("group", 2)]
 
 
-def test_names_of_strangers_stay_apart_and_harmless(find: Find, sources: Sources) -> None:
+def test_odd_names_stay_distinct_and_harmless(find: Find, sources: Sources) -> None:
     names = [
         "=cmd()",
         "<b>x",
@@ -336,8 +340,10 @@ def test_two_spellings_of_one_name_are_two_people(find: Find) -> None:
     assert who(found) == [("René", 1), ("René~2", 1)]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="file names are not bytes there")
-def test_names_that_are_not_utf8(course: Course, tmp_path: Path, sources: Sources) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="file names are not bytes on Windows")
+def test_names_that_are_not_utf8_stay_distinct(
+    course: Course, tmp_path: Path, sources: Sources
+) -> None:
     for name in (b"ren\xe9", b"ren\xe8"):
         folder = os.fsencode(tmp_path) + b"/class/" + name
         os.makedirs(folder)  # noqa: PTH103  # a path of bytes
@@ -349,13 +355,13 @@ def test_names_that_are_not_utf8(course: Course, tmp_path: Path, sources: Source
         f"{each.student} {each.origin} {found.notes}".encode()
 
 
-def test_names_of_old_zips_are_guessed(course: Course, tmp_path: Path) -> None:
+def test_encodings_of_names_in_old_zips_are_guessed(course: Course, tmp_path: Path) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name in ("ren\u00e9/glu.py", "kim/glu.py"):
             archive.writestr(name, GLU)
     utf8 = packed.getvalue()
-    # In the code page of DOS, and without the mark that says UTF-8.
+    # Encoded in the code page of DOS, without the flag for UTF-8.
     dos = utf8.replace("ren\u00e9".encode(), b"ren\x82x").replace(b"\x00\x08", b"\x00\x00")
     for data, expected in ((utf8, "ren\u00e9"), (dos, "ren\u00e9x")):
         (tmp_path / "class.zip").write_bytes(data)
@@ -379,8 +385,8 @@ def test_links_in_a_folder_are_not_followed(
     os.mkfifo(top / "eve" / "glu.py")
     found = find_class(top, course)
     assert who(found) == [(name, 1) for name in ("alice", "bob", "carol", "dan", "eve")]
-    told = [sources(each).get("glu") for each in found.attempts]
-    assert told == [
+    read = [sources(each).get("glu") for each in found.attempts]
+    assert read == [
         "modules/glu.py is a link; hand in the file itself.",
         "This submission is a link: hand in the file or folder itself.",
         "This submission is a link: hand in the file or folder itself.",
@@ -389,7 +395,7 @@ def test_links_in_a_folder_are_not_followed(
     ]
 
 
-def test_a_nested_archive_that_is_too_large(
+def test_a_nested_archive_that_is_too_large_is_reported(
     course: Course, tmp_path: Path, sources: Sources, zipped: Pack
 ) -> None:
     path = tmp_path / "class.zip"
@@ -401,7 +407,9 @@ def test_a_nested_archive_that_is_too_large(
     assert sources(bob) == {"glu": GLU}
 
 
-def test_too_many_archives_of_one_student(find: Find, sources: Sources, zipped: Pack) -> None:
+def test_too_many_archives_of_one_student_are_reported(
+    find: Find, sources: Sources, zipped: Pack
+) -> None:
     found = find(
         {f"alice/{number}.zip": zipped({"x": b""}) for number in range(6)} | {"bob/glu.py": GLU}
     )
@@ -421,7 +429,7 @@ def test_names_that_lead_out_of_a_class_archive_are_noted(
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({}, "has no submissions"),
         ({"notes.txt": b""}, "has no submissions"),
@@ -430,18 +438,18 @@ def test_names_that_lead_out_of_a_class_archive_are_noted(
         ({"glu.py": GLU}, "is one submission"),
     ],
 )
-def test_what_is_no_class_is_refused(
-    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], files: Files, told: str
+def test_a_folder_that_is_not_a_class_is_refused(
+    course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], files: Files, message: str
 ) -> None:
     (tmp_path / "class").mkdir()
-    with pytest.raises(SubmissionError, match=told):
+    with pytest.raises(SubmissionError, match=message):
         find_class(lay(tmp_path / "class", files), course)
 
 
-def test_archives_that_are_no_class_are_refused(
+def test_an_archive_that_is_not_a_class_is_refused(
     course: Course, tmp_path: Path, zipped: Pack, tarred: Pack
 ) -> None:
-    for data, told in (
+    for data, message in (
         (zipped({"modules/glu.py": GLU}), "is one submission"),
         (tarred({"alice/glu.py": GLU, "bob/glu.py": GLU}, "w:gz"), "is a compressed tar"),
         (b"hello", "is not a zip or tar"),
@@ -449,7 +457,7 @@ def test_archives_that_are_no_class_are_refused(
     ):
         path = tmp_path / "download"
         path.write_bytes(data)
-        with pytest.raises(SubmissionError, match=told):
+        with pytest.raises(SubmissionError, match=message):
             find_class(path, course)
 
 
@@ -459,7 +467,7 @@ def test_a_class_of_one_is_a_class(find: Find) -> None:
     )
 
 
-def test_names_with_a_dot_in_front_are_told_and_those_of_tools_are_not(find: Find) -> None:
+def test_names_with_a_leading_dot_are_noted_except_those_of_tools(find: Find) -> None:
     files = {f"{name}/glu.py": GLU for name in ("amy", "bob", ".zoe", ".git", ".venv", ".my_cache")}
     files |= {".yan.zip": b"", ".DS_Store": b"", "._amy": b"", ".gitignore": b"", ".xi_glu.py": GLU}
     found = find(files)

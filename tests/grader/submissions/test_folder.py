@@ -45,11 +45,11 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("student_id", ["alice", "123456", "jane.doe@uni.edu", "a_b-c+d", "7"])
-def test_an_ordinary_id_stays_itself(student_id: str) -> None:
+def test_an_ordinary_id_is_its_own_file_name(student_id: str) -> None:
     assert safe_name(student_id) == student_id
 
 
-def test_hostile_ids_make_safe_and_different_names() -> None:
+def test_hostile_ids_give_safe_and_distinct_file_names() -> None:
     made = [safe_name(each) for each in HOSTILE]
     assert len({name.casefold() for name in made}) == len(HOSTILE)
     for name in made:
@@ -60,13 +60,13 @@ def test_hostile_ids_make_safe_and_different_names() -> None:
 
 
 @given(st.text(), st.text())
-def test_two_ids_never_get_one_name(one: str, other: str) -> None:
+def test_two_ids_never_share_a_file_name(one: str, other: str) -> None:
     assert (safe_name(one) == safe_name(other)) == (one == other)
     assert (safe_name(one).casefold() == safe_name(other).casefold()) == (one == other)
 
 
 @given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
-def test_what_is_written_can_be_encoded_and_is_one_line(text: str) -> None:
+def test_a_written_id_can_be_encoded_and_is_one_line(text: str) -> None:
     assert len(normalized(text).encode("utf-8").splitlines()) <= 1
     assert len(normalized(text).splitlines()) <= 1
     assert normalized(normalized(text)) == normalized(text)
@@ -74,13 +74,13 @@ def test_what_is_written_can_be_encoded_and_is_one_line(text: str) -> None:
     assert clean(text).isprintable()
 
 
-def test_an_id_stays_what_the_person_is_called() -> None:
+def test_an_id_keeps_the_persons_name() -> None:
     assert normalized("=SUM(A1) <b>René</b> \u202e") == "=SUM(A1) <b>René</b> \u202e"
     assert normalized("Rene\u0301") == "René"
     assert normalized("a\x00b\x1b[31m") == "a\ufffdb\ufffd[31m"
     assert normalized("a" * 2000) != normalized("a" * 2001)
 
 
-def test_the_example_in_the_docstring_is_true() -> None:
+def test_the_example_in_the_docstring_works() -> None:
     assert doctest.testmod(folder).failed == 0
     assert safe_name("Alice Doe") == "alice-doe~b27a79f51bfff1ae0c4e1c19"  # as in old gradebooks

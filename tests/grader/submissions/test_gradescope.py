@@ -1,4 +1,4 @@
-"""Gradescope's metadata, as Ruby writes it and as nobody should."""
+"""Gradescope's metadata, as written by Ruby and as written to attack."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ submission_102:
 """
 
 
-def test_submitters_and_times_are_read_and_nothing_else() -> None:
+def test_only_submitters_and_times_are_read() -> None:
     assert read_metadata(io.BytesIO(METADATA.encode())) == {
         "submission_101": Submission(
             (
@@ -66,7 +66,7 @@ def test_submitters_and_times_are_read_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     "time", ["", "yesterday", "9999-99-99 00:00:00 Z", "2026-01-02", "0001-01-01 00:00:00 +23:59"]
 )
-def test_a_time_that_is_none_is_not_known(time: str) -> None:
+def test_an_invalid_time_is_unknown(time: str) -> None:
     text = f"submission_1:\n  :submitters:\n  - :name: A\n  :created_at: {time}\n"
     assert read_metadata(io.BytesIO(text.encode()))["submission_1"].submitted_at == ""
 
@@ -85,7 +85,7 @@ def test_tags_construct_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"a: [1, 2", "is not valid YAML in line"),
         (b"\xff\xfe\x00", "is not valid YAML"),
@@ -93,6 +93,6 @@ def test_tags_construct_nothing() -> None:
         (b"[" * 10_000, "is nested too deeply"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(data: bytes, told: str) -> None:
-    with pytest.raises(Unreadable, match=told):
+def test_unreadable_metadata_is_reported_in_one_sentence(data: bytes, message: str) -> None:
+    with pytest.raises(Unreadable, match=message):
         read_metadata(io.BytesIO(data))

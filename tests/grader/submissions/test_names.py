@@ -1,4 +1,4 @@
-"""Which exercise a file is of, by its name: the very name, that of a copy, or its words."""
+"""The exercise of a file, found from its name: the exact name, that of a copy, or its words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from grader.submissions.names import (
         *("GLU.py", "Glu.PY", "glu.pyw", "glu.py.py"),
     ],
 )
-def test_a_copy_has_the_name_of_its_exercise(course: Course, name: str) -> None:
+def test_a_copy_is_recognized_by_name(course: Course, name: str) -> None:
     assert rank(course.exercise("glu"), name) is not None
     assert is_named_after(course, name)
 
@@ -30,11 +30,11 @@ def test_a_copy_has_the_name_of_its_exercise(course: Course, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["gluten.py", "my_glu.py", "glu.md", "glu", "gelu.py", "glu_1000.py"]
 )
-def test_another_name_is_none_of_an_exercise(course: Course, name: str) -> None:
+def test_another_name_belongs_to_no_exercise(course: Course, name: str) -> None:
     assert rank(course.exercise("glu"), name) is None
 
 
-def test_an_exercise_whose_id_ends_like_a_copy_keeps_its_name(course: Course) -> None:
+def test_an_id_that_ends_like_a_copy_is_kept_whole(course: Course) -> None:
     norm = course.exercise("batch_norm")
     for name in ("batch_norm.py", "batch_norm_2.py", "Batch_Norm (3).py"):
         assert rank(norm, name) is not None
@@ -65,7 +65,7 @@ def test_a_text_file_is_a_last_resort(course: Course) -> None:
     assert not is_named_after(course, "glu.txt")
 
 
-def test_a_submission_has_an_exercise_in_one_of_three_places(course: Course) -> None:
+def test_an_exercise_has_three_usual_places_in_a_submission(course: Course) -> None:
     assert places(course.exercise("glu")) == (
         "modules/glu.py",
         "exercises/modules/glu.py",
@@ -73,7 +73,7 @@ def test_a_submission_has_an_exercise_in_one_of_three_places(course: Course) -> 
     )
 
 
-def test_only_the_very_name_is_exact(course: Course) -> None:
+def test_only_the_exact_name_is_exact(course: Course) -> None:
     found = is_exactly(course.exercises, "GLU.py")
     assert found is not None and found.id == "glu"
     assert is_exactly(course.exercises, "glu (1).py") is None
@@ -93,18 +93,20 @@ def test_only_the_very_name_is_exact(course: Course) -> None:
         ("glu.png", []),
     ],
 )
-def test_words_of_a_name_speak_of_exercises(course: Course, name: str, spoken: list[str]) -> None:
+def test_words_of_a_name_may_mention_exercises(
+    course: Course, name: str, spoken: list[str]
+) -> None:
     assert sorted(exercise.id for exercise in spoken_of(course, name)) == spoken
 
 
-def test_a_test_is_no_answer() -> None:
+def test_names_of_tests_are_recognized() -> None:
     for name in ("test_glu.py", "conftest.py", "__init__.py", "Setup.py"):
         assert is_test(name)
     for name in ("glu.py", "testing.py", "glu_test.py"):
         assert not is_test(name)
 
 
-def test_a_name_that_no_file_can_have_is_none(course: Course) -> None:
+def test_an_overlong_name_belongs_to_no_exercise(course: Course) -> None:
     name = "glu" + " (1)" * 100 + ".py"
     assert rank(course.exercise("glu"), name) is None
     assert spoken_of(course, name) == []

@@ -14,13 +14,13 @@ CODE = "import torch\n\n\ndef f(x):\n    y = x + 1\n    return y\n"
 MERGE = CODE.replace(
     "    return y\n", "<<<<<<< HEAD\n    return y\n=======\n    return x\n>>>>>>> origin/main\n"
 )
-# What Python 3.11 says of syntax that came later, where it says anything special.
+# Error messages of Python 3.11 for later syntax, if they are specific.
 _SAID = {"3.12": "f-string: ", "3.14": "invalid syntax", "3.13": "expected '('"}
 NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["import torch"]}], "nbformat": 4}'
 
 
 @pytest.mark.parametrize(
-    ("source", "line", "told"),
+    ("source", "line", "message"),
     [
         (NOTEBOOK, 1, "it is a notebook, not a Python file; copy the code"),
         (NOTEBOOK.replace("4}", '4, "metadata": null}'), 1, "it is a notebook"),
@@ -38,20 +38,20 @@ NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["import torch"]}], "nbfo
         (CODE.replace("x + 1", "x \u2212 1"), 5, "(U+2212); type - instead"),
         (CODE.replace("x + 1", "max\uff08x)"), 5, "(U+FF08); type ( instead"),
         (CODE.replace("x + 1", "x\u00b2"), 5, "(U+00B2); type **2 instead"),
-        # Python says it best.
+        # Python's own message is used.
         (f"{CODE}print((1)\n", 7, "'(' was never closed"),
         (CODE.replace("    return", "\treturn"), 6, "inconsistent use of tabs"),
         (CODE.replace("x + 1", "x +"), 5, "invalid syntax"),
     ],
 )
-def test_a_file_that_is_no_python(source: str, line: int, told: str) -> None:
+def test_a_file_that_is_not_python_is_explained(source: str, line: int, message: str) -> None:
     look = ExerciseFile(source.encode()).look(Stub(CODE.encode()))
     assert (look.state, look.line) == (State.INVALID, line)
-    assert told in look.error
+    assert message in look.error
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n", "of Git LFS"),
         (b"\n<!DOCTYPE html>\n<html><title>Log in</title></html>\n", "a web page"),
@@ -82,16 +82,16 @@ def test_a_file_that_is_no_python(source: str, line: int, told: str) -> None:
         ("x = 1\n".encode("utf-16"), "saved as UTF-16"),
     ],
 )
-def test_what_is_something_else_is_called_so_and_looked_at(source: bytes, told: str) -> None:
+def test_a_file_of_another_kind_is_named_and_flagged(source: bytes, message: str) -> None:
     look = ExerciseFile(source).look(Stub(CODE.encode()))
-    assert look.state is State.INVALID and told in look.error
+    assert look.state is State.INVALID and message in look.error
     assert ExerciseFile(source).is_foreign
 
 
 @pytest.mark.parametrize(
     "source", ["def f(:\n", "print((1)\n", MERGE, f">>> {CODE}", "x = 1 / 2.py\n", "x = = 1\n"]
 )
-def test_a_slip_in_python_is_the_students_to_mend(source: str) -> None:
+def test_a_syntax_error_is_not_flagged(source: str) -> None:
     assert ExerciseFile(source.encode()).state(Stub(b"")) is State.INVALID
     assert not ExerciseFile(source.encode()).is_foreign
 
@@ -110,9 +110,9 @@ def test_a_slip_in_python_is_the_students_to_mend(source: str) -> None:
         ("lazy import torch\n", 1, "3.15"),
     ],
 )
-def test_syntax_of_a_newer_python_is_called_so(source: str, line: int, since: str) -> None:
+def test_syntax_of_a_newer_python_is_recognized(source: str, line: int, since: str) -> None:
     words = f"is syntax of Python {since}, but Python 3.11 judges here"
-    # As 3.11 says it; a newer one that runs the tests may read it.
+    # This is the message under 3.11. A newer Python that runs the tests may accept the syntax.
     assert words in newer_syntax(source.splitlines()[line - 1], _SAID.get(since, ""), (3, 11))
     assert not newer_syntax(source.splitlines()[line - 1], _SAID.get(since, ""), (3, 15))
     if sys.version_info < tuple(map(int, since.split("."))):
@@ -124,14 +124,14 @@ def test_syntax_of_a_newer_python_is_called_so(source: str, line: int, since: st
 @pytest.mark.parametrize(
     "line", ["def f(x:", 'print(f"{x")', "type = = 3", "except ValueError", "x = cast('a' 'b"]
 )
-def test_what_is_wrong_in_every_python_is_not(line: str) -> None:
+def test_syntax_wrong_in_every_python_is_not_called_newer(line: str) -> None:
     look = ExerciseFile(f"{line}\n".encode()).look(Stub(CODE.encode()))
     assert look.state is State.INVALID
     assert "is syntax of" not in look.error
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         (
             "from typing import Any, override\n",
@@ -149,14 +149,14 @@ def test_what_is_wrong_in_every_python_is_not(line: str) -> None:
         ("def f(:\n", ""),
     ],
 )
-def test_what_a_newer_library_has_is_named(source: str, told: str) -> None:
-    said = newer_names(source.encode(), (3, 11))
-    assert told in said if told else not said
-    assert not newer_names(source.encode(), (3, 15)) or "notebook" in told
+def test_names_of_a_newer_library_are_recognized(source: str, message: str) -> None:
+    note = newer_names(source.encode(), (3, 11))
+    assert message in note if message else not note
+    assert not newer_names(source.encode(), (3, 15)) or "notebook" in message
 
 
 @pytest.mark.parametrize(
     "source", ['x = {"cells": 1}\n', "x = 7\ny = (x\n     % 2)\n", '"""\n>>> f(1)\n```\n"""\n']
 )
-def test_python_that_looks_like_something_else_is_python(source: str) -> None:
+def test_python_that_looks_like_something_else_is_accepted(source: str) -> None:
     assert ExerciseFile(source.encode()).state(Stub(CODE.encode())) is State.EDITED

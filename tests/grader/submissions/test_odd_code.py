@@ -1,4 +1,4 @@
-"""Each row of the table finds real code, and not its innocent twin."""
+"""Each row of the table flags odd code, and not its innocent twin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grader.submissions.odd_code import odd_code, odd_names, ordinary_in
 
 COURSE = load_course(Path(__file__).parents[3])
 
-# Of each row: code that is odd, and an innocent twin.
+# For each row: odd code, and an innocent twin.
 ROWS = {
     "the end of a process": (
         "import os; os._exit(0)",
@@ -282,7 +282,7 @@ ROWS = {
         ),
     ),
 }
-# Where something is forbidden.
+# Lookups that are odd only if the exercise forbids names.
 LOOKUPS = {
     "a computed name": ("import torch\ngetattr(torch.optim, 'Ad' + 'am')", "getattr(self, name)"),
     "names of a library": (
@@ -290,7 +290,7 @@ LOOKUPS = {
         "vars(module)[name]",
     ),
 }
-# What people and libraries write who mean no harm.
+# Code that people and libraries write without bad intent.
 HONEST = [
     "class A:\n    def __copy__(self): return A()\n    def __del__(self): pass",
     "class A:\n    def __init_subclass__(cls, **k): super().__init_subclass__(**k)",
@@ -323,14 +323,14 @@ def found(source: str, *ordinary: str) -> list[str]:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_row_finds_what_people_write_and_not_its_innocent_twin(row: str) -> None:
+def test_each_row_flags_odd_code_and_not_its_innocent_twin(row: str) -> None:
     odd, innocent = ROWS[row]
     assert found(odd, "getattr") != []
     assert found(innocent, "getattr", "torch._dynamo") == []
 
 
 @pytest.mark.parametrize("row", LOOKUPS)
-def test_a_name_that_is_looked_up_is_odd_where_names_are_forbidden(row: str) -> None:
+def test_a_looked_up_name_is_odd_if_names_are_forbidden(row: str) -> None:
     odd, innocent = LOOKUPS[row]
     assert found(odd) != []
     assert found(odd, "getattr") == []
@@ -338,7 +338,7 @@ def test_a_name_that_is_looked_up_is_odd_where_names_are_forbidden(row: str) -> 
 
 
 @pytest.mark.parametrize("source", HONEST)
-def test_what_honest_people_write_is_not_odd(source: str) -> None:
+def test_ordinary_code_is_not_odd(source: str) -> None:
     assert found(source, "getattr", "torch._dynamo") == []
 
 
@@ -354,18 +354,18 @@ def test_no_right_answer_of_the_course_is_held() -> None:
     assert reasons == {}
 
 
-def test_what_a_course_calls_ordinary_is_not_odd_and_what_begins_alike_is() -> None:
+def test_names_the_course_calls_ordinary_are_matched_whole() -> None:
     source = "import torch.fx\nimport torch\ntorch._dynamo.reset(), torch._dynamo2\n"
     assert odd_names(source.encode()) == {"torch.fx", "torch._dynamo", "torch._dynamo2"}
     assert found(source, "torch._dynamo", "torch.fx") == ["uses torch._dynamo2"]
 
 
-def test_what_a_course_calls_ordinary_is_not_to_be_changed() -> None:
+def test_replacing_a_name_the_course_calls_ordinary_is_odd() -> None:
     source = "import torch.profiler\ntorch.profiler.profile = Fake"
     assert found(source, "torch.profiler") == ["replaces torch.profiler.profile"]
 
 
-def test_a_line_is_told_with_how_many_more_there_are() -> None:
+def test_a_finding_has_its_first_line_and_a_count() -> None:
     (oddity,) = odd_code(b"import math\nimport ctypes\n\nfrom ctypes import cast\n")
     assert (oddity.name, oddity.line, oddity.times) == ("ctypes", 2, 2)
     assert oddity.what == "imports ctypes, which reaches into the process's memory"
@@ -386,5 +386,5 @@ def test_a_line_is_told_with_how_many_more_there_are() -> None:
     ],
     ids=["subscripts", "attributes", "names", "aliases", "calls", "functions", "tuples", "chain"],
 )
-def test_a_file_made_to_be_slow_is_looked_through(source: bytes) -> None:
+def test_a_file_made_to_be_slow_is_still_checked(source: bytes) -> None:
     assert len(odd_code(source)) <= 1

@@ -1,4 +1,4 @@
-"""Output of our commands among submissions is no student's, by its contents and not by its name."""
+"""Output of our commands among submissions is recognized by its contents, not by its name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def gradebook(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def among(gradebook: bytes, zipped: Pack) -> Files:
-    """A class, and beside it the output of our commands."""
+    """Return the files of a class with output of our commands beside it."""
     return {
         **CLASS,
         **within("results", {"gradebook.sqlite": gradebook, "results/alice.json": b"{}"}),
@@ -64,7 +64,7 @@ def among(gradebook: bytes, zipped: Pack) -> Files:
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_what_grade_wrote_is_no_students(
+def test_output_of_grade_is_not_a_submission(
     course: Course,
     tmp_path: Path,
     lay: Callable[[Path, Files], Path],
@@ -87,7 +87,7 @@ def test_what_grade_wrote_is_no_students(
     assert "and 4 more" in note
 
 
-def test_a_class_of_one_beside_its_results_is_one(
+def test_a_class_of_one_beside_its_results_is_found(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], gradebook: bytes
 ) -> None:
     files = {"alice/my_glu.py": b"", "results/gradebook.sqlite": gradebook, "up/alice.json": b"{}"}
@@ -107,7 +107,7 @@ def test_a_class_of_one_beside_its_results_is_one(
         {},
     ],
 )
-def test_a_student_may_be_called_results(
+def test_a_student_may_be_named_results(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], files: Files
 ) -> None:
     folder = lay(tmp_path / "class", {**CLASS, **within("results", files)})
@@ -115,7 +115,7 @@ def test_a_student_may_be_called_results(
     assert [each.student.id for each in find_class(folder, course).attempts][-1] == "results"
 
 
-def test_what_a_known_student_handed_in_is_never_passed_over(
+def test_a_submission_of_a_known_student_is_never_ignored(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
     folder = lay(tmp_path / "class", {**CLASS, **within("cai", REPORT)})
@@ -123,7 +123,7 @@ def test_what_a_known_student_handed_in_is_never_passed_over(
     assert [each.student.id for each in find_class(folder, course, roster).attempts][-1] == "cai"
 
 
-def test_results_are_no_class(
+def test_a_results_folder_is_not_a_class(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], gradebook: bytes
 ) -> None:
     folder = lay(tmp_path / "results", {"gradebook.sqlite": gradebook, "results/a.json": b"{}"})
@@ -131,7 +131,7 @@ def test_results_are_no_class(
         find_class(folder, course)
 
 
-def test_files_that_the_command_was_given_are_not_told(
+def test_files_given_to_the_command_are_not_noted(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
     folder = lay(tmp_path / "class", {**CLASS, "class.csv": b"", "policy.toml": b"", "x.pdf": b""})
@@ -142,7 +142,7 @@ def test_files_that_the_command_was_given_are_not_told(
     assert found.notes == ("Ignored: x.pdf.",)
 
 
-def test_the_marks_are_those_that_are_written() -> None:
+def test_the_recognized_names_are_those_that_commands_write() -> None:
     assert ours.GRADEBOOK == (database.FILE,)
     assert site._FIRST_LINE.encode() == ours.REPORT_BEGINS
     assert {*ours.REPORT} == {*site._PARTS}

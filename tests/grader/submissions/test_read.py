@@ -1,4 +1,4 @@
-"""One submission that somebody points at: folders, files, and archives of a folder."""
+"""A single submission given by path: a folder, a file, or an archive of a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GLU = b"def glu(): ...\n"
 Lay = Callable[[Path, "Files"], Path]
 
 
-def test_the_first_place_counts_in_a_folder(course: Course, tmp_path: Path, lay: Lay) -> None:
+def test_the_first_usual_place_in_a_folder_counts(course: Course, tmp_path: Path, lay: Lay) -> None:
     lay(
         tmp_path, {"modules/glu.py": GLU, "exercises/modules/glu.py": b"second", "glu.py": b"third"}
     )
@@ -32,7 +32,7 @@ def test_the_first_place_counts_in_a_folder(course: Course, tmp_path: Path, lay:
     assert read.files["gelu"].state(course.stub(course.exercise("gelu"))) is State.MISSING
 
 
-def test_a_folder_within_a_folder_is_looked_into(course: Course, tmp_path: Path, lay: Lay) -> None:
+def test_folders_within_a_folder_are_searched(course: Course, tmp_path: Path, lay: Lay) -> None:
     lay(tmp_path / "alice", {"homework/final/glu.py": GLU})
     read = read_submission(tmp_path / "alice", course)
     assert read.name == "alice"
@@ -77,7 +77,7 @@ def test_an_archive_is_a_submission(
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "told"),
+    ("name", "data", "message"),
     [
         ("a.zip", b"hello", "a.zip is not a zip or tar"),
         ("a.zip", None, "has no file of"),
@@ -85,22 +85,22 @@ def test_an_archive_is_a_submission(
         ("a.py", b"x = 1\n" * 40_000, "a.py is larger than 200,000 bytes"),
     ],
 )
-def test_an_archive_that_holds_nothing_is_refused(
-    course: Course, tmp_path: Path, zipped: Pack, name: str, data: bytes | None, told: str
+def test_an_archive_or_file_without_an_exercise_is_refused(
+    course: Course, tmp_path: Path, zipped: Pack, name: str, data: bytes | None, message: str
 ) -> None:
     (tmp_path / name).write_bytes(zipped({"x.txt": b""}) if data is None else data)
-    with pytest.raises(SubmissionError, match=told):
+    with pytest.raises(SubmissionError, match=message):
         read_submission(tmp_path / name, course)
 
 
-def test_there_is_nothing(course: Course, tmp_path: Path) -> None:
+def test_a_missing_or_empty_submission_is_refused(course: Course, tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match="There is no submission at"):
         read_submission(tmp_path / "nowhere", course)
     with pytest.raises(SubmissionError, match="has no file of"):
         read_submission(tmp_path, course)
 
 
-def test_what_was_read_stays_what_it_is_when_its_file_is_gone(
+def test_the_state_of_a_file_is_kept_after_it_is_deleted(
     course: Course, tmp_path: Path, lay: Lay
 ) -> None:
     read = read_submission(lay(tmp_path, {"modules/glu.py": GLU}), course)
@@ -108,7 +108,7 @@ def test_what_was_read_stays_what_it_is_when_its_file_is_gone(
     assert read.files["glu"].state(course.stub(course.exercise("glu"))) is State.EDITED
 
 
-def test_grade_run_takes_an_archive(course: Course, tmp_path: Path, zipped: Pack) -> None:
+def test_grade_run_accepts_an_archive(course: Course, tmp_path: Path, zipped: Pack) -> None:
     stubs = {each.file: course.stub(each).source for each in course.exercises}
     (tmp_path / "alice.zip").write_bytes(
         zipped({f"alice/{name}": data for name, data in stubs.items()})
@@ -126,7 +126,7 @@ def test_grade_run_takes_an_archive(course: Course, tmp_path: Path, zipped: Pack
     assert [path.name for path in tmp_path.iterdir()] == ["alice.zip"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there")
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a special permission on Windows")
 def test_a_folder_that_is_a_link_is_not_followed(course: Course, tmp_path: Path, lay: Lay) -> None:
     lay(tmp_path / "other", {"modules/glu.py": GLU, "autograd/gelu.py": GLU})
     lay(tmp_path / "mine", {"autograd/gelu.py": GLU})
@@ -151,7 +151,7 @@ def test_a_folder_that_is_a_link_is_not_followed(course: Course, tmp_path: Path,
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_file_under_another_name_is_told_beside_those_that_are_right(
+def test_a_misnamed_file_is_noted_beside_correct_ones(
     course: Course,
     tmp_path: Path,
     lay: Lay,
@@ -183,12 +183,12 @@ def test_a_file_under_another_name_is_told_beside_those_that_are_right(
         (".glu.py", True),
         ("._glu.py", False),
         ("test_glu.py", False),
-        # All that somebody wrote, under any name.
+        # Their only work, under unrelated names.
         ("gluten.py", True),
         ("plot.py", True),
     ],
 )
-def test_work_under_another_name_beside_the_untouched_stub_is_told(
+def test_misnamed_work_beside_the_untouched_stub_is_noted(
     course: Course, tmp_path: Path, lay: Lay, zipped: Pack, name: str, packed: bool, is_told: bool
 ) -> None:
     stub = course.stub(course.exercise("glu")).source
@@ -201,22 +201,20 @@ def test_work_under_another_name_beside_the_untouched_stub_is_told(
     handed = read_submission(path, course).files["glu"]
     assert handed.source == stub
     assert handed.seems_misnamed is is_told
-    told = f"Also handed in: {name}, which is not an exercise's name."
+    note = f"Also handed in: {name}, which is not an exercise's name."
     advice = (
         "" if name in ("gluten.py", "plot.py") else " Only glu.py is judged: put the code there."
     )
-    assert handed.problem == (told + advice if is_told else "")
+    assert handed.problem == (note + advice if is_told else "")
 
 
-def test_work_under_another_name_beside_work_is_nobodys_business(
-    course: Course, tmp_path: Path, lay: Lay
-) -> None:
+def test_misnamed_work_beside_work_is_not_noted(course: Course, tmp_path: Path, lay: Lay) -> None:
     path = lay(tmp_path / "alice", {"modules/glu.py": GLU, "modules/glu_old.py": GLU})
     handed = read_submission(path, course).files["glu"]
     assert (handed.problem, handed.seems_misnamed) == ("", False)
 
 
-def test_a_name_with_a_dot_in_front_is_told(course: Course, tmp_path: Path, lay: Lay) -> None:
+def test_a_name_with_a_leading_dot_is_noted(course: Course, tmp_path: Path, lay: Lay) -> None:
     path = lay(tmp_path / "alice", {"gelu.py": GLU, ".glu.py": GLU, "._glu.py": b"macOS"})
     handed = read_submission(path, course).files["glu"]
     assert handed.problem.endswith("Also handed in: .glu.py.")

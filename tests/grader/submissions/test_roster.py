@@ -1,4 +1,4 @@
-"""Class lists as people and platforms write them."""
+"""Class lists written by people and by platforms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def roster(tmp_path: Path, text: str | bytes) -> Roster:
     return read_roster(path)
 
 
-def test_a_canvas_gradebook_is_a_roster(tmp_path: Path) -> None:
+def test_a_canvas_gradebook_is_read_as_a_roster(tmp_path: Path) -> None:
     read = roster(tmp_path, CANVAS)
     assert read.students[0] == StudentInfo(
         id="jdoe",
@@ -48,40 +48,42 @@ def test_a_canvas_gradebook_is_a_roster(tmp_path: Path) -> None:
     assert read.called("vanderbergpiet") is read.students[1]
 
 
-def test_a_moodle_worksheet_is_a_roster(tmp_path: Path) -> None:
+def test_a_moodle_worksheet_is_read_as_a_roster(tmp_path: Path) -> None:
     read = roster(tmp_path, MOODLE)
     assert [each.id for each in read.students] == ["jane@uni.edu", "piet@uni.edu"]
     assert read.find("moodle_identifier", "Participant 502") is read.students[1]
     assert read.called("jane") is read.students[0]
 
 
-def test_a_list_of_classroom_50_is_a_roster(tmp_path: Path) -> None:
+def test_a_list_of_classroom_50_is_read_as_a_roster(tmp_path: Path) -> None:
     (student,) = roster(tmp_path, CLASSROOM).students
     assert (student.id, student.name, student.email) == ("janedoe", "Jane Doe", "jane@uni.edu")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_spreadsheets_write_it_in_many_ways(tmp_path: Path, encoding: str, delimiter: str) -> None:
+def test_encodings_and_delimiters_of_spreadsheets_are_recognized(
+    tmp_path: Path, encoding: str, delimiter: str
+) -> None:
     lines = [["Student-ID", "Full Name", "E-Mail"], ["7", "René Müller", "r@uni.edu"], ["", "", ""]]
     text = "\r\n".join(delimiter.join(line) for line in lines)
     (student,) = roster(tmp_path, text.encode(encoding)).students
     assert student == StudentInfo(id="7", name="René Müller", email="r@uni.edu")
 
 
-def test_a_name_that_two_share_names_nobody(tmp_path: Path) -> None:
+def test_a_name_shared_by_two_students_matches_neither(tmp_path: Path) -> None:
     read = roster(tmp_path, "id,name\n1,Jane Doe\n2,Jane Doe\n")
     assert read.called("Jane Doe") is None
     assert read.called("2") is read.students[1]
 
 
-def test_the_very_id_goes_before_any_other_name(tmp_path: Path) -> None:
+def test_an_exact_id_is_preferred_to_other_names(tmp_path: Path) -> None:
     read = roster(tmp_path, "id,username\nbob,alice\nalice,carol\n")
     assert read.called("alice") is read.students[1]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "has no column that names a student"),
         ("points,grade\n1,2\n", "has no column that names a student"),
@@ -91,32 +93,32 @@ def test_the_very_id_goes_before_any_other_name(tmp_path: Path) -> None:
         ('id,name\n1,"' + "x" * 200_000, "cannot be read"),
     ],
 )
-def test_what_is_no_roster_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(SubmissionError, match=told):
+def test_a_list_that_is_not_a_roster_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SubmissionError, match=message):
         roster(tmp_path, text)
 
 
 @pytest.mark.parametrize("magic", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0"])
-def test_a_workbook_is_to_be_saved_as_csv(tmp_path: Path, magic: bytes) -> None:
+def test_a_workbook_is_refused_with_advice_to_save_as_csv(tmp_path: Path, magic: bytes) -> None:
     path = tmp_path / "class.xlsx"
     path.write_bytes(magic + b"id,name\n1,A\n")
     with pytest.raises(SubmissionError, match="save the list as CSV"):
         read_roster(path)
 
 
-def test_hostile_cells_stay_cells(tmp_path: Path) -> None:
+def test_hostile_cells_are_made_harmless(tmp_path: Path) -> None:
     read = roster(tmp_path, 'id,name\n"=cmd()","<b>\x1b[31m\x00"\n"a\nb",x\n')
     assert read.students[0] == StudentInfo(id="=cmd()", name="<b>\ufffd[31m\ufffd")
     assert read.students[1].id == "a\ufffdb"
 
 
 @pytest.mark.parametrize("line", ["sep=;\r\n", '"sep=;"\n', "SEP=;;;\n", "\ufeffsep=;\n"])
-def test_the_separator_that_excel_is_told_is_no_header(tmp_path: Path, line: str) -> None:
+def test_excels_separator_line_is_not_a_header(tmp_path: Path, line: str) -> None:
     read = roster(tmp_path, f"{line}id;name, in full;full name\nann;x;Ann\n")
     assert read.students == (StudentInfo(id="ann", name="Ann"),)
 
 
-def test_the_sections_of_a_cell_are_its_parts_or_one() -> None:
+def test_a_cell_has_one_section_or_several() -> None:
     cells = ["A and B", "B", "Research and Development", "A, C", "", "Research and Development"]
     students = [
         StudentInfo(id=str(number), ids={"section": cell} if cell else {})
@@ -136,16 +138,18 @@ def test_the_sections_of_a_cell_are_its_parts_or_one() -> None:
     assert sections(StudentInfo(id="x", ids={"section": "A, B, and C & D"})) == ("A", "B", "C", "D")
 
 
-def test_a_team_is_found_as_people_write_it() -> None:
+def test_a_team_is_found_in_any_spelling() -> None:
     teams = ("Team Red", "a-b", "ab")
     read = Roster(StudentInfo(id=str(n), ids={"team": team}) for n, team in enumerate(teams))
     for name in ("Team Red", "team-red", "TEAM_RED", "teamred"):
         assert read.team(name) == "Team Red"
-    assert read.team("a-b") == "a-b" and read.team("A-B") is None, "of two that are alike neither"
+    assert read.team("a-b") == "a-b" and read.team("A-B") is None, (
+        "two similar names match neither team"
+    )
     assert read.team("red") is None
 
 
-def test_the_first_list_that_knows_a_name_says_who_it_is() -> None:
+def test_the_first_list_that_knows_a_name_decides() -> None:
     now = Roster([StudentInfo(id="ann", name="Ann")])
     before = Roster([StudentInfo(id="1", name="Ann"), StudentInfo(id="2", ids={"team": "red"})])
     known = Known(None, now, before)

@@ -1,4 +1,4 @@
-"""Numbers in cells, as countries write them."""
+"""Numbers in cells, in the notations of different countries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grader.submissions.sheet import as_number
         ("1 234,5", 1234.5),
         ("1'234.5", 1234.5),
         ("1,234,567", 1_234_567),
-        # As Canvas reads it.
+        # Canvas reads it this way.
         ("1,234", 1.234),
         ("-3.5", -3.5),
         ("", None),
@@ -31,5 +31,5 @@ from grader.submissions.sheet import as_number
         ("1,23,4", None),
     ],
 )
-def test_a_number_is_read_as_it_was_meant(cell: str, value: float | None) -> None:
+def test_a_number_is_read_in_any_notation(cell: str, value: float | None) -> None:
     assert as_number(cell) == value

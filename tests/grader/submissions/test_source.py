@@ -1,4 +1,4 @@
-"""Names read from a source, however it is written, and however long it is."""
+"""Names found in a source, in any notation and at any length."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def act(x):
 """
 
 
-def test_a_name_is_placed_where_it_stands_and_once() -> None:
+def test_a_name_is_reported_once_at_its_line() -> None:
     (finding,) = find_forbidden(parse(NAMED_ELSEWHERE.encode()), (RULE,))
     assert (finding.line, finding.function) == (5, "helper")
     method = NAMED_ELSEWHERE.replace("return self.other(x)", "return F.glu(x)")
@@ -58,7 +58,7 @@ def test_a_name_is_placed_where_it_stands_and_once() -> None:
     assert places == ["helper", "Layer.forward"]
 
 
-def test_what_a_function_uses_is_found_through_others() -> None:
+def test_names_used_through_other_functions_are_found() -> None:
     tree = parse(NAMED_ELSEWHERE.encode())
     assert used_names(tree, "act") == used_names(tree, "Layer") == ("F", "helper", "x")[1:2]
     assert used_names(tree, "helper") == ()
@@ -88,7 +88,7 @@ def test_a_forbidden_name_is_found_however_it_is_written(line: str, name: str) -
     "line",
     ["return F.glue(x)", "return x.F.glu", "return torch.ops", "return F.sigmoid(x)", "pass"],
 )
-def test_another_name_is_none(line: str) -> None:
+def test_other_names_are_allowed(line: str) -> None:
     assert not found(HEAD.format(line))
 
 
@@ -106,33 +106,33 @@ def test_another_name_is_none(line: str) -> None:
         ("return self.other(x)\n    def other(self, x): return F.glu(x)", ""),
     ],
 )
-def test_what_a_body_names_belongs_to_it(line: str, elsewhere: str) -> None:
+def test_names_reached_from_a_body_belong_to_it(line: str, elsewhere: str) -> None:
     assert set(found(HEAD.format(line) + elsewhere)) == {"torch.nn.functional.glu"}
 
 
-def test_all_of_a_module_brings_its_names() -> None:
+def test_a_star_import_brings_its_names() -> None:
     source = "from torch.nn.functional import *\ndef act(x):\n    return glu(x)\n"
     assert found(source) == ["torch.nn.functional.glu"]
 
 
-def test_a_name_elsewhere_is_nobodys_fault() -> None:
+def test_a_name_used_elsewhere_is_allowed() -> None:
     assert not found("import torch.nn.functional as F\ndef other(x):\n    return F.glu(x)\n")
 
 
-def test_aliases_of_aliases_do_not_grow() -> None:
+def test_long_chains_of_aliases_are_followed() -> None:
     lines = "".join(f"        a = a.b{i}\n" for i in range(2000))
     source = HEAD.format("a = F.glu") + lines + "        return a\n"
     assert set(found(source)) == {"torch.nn.functional.glu"}
 
 
-def test_a_name_in_full_width_letters_is_that_name() -> None:
+def test_a_name_in_full_width_letters_is_recognized() -> None:
     line = "return F.glu(x)".translate({ord(c): ord(c) + 0xFEE0 for c in "Fgl"})
     assert "gl" not in line
     assert found(HEAD.format(line)) == ["torch.nn.functional.glu"]
 
 
 @pytest.mark.parametrize(
-    ("source", "line", "told"),
+    ("source", "line", "message"),
     [
         ("x = 1\n".encode("utf-16"), 1, "saved as UTF-16"),
         ("x = 1\n".encode("utf-16-le"), 1, "saved as UTF-16"),
@@ -156,8 +156,8 @@ def test_a_name_in_full_width_letters_is_that_name() -> None:
         (b"# coding:rot13\r# coding: utf-8\r", 1, "'rot13'"),
     ],
 )
-def test_a_file_in_another_encoding_is_told_what_it_is(source: bytes, line: int, told: str) -> None:
-    with pytest.raises(SyntaxError, match=told) as refused:
+def test_another_encoding_is_named_with_its_line(source: bytes, line: int, message: str) -> None:
+    with pytest.raises(SyntaxError, match=message) as refused:
         parse(source)
     assert refused.value.lineno == line
 
@@ -176,12 +176,14 @@ def test_a_file_in_another_encoding_is_told_what_it_is(source: bytes, line: int,
         b"# one\n# two\n# coding: latin-1\nx = '\xc3\xa9'",
     ],
 )
-def test_utf_8_is_read_however_it_is_named(source: bytes) -> None:
+def test_utf_8_is_read_under_any_of_its_names(source: bytes) -> None:
     (assigned,) = parse(source).body
     assert ast.unparse(assigned) == "x = 'é'"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a child has no limits there but that of time")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="on Windows, only the time of a child is limited"
+)
 @pytest.mark.parametrize(
     "source",
     [
@@ -190,10 +192,10 @@ def test_utf_8_is_read_however_it_is_named(source: bytes) -> None:
         "a" + "\u0315\u0300" * 49_000,
     ],
 )
-def test_what_takes_the_square_of_its_length_is_first_parsed_by_a_child(
+def test_a_source_that_takes_quadratic_time_is_first_parsed_by_a_child(
     monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    """f-strings are quadratic before Python 3.12; names with combining characters are everywhere."""
+    """f-strings take quadratic time before Python 3.12, names with combining characters in every version."""
     tried = []
 
     def is_bearable(source: bytes) -> bool:
@@ -206,10 +208,12 @@ def test_what_takes_the_square_of_its_length_is_first_parsed_by_a_child(
     assert tried == [source.encode()]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a child has no limits there but that of time")
-def test_a_child_that_parses_has_a_second() -> None:
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="on Windows, only the time of a child is limited"
+)
+def test_a_child_has_a_second_to_parse() -> None:
     assert source_module._is_bearable(b"x = 1\n")
-    # Of a name with combining characters each is put in its place among those before.
+    # Python sorts each combining character into place among those before it.
     assert not source_module._is_bearable(("a" + "\u0315\u0300" * 400_000).encode())
 
 
@@ -221,6 +225,6 @@ def test_a_large_file_is_read() -> None:
 @pytest.mark.parametrize(
     "source", ["not " * 30_000 + "1", "x = " + "[" * 1000, "-" * 199_000 + "1"]
 )
-def test_what_is_nested_too_deeply_is_refused(source: str) -> None:
+def test_a_source_nested_too_deeply_is_refused(source: str) -> None:
     with pytest.raises(SyntaxError, match="nest"):
         parse(source.encode())

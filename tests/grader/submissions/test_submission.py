@@ -30,11 +30,11 @@ WORK = STUB.replace(b"raise NotImplementedError", b"return 2 * x")
         (b"\x89PNG\r\n", State.INVALID),
     ],
 )
-def test_the_state_of_a_file(source: bytes, state: State) -> None:
+def test_the_state_of_a_file_depends_on_its_code(source: bytes, state: State) -> None:
     assert ExerciseFile(source).state(Stub(STUB)) is state
 
 
-def test_without_a_source_it_is_missing_or_unreadable() -> None:
+def test_a_file_without_a_source_is_missing_or_unreadable() -> None:
     assert ExerciseFile(None).state(Stub(STUB)) is State.MISSING
     assert ExerciseFile(None, "Too large.", Path("glu.py")).state(Stub(STUB)) is State.UNREADABLE
 
@@ -69,7 +69,7 @@ def test_a_file_for_another_python_or_another_program_is_foreign() -> None:
     assert not ExerciseFile(None).is_foreign
 
 
-def test_notes_are_added_to_the_problem_and_a_person_has_to_look() -> None:
+def test_notes_are_added_to_the_problem_and_flag_the_file() -> None:
     file = ExerciseFile(WORK, "It is called Glu.py.")
     assert file.with_note() is file
     noted = file.with_note("A.", "B.")
@@ -90,7 +90,7 @@ def test_the_digest_of_a_submission_does_not_depend_on_order_or_line_ends() -> N
     assert digest() == hashlib.sha256().hexdigest()
 
 
-def test_a_message_is_one_line_of_bounded_length() -> None:
+def test_a_message_is_one_line_of_limited_length() -> None:
     assert message_of("  look\n\tagain\x1b[2J ") == "look again\\x1b[2J"
     assert len(message_of("a" * 9 * MAX_CHARACTERS)) == MAX_CHARACTERS
     assert message_of("a" * MAX_CHARACTERS) == "a" * MAX_CHARACTERS

@@ -58,13 +58,13 @@ def test_bytes_are_read_while_the_stream_is_there(tarred: Pack, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_what_is_compressed_in_parts_is_one_stream(kind: str) -> None:
+def test_parts_compressed_separately_are_one_stream(kind: str) -> None:
     data = COMPRESS[kind](b"ab") + COMPRESS[kind](b"cd") + bytes(100)
     assert Decompressed(io.BytesIO(data), kind).read(10) == b"abcd"
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_what_is_cut_off_or_damaged_is_told(tarred: Pack, kind: str) -> None:
+def test_a_truncated_or_damaged_stream_is_reported(tarred: Pack, kind: str) -> None:
     data = COMPRESS[kind](tarred(FILES))
     for broken in (data[: len(data) // 2], data[:-4], b"nonsense" * 100):
         stream = Decompressed(io.BytesIO(broken), kind)
@@ -90,11 +90,11 @@ def test_too_many_parts_are_refused() -> None:
         (tarfile.CONTTYPE, EntryKind.FILE),
     ],
 )
-def test_what_is_no_file_is_told_apart(type_: bytes, kind: EntryKind) -> None:
+def test_other_kinds_of_members_are_distinguished_from_files(type_: bytes, kind: EntryKind) -> None:
     assert [found for _, found, _ in listed(of_type(type_))] == [kind]
 
 
-def test_a_link_has_no_bytes_whatever_it_states(tarred: Pack) -> None:
+def test_a_link_has_no_bytes_even_if_it_states_a_size(tarred: Pack) -> None:
     lying = tarfile.TarInfo("link.py")
     lying.type, lying.size = tarfile.SYMTYPE, 5000
     paths = [path for path, _, _ in listed(lying.tobuf() + tarred(FILES))]
@@ -113,7 +113,7 @@ def test_a_link_has_no_bytes_whatever_it_states(tarred: Pack) -> None:
         (of_type(tarfile.REGTYPE) * 101, "more than 100 files"),
     ],
 )
-def test_what_is_no_tar_or_a_broken_one_is_told(data: bytes, why: str) -> None:
+def test_a_broken_tar_is_reported(data: bytes, why: str) -> None:
     if not why:
         assert listed(data) == []
         return
@@ -121,14 +121,14 @@ def test_what_is_no_tar_or_a_broken_one_is_told(data: bytes, why: str) -> None:
         listed(data)
 
 
-def test_a_header_is_known_by_its_sum() -> None:
+def test_a_header_is_recognized_by_its_checksum() -> None:
     header = of_type(tarfile.REGTYPE)
     assert is_tar(header)
     assert not is_tar(b"X" + header[1:])
     assert not is_tar(bytes(BLOCK))
 
 
-def test_a_part_of_a_file_ends_where_it_ends() -> None:
+def test_a_part_of_a_file_ends_at_its_size() -> None:
     file = io.BytesIO(b"0123456789")
     part = FilePart(file, 2, 5)
     assert part.read(3) == b"234"

@@ -38,7 +38,7 @@ def shown(download: ClassDownload) -> list[tuple[str, int, str]]:
 ANN, BOB, CEM, DEE = student("ann", "red"), student("bob", "red"), student("cem"), student("dee")
 
 
-def test_every_member_has_the_attempts_of_all_in_the_order_of_time() -> None:
+def test_every_member_has_the_attempts_of_all_ordered_by_time() -> None:
     attempts = (
         attempt(ANN, 1, "2026-10-12T10:00:00Z"),
         attempt(ANN, 2, "2026-10-14T10:00:00Z"),
@@ -64,7 +64,7 @@ def test_a_member_who_handed_in_nothing_is_not_missing() -> None:
     assert [each.id for each in shared.missing] == ["dee"]
 
 
-def test_a_team_is_known_without_the_roster_and_a_change_is_told() -> None:
+def test_a_known_team_needs_no_roster_and_a_change_is_noted() -> None:
     known = [ANN, BOB]
     shared = share_in_teams(ClassDownload("zip", (attempt(student("ann"), 1),), ()), known)
     assert [name for name, _, _ in shown(shared)] == ["ann", "bob"]
@@ -80,18 +80,18 @@ def test_a_roster_has_teams(tmp_path: Path) -> None:
         (tmp_path / "class.csv").write_text(f"{header}\nann,red\nbob,red\ncem,\n", encoding="utf-8")
         roster = read_roster(tmp_path / "class.csv")
         assert [each.ids.get("team", "") for each in roster.students] == ["red", "red", ""]
-        # The name of a team is that of none of its members.
+        # The name of a team matches no student.
         assert roster.called("red") is None
 
 
-# --- teams by their name -------------------------------------------------------------------------
+# --- submissions named after teams ---------------------------------------------------------------
 
 RUTH = student("ruth", "Team Blue")
 
 
 @pytest.fixture
 def of_teams(course: Course) -> Course:
-    """The course with an assignment for teams."""
+    """Return the course with an assignment for teams."""
     part = CourseAssignment(id="proj", title="Project", exercises=("glu",), teams=True)
     return msgspec.structs.replace(course, assignment=part)
 
@@ -112,7 +112,7 @@ def laid(tmp_path: Path, lay: Lay, *names: str) -> Path:
         ("red-p", "team blue-p"),
     ],
 )
-def test_what_is_called_as_a_team_is_an_attempt_of_every_member(
+def test_a_submission_named_after_a_team_is_an_attempt_of_every_member(
     tmp_path: Path, lay: Lay, of_teams: Course, red: str, blue: str
 ) -> None:
     folder = laid(tmp_path, lay, red, blue)
@@ -126,7 +126,7 @@ def test_what_is_called_as_a_team_is_an_attempt_of_every_member(
     ]
 
 
-def test_clones_and_archives_of_teams(
+def test_clones_and_archives_may_be_named_after_teams(
     tmp_path: Path, lay: Lay, of_teams: Course, zipped: Callable[..., bytes]
 ) -> None:
     clone = {"proj-red/.git/config": b"", "proj-red/src/glu.py": b""}
@@ -149,7 +149,7 @@ def test_the_teams_of_a_gradebook_are_known(tmp_path: Path, lay: Lay, of_teams: 
     assert [name for name, _, _ in shown(shared)] == ["ann", "bob", "cem"]
 
 
-def test_where_no_teams_hand_in_a_teams_name_is_a_strangers_and_told(
+def test_a_team_name_in_an_individual_assignment_is_noted(
     tmp_path: Path, lay: Lay, course: Course
 ) -> None:
     found = find_class(laid(tmp_path, lay, "red", "dee"), course, Roster([ANN, BOB, DEE]))
@@ -158,7 +158,7 @@ def test_where_no_teams_hand_in_a_teams_name_is_a_strangers_and_told(
     assert "red (ann, bob). No member gets these results" in note
 
 
-def test_in_a_whole_course_a_teams_name_counts_for_its_members_in_what_teams_hand_in(
+def test_in_a_whole_course_a_team_name_counts_only_for_team_exercises(
     tmp_path: Path, lay: Lay, of_teams: Course
 ) -> None:
     assert of_teams.assignment is not None
@@ -176,7 +176,7 @@ def test_in_a_whole_course_a_teams_name_counts_for_its_members_in_what_teams_han
     )
 
 
-def test_a_name_of_a_student_and_of_another_team_is_neither(
+def test_a_name_of_a_student_and_of_another_team_matches_neither(
     tmp_path: Path, lay: Lay, of_teams: Course, course: Course
 ) -> None:
     red = student("red", "Team Blue")
@@ -184,9 +184,9 @@ def test_a_name_of_a_student_and_of_another_team_is_neither(
     found = find_class(folder, of_teams, roster)
     assert [name for name, _, _ in shown(share_in_teams(found))] == ["dee", "red~2"]
     assert any("taken as neither: red." in note for note in found.notes)
-    # Where no teams hand in it is the student, and so it is where the student is in that team.
+    # In an individual assignment it is the student.
     assert [name for name, _, _ in shown(find_class(folder, course, roster))] == ["dee", "red"]
-    # In a whole course, too: most of its exercises are the student's own.
+    # Also in a whole course, since most of its exercises are individual.
     assert of_teams.assignment is not None
     parts = (of_teams.assignment,)
     whole = msgspec.structs.replace(of_teams, assignment=None, assignments=parts)
@@ -196,7 +196,7 @@ def test_a_name_of_a_student_and_of_another_team_is_neither(
     assert [name for name, _, _ in shown(shared)] == ["ann", "bob", "dee", "red"]
 
 
-def test_a_team_that_nobody_is_in_any_more_keeps_what_it_handed_in(
+def test_a_team_without_members_keeps_its_submission(
     tmp_path: Path, lay: Lay, of_teams: Course
 ) -> None:
     found = find_class(laid(tmp_path, lay, "red", "x"), of_teams, former=[ANN])
@@ -204,7 +204,7 @@ def test_a_team_that_nobody_is_in_any_more_keeps_what_it_handed_in(
     assert [name for name, _, _ in shown(share_in_teams(moved))] == ["red", "x"]
 
 
-def test_a_member_of_two_teams_is_told() -> None:
+def test_a_member_of_two_teams_is_noted() -> None:
     both = student("eve", "red, blue")
     download = ClassDownload("zip", (attempt(ANN, 1), attempt(both, 1)), (), (BOB,))
     shared = share_in_teams(download)

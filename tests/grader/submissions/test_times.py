@@ -1,4 +1,4 @@
-"""Times of submission: from a list, one time for all, or the platform."""
+"""Times of submission: from a list, from the platform, or one time for all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _times_of(download: ClassDownload) -> dict[str, str]:
     return {found.student.name: found.submitted_at for found in download.attempts}
 
 
-def test_a_moodle_worksheet_says_when(tmp_path: Path, course: Course) -> None:
+def test_a_moodle_worksheet_gives_times(tmp_path: Path, course: Course) -> None:
     sheet = tmp_path / "worksheet.csv"
     sheet.write_text(WORKSHEET, encoding="utf-8")
     download = _moodle(tmp_path, ["Jane Doe", "Piet van der Berg", "Zoe Stranger"])
@@ -52,7 +52,7 @@ def test_a_moodle_worksheet_says_when(tmp_path: Path, course: Course) -> None:
     ]
 
 
-def test_one_time_is_for_all_but_those_that_are_known(tmp_path: Path, course: Course) -> None:
+def test_one_time_is_used_for_all_without_a_known_time(tmp_path: Path, course: Course) -> None:
     download = tmp_path / "download"
     for number in (1, 2):
         (download / f"submission_{number}").mkdir(parents=True)
@@ -70,7 +70,7 @@ def test_one_time_is_for_all_but_those_that_are_known(tmp_path: Path, course: Co
     assert not [note for note in found.notes if "handed in" in note]
 
 
-def test_of_several_rows_the_last_time_counts_before_the_platform(
+def test_the_last_time_of_several_rows_overrides_the_platform(
     tmp_path: Path, course: Course
 ) -> None:
     sheet = tmp_path / "times.csv"
@@ -84,9 +84,9 @@ def test_of_several_rows_the_last_time_counts_before_the_platform(
 @pytest.mark.parametrize(
     ("text", "instant"),
     [
-        # Clocks go back at 3:00 to 2:00: the first of the two hours.
+        # Clocks go back from 3:00 to 2:00: the first of the two hours is meant.
         ("2026-10-25T02:30:00", "2026-10-25T00:30:00Z"),
-        # Clocks go forward at 2:00 to 3:00: half an hour after two has passed.
+        # Clocks go forward from 2:00 to 3:00: half an hour after 2:00 is meant.
         ("2026-03-29T02:30:00", "2026-03-29T01:30:00Z"),
         ("2026-10-12 23:59", "2026-10-12T21:59:00Z"),
         ("2026-10-12T23:59:00Z", "2026-10-12T23:59:00Z"),
@@ -97,7 +97,7 @@ def test_of_several_rows_the_last_time_counts_before_the_platform(
         (" 2026/10/12 23:59:01 ", "2026-10-12T21:59:01Z"),
     ],
 )
-def test_local_times_are_those_of_the_zone(text: str, instant: str) -> None:
+def test_local_times_are_read_in_the_zone(text: str, instant: str) -> None:
     assert in_utc(text, WARSAW) == instant
 
 
@@ -130,13 +130,13 @@ def test_an_instant_is_the_same_in_every_zone(instant: datetime.datetime) -> Non
         ("submitted_at\n2026-10-12T23:59\n", "has no column that names a student"),
     ],
 )
-def test_a_list_that_says_no_times_is_told(tmp_path: Path, text: str, what: str) -> None:
+def test_a_mistake_in_a_list_of_times_is_explained(tmp_path: Path, text: str, what: str) -> None:
     (tmp_path / "times.csv").write_text(text)
     with pytest.raises(SubmissionError, match=what):
         read_times(str(tmp_path / "times.csv"))
 
 
-def test_a_name_that_is_no_file_is_told() -> None:
+def test_neither_a_file_nor_a_time_is_refused() -> None:
     with pytest.raises(
         SubmissionError, match=r"--times 'tiems\.csv' is not a file, and 'tiems\.csv'"
     ):
@@ -150,13 +150,13 @@ Teilnehmer/in502,Piet Berg,x,,"15,00",Ja,-,"Dienstag, 13. Oktober 2026, 10:00"
 """
 
 
-def test_the_times_of_a_worksheet_are_found_by_their_place(tmp_path: Path) -> None:
+def test_times_in_a_worksheet_are_found_by_column_position(tmp_path: Path) -> None:
     (tmp_path / "times.csv").write_text(GERMAN.format("2026-10-12 23:59"), encoding="utf-8")
     times = read_times(str(tmp_path / "times.csv"), WARSAW)
     assert list(times.by_id.values()) == ["2026-10-12T21:59:00Z"]
 
 
-def test_a_date_in_words_of_another_language_is_told_with_its_column(tmp_path: Path) -> None:
+def test_a_date_in_another_language_is_reported_with_its_column(tmp_path: Path) -> None:
     text = GERMAN.format("Montag, 12. Oktober 2026, 23:59")
     (tmp_path / "times.csv").write_text(text, encoding="utf-8")
     with pytest.raises(SubmissionError) as caught:
@@ -166,8 +166,8 @@ def test_a_date_in_words_of_another_language_is_told_with_its_column(tmp_path: P
     assert "switch it to English and download the worksheet again" in str(caught.value)
 
 
-def test_a_worksheet_without_the_column_of_the_submission_is_told(tmp_path: Path) -> None:
-    # The only dates are of the grades.
+def test_a_worksheet_without_submission_times_is_reported(tmp_path: Path) -> None:
+    # The remaining dates are those of grades.
     lines = [",".join(line.split(",")[:6]) for line in GERMAN.splitlines()]
     (tmp_path / "times.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(SubmissionError, match="Last modified"):
@@ -200,32 +200,28 @@ def _found(tmp_path: Path, course: Course, rows: str, roster: Roster | None) -> 
         "identifier,submitted_at\nParticipant 501,{}\nParticipant 502,{}\n",
     ],
 )
-def test_the_roster_says_whose_time_it_is_by_any_id(
-    tmp_path: Path, course: Course, rows: str
-) -> None:
+def test_the_roster_matches_times_by_any_id(tmp_path: Path, course: Course, rows: str) -> None:
     first, second = "2026-10-12T08:00:00Z", "2026-10-13T08:00:00Z"
     found = _found(tmp_path, course, rows.format(first, second), ROSTER)
     assert _times_of(found) == {"Jane Doe": first, "Piet van der Berg": second}
     assert len(found.timed) == 2
 
 
-def test_without_a_roster_a_list_may_have_the_ids_of_the_download(
+def test_without_a_roster_a_list_may_use_ids_of_the_download(
     tmp_path: Path, course: Course
 ) -> None:
     found = _found(tmp_path, course, "id,submitted_at\n501,2026-10-12T08:00:00Z\n", None)
     assert _times_of(found) == {"Jane Doe": "2026-10-12T08:00:00Z", "Piet van der Berg": ""}
 
 
-def test_a_few_numbers_that_are_the_downloads_too_are_no_ids(
-    tmp_path: Path, course: Course
-) -> None:
+def test_numbers_that_match_few_of_the_download_are_not_ids(tmp_path: Path, course: Course) -> None:
     rows = "".join(f"{number},2026-10-12T08:00:00Z\n" for number in range(495, 502))
     assert set(_times_of(_found(tmp_path, course, f"id,submitted_at\n{rows}", None)).values()) == {
         ""
     }
 
 
-def test_a_list_that_names_nobody_is_refused_and_one_that_names_some_is_told(
+def test_a_list_that_matches_nobody_is_refused_and_a_partial_match_noted(
     tmp_path: Path, course: Course
 ) -> None:
     times = Times(
@@ -241,4 +237,4 @@ def test_a_list_that_names_nobody_is_refused_and_one_that_names_some_is_told(
     ):
         list(times.unmatched(frozenset(), here))
     found = _found(tmp_path, course, "id,submitted_at\ns3,2026-10-12T08:00:00Z\n", ROSTER)
-    assert found.timed == {"s3"}, "whoever is in the roster is not unknown"
+    assert found.timed == {"s3"}, "a student in the roster is not unknown"

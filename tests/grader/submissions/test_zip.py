@@ -1,4 +1,4 @@
-"""A zip is read by its table, which is looked over first; no size that it states is believed."""
+"""A zip is read by its table of contents, which is checked first. No size that it states is trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def opened(data: bytes, *, entries: int = 100, table: int = 1 << 20) -> ZipArchi
     return ZipArchive(io.BytesIO(data), max_entries=entries, max_table_bytes=table)
 
 
-def test_members_come_in_the_order_of_the_table_with_their_bytes(zipped: Pack) -> None:
+def test_members_come_in_the_order_of_the_table(zipped: Pack) -> None:
     members = list(opened(zipped({"b/glu.py": b"x = 1\n", "a.txt": b""})).members())
     assert [(member.path, member.kind, member.size) for member in members] == [
         ("b/glu.py", EntryKind.FILE, 6),
@@ -34,7 +34,7 @@ def test_members_come_in_the_order_of_the_table_with_their_bytes(zipped: Pack) -
     assert [read_member(member, 6) for member in members] == [b"x = 1\n", b""]
 
 
-def test_folders_and_links_are_told_apart_from_files() -> None:
+def test_folders_and_links_are_distinguished_from_files() -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.mkdir("folder")
@@ -71,20 +71,20 @@ def test_a_table_that_is_too_large_is_refused_before_it_is_read(
 
 
 @pytest.mark.parametrize("keep", [0, 10, -1])
-def test_what_is_cut_off_has_no_table(zipped: Pack, keep: int) -> None:
+def test_a_truncated_zip_has_no_table(zipped: Pack, keep: int) -> None:
     data = zipped({"glu.py": b"x = 1\n" * 100})
     with pytest.raises(Unreadable, match="its table of contents is missing"):
         opened(data[: keep if keep >= 0 else len(data) + keep - 22])
 
 
-def test_a_member_that_is_damaged_is_told_by_its_name(zipped: Pack) -> None:
+def test_a_damaged_member_is_named(zipped: Pack) -> None:
     data = zipped({"glu.py": b"print(1)\n"}, zipfile.ZIP_STORED).replace(b"print", b"prinT", 1)
     (member,) = opened(data).members()
     with pytest.raises(Unreadable, match=r"glu\.py is damaged in its archive"):
         read_member(member, 100)
 
 
-def test_no_more_is_read_than_was_stated_and_is_allowed() -> None:
+def test_no_more_is_read_than_stated_and_allowed() -> None:
     class Endless:
         def read(self, size: int, /) -> bytes:
             return b"x" * size
@@ -96,7 +96,7 @@ def test_no_more_is_read_than_was_stated_and_is_allowed() -> None:
         read_member(stated, 4)
 
 
-def test_the_reason_why_a_member_cannot_be_read_is_given_before_it_is_opened() -> None:
+def test_an_unreadable_member_is_refused_before_it_is_opened() -> None:
     def never() -> io.BytesIO:
         raise AssertionError
 
@@ -128,7 +128,7 @@ def test_a_path_that_leads_out_is_refused(path: str) -> None:
         check_path(path)
 
 
-def test_a_path_is_as_long_as_archivers_write_it() -> None:
+def test_a_path_has_a_maximum_length() -> None:
     check_path("..a/b..py".ljust(MAX_PATH, "x"))
     with pytest.raises(Unreadable, match="use shorter ones"):
         check_path("x" * (MAX_PATH + 1))

@@ -11,7 +11,7 @@ from grader.judge.checks import Cases, Draw, any_gradients, entry, laws, promise
 from grader.judge.student import Student
 
 BATCH, LENGTH, VOCAB = 4, 7, 9
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, which may be added up in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
 IGNORED = -100
 
@@ -25,7 +25,7 @@ IGNORED = -100
     hint="log_softmax(logits[:, :-1], -1).gather(-1, tokens[:, 1:, None]), and the sum.",
 )
 def test_log_probs(code: Student, draw: Draw) -> Cases:
-    """The log-probabilities of all tokens but the first are added up, each from the logits before it."""
+    """The log-probability of each token but the first comes from the logits before it, and all are added up."""
     everything = torch.ones(BATCH, LENGTH, dtype=torch.bool)
     log_probs = code.function("sequence_log_probs")(logits(draw), tokens(draw), everything)
     yield "the log-probabilities", any_gradients(within(log_probs, **SUMS))
@@ -38,7 +38,7 @@ def test_log_probs(code: Student, draw: Draw) -> Cases:
 )
 def test_mask(code: Student, draw: Draw) -> Cases:
     """Only tokens where the mask is True count."""
-    # A model that is sure of nothing: which logits belong to a token is another test's.
+    # The logits are the same at every position: test_log_probs judges which ones belong to a token.
     flat = draw.normal(BATCH, 1, VOCAB).expand(BATCH, LENGTH, VOCAB)
     log_probs = code.function("sequence_log_probs")(flat, tokens(draw), random_mask(draw))
     yield "the log-probabilities", any_gradients(within(log_probs, **SUMS))
@@ -50,7 +50,7 @@ def test_mask(code: Student, draw: Draw) -> Cases:
     hint="tokens.masked_fill(~mask, 0) before you look them up.",
 )
 def test_ignored_tokens(code: Student, draw: Draw) -> Cases:
-    """Where the mask is False, a token may be -100 or above the vocabulary."""
+    """A token where the mask is False may be -100, or beyond the vocabulary."""
     flat = draw.normal(BATCH, 1, VOCAB).expand(BATCH, LENGTH, VOCAB)
     mask = random_mask(draw)
     for odd in (IGNORED, 10 * VOCAB):
@@ -64,7 +64,7 @@ def test_ignored_tokens(code: Student, draw: Draw) -> Cases:
 
 @promise("sequence_log_probs", hint="A sum over no token is 0; a mean over none is NaN.")
 def test_no_answer(code: Student, draw: Draw) -> Cases:
-    """A sequence without an answer gives 0, and the others what they give beside it."""
+    """A sequence without an answer gives 0, and does not affect the others."""
     flat = draw.normal(BATCH, 1, VOCAB).expand(BATCH, LENGTH, VOCAB)
     mask = random_mask(draw)
     mask[draw.size(0, BATCH)] = False
@@ -128,25 +128,25 @@ def test_changes_nothing(student: Student) -> None:
 
 @promise("dpo_loss", points=8, hint="-F.logsigmoid(beta * margin).mean()")
 def test_loss(code: Student, draw: Draw) -> Cases:
-    """The loss is -log sigmoid(beta * margin), the mean over the batch."""
-    # With a beta of 1 it does not show where beta stands; that has a test of its own.
+    """The loss is the mean of -log sigmoid(beta * margin) over the batch."""
+    # beta is 1, so that a misplaced beta costs nothing here: test_beta judges it.
     result = code.function("dpo_loss")(*four(draw), 1.0)
     yield "the loss", any_gradients(within(entry(result, 0), **SUMS))
 
 
 @promise("dpo_loss", points=3, hint="beta multiplies the margin, within logsigmoid.")
 def test_beta(code: Student, draw: Draw) -> Cases:
-    """The margin is multiplied by beta, which is 0.1 if it is not given."""
+    """The margin is multiplied by beta, which is 0.1 by default."""
     for beta in ((draw.number(0.2, 0.6),), ()):
         what = f"the loss for beta = {beta[0]:.2f}" if beta else "the loss without beta"
-        # One pair is its own mean.
+        # There is one pair only, so that the mean over the batch does not matter.
         result = code.function("dpo_loss")(*four(draw, 1), *beta)
         yield what, any_gradients(within(entry(result, 0), **SUMS))
 
 
 @promise("dpo_loss", points=4, hint="Compute the loss from chosen and rejected as they are.")
 def test_gradients(code: Student, draw: Draw) -> Cases:
-    """Gradients reach the model's log-probabilities, and not the reference's."""
+    """Gradients reach the model's log-probabilities, but not the reference's."""
     names = ("chosen", "rejected", "reference_chosen", "reference_rejected")
     leaves = [draw.leaf(*pair) for pair in zip(names, four(draw), strict=True)]
     yield "the loss", within(entry(code.function("dpo_loss")(*leaves, 1.0), 0), **SUMS)
@@ -165,7 +165,7 @@ def test_large_margins(code: Student, draw: Draw) -> Cases:
 
 @promise("dpo_loss", points=4, hint="beta * (log p - log p_ref), for each answer.")
 def test_rewards(code: Student, draw: Draw) -> Cases:
-    """The rewards are beta times how much likelier an answer is than under the reference."""
+    """The reward of a chosen or rejected answer is beta * (log p - log p_ref)."""
     result = code.function("dpo_loss")(*four(draw), draw.number(0.2, 0.6))
     for number, what in ((1, "chosen"), (2, "rejected")):
         yield f"the rewards of {what} answers", any_gradients(within(entry(result, number), **SUMS))
@@ -183,7 +183,7 @@ def test_rewards_are_detached(code: Student, draw: Draw) -> Cases:
     yield "the list of requires_grad of loss, chosen and rejected rewards", attached
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def logits(draw: Draw) -> Tensor:
@@ -195,7 +195,10 @@ def tokens(draw: Draw) -> Tensor:
 
 
 def random_mask(draw: Draw) -> Tensor:
-    """About half of the tokens, the first ones included; one behind the first counts in each row."""
+    """Draw a mask of about half of the tokens.
+
+    It is True at the first token of row 0 and False at that of row 1. Each row has a True further on.
+    """
     mask = draw.uniform(BATCH, LENGTH) < 0.5
     mask[0, 0], mask[1, 0] = True, False
     mask[:, draw.size(1, LENGTH)] = True
@@ -203,5 +206,5 @@ def random_mask(draw: Draw) -> Tensor:
 
 
 def four(draw: Draw, batch: int = BATCH) -> list[Any]:
-    """Log-probabilities of chosen and rejected answers, the model's and the reference's."""
+    """Draw log-probabilities of chosen and rejected answers, the model's and then the reference's."""
     return [draw.normal(batch, scale=2.0) - 10 for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Tests of advantages, of the objective and the KL of a token, and of the loss."""
+"""Tests of group_advantages, clipped_objective, kl_estimate and grpo_loss."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from grader.judge.checks import Cases, Draw, any_gradients, laws, promise, withi
 from grader.judge.student import Student
 
 COMPLETIONS, LENGTH = 4, 6
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, which may be added up in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
-# So coarse that an eps of 1e-4, which has a test of its own, does not matter.
+# Coarse enough to ignore an eps of 1e-4, which test_eps judges.
 COARSE = {"rtol": 1e-3, "atol": 1e-3}
-# A log-ratio is inside the clip, or far beyond it.
+# Magnitudes of log-ratios. Up to INSIDE they are within the clip; between the two of BEYOND, far outside it.
 CLIP, INSIDE, BEYOND = 0.2, 0.15, (0.4, 0.9)
 
 
@@ -24,7 +24,7 @@ CLIP, INSIDE, BEYOND = 0.2, 0.15, (0.4, 0.9)
     "group_advantages", points=5, hint="mean and std with dim=1, keepdim=True: one for each row."
 )
 def test_advantages(code: Student, draw: Draw) -> Cases:
-    """Each reward is compared with the mean and the deviation of its own group."""
+    """Each reward is compared with the mean and the standard deviation of its own group."""
     for shape in [(3, 5), (4, 4), (1, 2)]:
         advantages = code.function("group_advantages")(rewards(draw, *shape))
         yield f"the advantages for rewards of shape {shape}", within(advantages, **COARSE)
@@ -32,7 +32,7 @@ def test_advantages(code: Student, draw: Draw) -> Cases:
 
 @promise("group_advantages", hint="std + eps, where the root is taken before eps is added.")
 def test_eps(code: Student, draw: Draw) -> Cases:
-    """eps is added to the deviation, and is 1e-4 if it is not given."""
+    """eps is added to the standard deviation, and is 1e-4 by default."""
     advantages = code.function("group_advantages")
     yield "the advantages for eps = 0.5", within(advantages(rewards(draw, 3, 5), 0.5), **SUMS)
     small = advantages(1e-3 * rewards(draw, 3, 5))
@@ -41,7 +41,7 @@ def test_eps(code: Student, draw: Draw) -> Cases:
 
 @promise("group_advantages", points=2, hint="0 / 0 is NaN: eps is added to the deviation.")
 def test_equal_rewards(code: Student, draw: Draw) -> Cases:
-    """Where all rewards of a group are equal, its advantages are 0."""
+    """The advantages of a group with equal rewards are 0."""
     given = rewards(draw, 3, 4)
     given[draw.size(0, 3)] = float(draw.size(1, 5))
     yield "the advantages", within(code.function("group_advantages")(given), **COARSE)
@@ -53,7 +53,7 @@ def test_equal_rewards(code: Student, draw: Draw) -> Cases:
     hint="torch.std of one number is NaN: what is the advantage of a group of one?",
 )
 def test_group_of_one(code: Student, draw: Draw) -> Cases:
-    """The advantage in a group of one is 0, in float64, too."""
+    """The advantage in a group of one is 0, also in float64."""
     given = rewards(draw, 3, 1).double()
     yield "the advantages for groups of one", code.function("group_advantages")(given)
 
@@ -66,7 +66,7 @@ def test_group_of_one(code: Student, draw: Draw) -> Cases:
 )
 def test_objective(code: Student, draw: Draw) -> Cases:
     """Within the clip, the objective is ratio * advantage, with one advantage for each completion."""
-    # In a square, advantages that are laid along the tokens raise nothing.
+    # If both sizes are equal, advantages that are broadcast along the tokens raise no error.
     for length in (LENGTH, COMPLETIONS):
         new, old = pair(draw, inside(draw, length))
         objective = code.function("clipped_objective")(new, old, draw.normal(COMPLETIONS), CLIP)
@@ -78,7 +78,7 @@ def test_objective(code: Student, draw: Draw) -> Cases:
     "clipped_objective", points=4, hint="torch.minimum of the products, and not of the ratios."
 )
 def test_clip(code: Student, draw: Draw) -> Cases:
-    """Beyond the clip, the objective is the smaller one of both products, for advantages of both signs."""
+    """Beyond the clip, the objective is the smaller of the two products, whatever the sign of the advantage."""
     for sign, words in ((1, "positive"), (-1, "negative")):
         new, old = pair(draw, beyond(draw))
         advantages = sign * (0.5 + draw.uniform(COMPLETIONS))
@@ -88,7 +88,7 @@ def test_clip(code: Student, draw: Draw) -> Cases:
 
 @promise("clipped_objective", hint="clamp(1 - clip, 1 + clip).")
 def test_width_of_the_clip(code: Student, draw: Draw) -> Cases:
-    """The ratio is clipped at 1 - clip and 1 + clip, and clip is 0.2 if it is not given."""
+    """The ratio is clipped at 1 - clip and 1 + clip, and clip is 0.2 by default."""
     advantages = torch.tensor([1.0, 1.0, -1.0, -1.0]) * draw.number(0.5, 2.0)
     for clip in ((draw.number(0.22, 0.3),), ()):
         new, old = pair(draw, beyond(draw))
@@ -103,7 +103,7 @@ def test_width_of_the_clip(code: Student, draw: Draw) -> Cases:
     hint="The minimum decides where the gradient is 0. Detach the old log-probabilities and advantages.",
 )
 def test_objective_gradients(code: Student, draw: Draw) -> Cases:
-    """Gradients reach log_probs, but for ratios that are clipped, and nothing else."""
+    """Gradients reach only log_probs, and are 0 where the clipped product is the smaller one."""
     advantages = draw.leaf("advantages", draw.normal(COMPLETIONS))
     for what, ratios in (("within", inside(draw)), ("beyond", beyond(draw))):
         new, old = pair(draw, ratios)
@@ -124,7 +124,7 @@ def test_kl(code: Student, draw: Draw) -> Cases:
 
 @promise("kl_estimate", points=3, hint="Detach the reference, and nothing else.")
 def test_kl_gradients(code: Student, draw: Draw) -> Cases:
-    """Gradients reach log_probs, and not the reference's."""
+    """Gradients reach log_probs, but not reference_log_probs."""
     new, reference = pair(draw, draw.normal(COMPLETIONS, LENGTH))
     leaves = draw.leaf("log_probs", new), draw.leaf("reference_log_probs", reference)
     yield "the estimate", within(code.function("kl_estimate")(*leaves), **SUMS)
@@ -143,7 +143,7 @@ def test_loss(code: Student, draw: Draw) -> Cases:
 
 @promise("grpo_loss", points=3, hint="beta * kl_estimate(log_probs, reference_log_probs), added.")
 def test_kl_term(code: Student, draw: Draw) -> Cases:
-    """beta times the mean estimate of KL is added to it."""
+    """beta times the mean KL estimate is added to the loss."""
     new, reference = pair(draw, draw.normal(COMPLETIONS, LENGTH))
     advantages, beta = torch.zeros(COMPLETIONS), draw.number(0.5, 2.0)
     loss = code.function("grpo_loss")(new, new, reference, advantages, full(), CLIP, beta)
@@ -154,7 +154,7 @@ def test_kl_term(code: Student, draw: Draw) -> Cases:
 def test_mask(code: Student, draw: Draw) -> Cases:
     """Padding does not count: the mean is over the tokens where the mask is True."""
     for length in (2, 5):
-        # All are equally long.
+        # All completions are equally long: test_completions_count_alike judges how they are averaged.
         mask = (torch.arange(LENGTH) < length).expand(COMPLETIONS, -1)
         yield f"the loss for {length} tokens of {LENGTH}", any_gradients(loss_of(code, draw, mask))
 
@@ -168,7 +168,7 @@ def test_completions_count_alike(code: Student, draw: Draw) -> Cases:
 
 @promise("grpo_loss", hint="Hand clip on, and write both defaults into the signature.")
 def test_clip_and_defaults(code: Student, draw: Draw) -> Cases:
-    """The ratio is clipped at `clip`; clip is 0.2 and beta 0.04 if they are not given."""
+    """The ratio is clipped at `clip`; the defaults are 0.2 for clip and 0.04 for beta."""
     for settings in ((draw.number(0.22, 0.3), 0.0), ()):
         new, old = pair(draw, beyond(draw))
         given = new, old, new + draw.normal(COMPLETIONS, LENGTH), torch.ones(COMPLETIONS), full()
@@ -179,7 +179,7 @@ def test_clip_and_defaults(code: Student, draw: Draw) -> Cases:
 
 @promise("grpo_loss", points=3, hint="No detach, no .item() and no torch.no_grad() on the way.")
 def test_loss_gradients(code: Student, draw: Draw) -> Cases:
-    """Gradients reach log_probs, and nothing else."""
+    """Gradients reach only log_probs."""
     new, old = pair(draw, inside(draw))
     names = ("log_probs", "old_log_probs", "reference_log_probs", "advantages")
     given = new, old, draw.normal(COMPLETIONS, LENGTH), draw.normal(COMPLETIONS)
@@ -201,17 +201,17 @@ def test_changes_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "grpo_loss", *tokens, torch.randn(COMPLETIONS), mask)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def rewards(draw: Draw, *shape: int) -> Tensor:
-    """Rewards whose deviation in each group is far from 0."""
+    """Draw rewards that differ clearly within each group."""
     order = torch.stack([draw.permutation(shape[1]) for _ in range(shape[0])])
     return order + 0.4 * draw.uniform(*shape) + draw.number(0.5, 2.0)
 
 
 def pair(draw: Draw, differences: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities with these differences."""
+    """Draw two tensors of log-probabilities with these differences, the first minus the second."""
     second = -1 - 2 * draw.uniform(*differences.shape)
     return second + differences, second
 
@@ -221,7 +221,7 @@ def inside(draw: Draw, length: int = LENGTH) -> Tensor:
 
 
 def beyond(draw: Draw) -> Tensor:
-    """Log-ratios outside of the clip, half of them on each side in each row."""
+    """Draw log-ratios outside the clip: in each row, half are above it and half below."""
     size = draw.uniform(COMPLETIONS, LENGTH, low=BEYOND[0], high=BEYOND[1])
     return size * torch.tensor([1, -1]).repeat(LENGTH // 2)
 
@@ -231,7 +231,7 @@ def full() -> Tensor:
 
 
 def loss_of(code: Student, draw: Draw, mask: Tensor) -> object:
-    """The loss with this mask, where KL counts as much as the objective."""
+    """Return the loss with this mask. beta is 1, so that KL counts as much as the objective."""
     new, old = pair(draw, inside(draw))
     given = new, old, new + draw.normal(COMPLETIONS, LENGTH), draw.normal(COMPLETIONS), mask
     return within(code.function("grpo_loss")(*given, CLIP, 1.0), **SUMS)

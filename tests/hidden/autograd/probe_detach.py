@@ -1,4 +1,4 @@
-"""A network whose modes show in its values, and the gradients of a loss."""
+"""A network that computes something else in training mode, and the gradients of td_loss."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# What the body and the network do to their values in training mode only, as dropout does; always the same.
+# In training mode only, the body multiplies by the factor and the network adds the shift. Unlike dropout,
+# this is not random.
 BODY_FACTOR, NETWORK_SHIFT = 1.5, 0.25
-# Of all values: where none is above 0, the largest one is below 0, too.
+# Added to all values, so that even the largest is below 0.
 OFFSET = -100.0
 
 
 class Network(nn.Module):
-    """States (B, ...) to values (B, actions), with buffers of its own and of a part."""
+    """Map states (B, ...) to values (B, actions). The network and its body have a buffer each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,10 +45,10 @@ def network(
     training: Sequence[str] = (),
     frozen: Sequence[str] = (),
 ) -> Network:
-    """A Network of these random numbers, with an old gradient at each parameter.
+    """Make a Network with random numbers, and with an old gradient at each parameter.
 
-    A `flat` one gives 0 for every state and action. The parts in `training` ("" is the network itself)
-    are in training mode, the parameters in `frozen` require no gradient.
+    If it is `flat`, it gives 0 for every state and action. The parts in `training` ("" is the network itself)
+    are in training mode. The parameters in `frozen` require no gradient.
     """
     generator, made = torch.Generator().manual_seed(seed), Network().to(getattr(torch, dtype))
     for tensor in (*made.parameters(), made.offset):
@@ -76,7 +77,7 @@ def gradients(
     dones: Tensor,
     gamma: float,
 ) -> dict[str, Any]:
-    """The gradients that the loss leaves at both networks and at next_states."""
+    """Return the gradients of td_loss at both networks and at next_states."""
     net.zero_grad()
     target_net.zero_grad()
     next_states.requires_grad_()

@@ -1,6 +1,6 @@
-"""The two checks of gradients on other functions in the place of gelu.
+"""Run gradient_error and check_gradients with another function in the place of gelu.
 
-So they are judged by what they say of right and wrong backward passes, whatever the student's own is like.
+Its backward pass is right or wrong on purpose, so that the student's own does not matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def error_of_line(module: Any, x: Tensor, slope: float) -> dict[str, Any]:
-    """What gradient_error says of a line with this slope, and the dtypes in which its backward ran."""
+    """Return gradient_error for a line with this slope, and the dtypes in which its backward ran."""
     dtypes: set[str] = set()
 
     def line(x: Tensor) -> Tensor:
@@ -30,12 +30,12 @@ def error_of_line(module: Any, x: Tensor, slope: float) -> dict[str, Any]:
 
 
 def verdicts(module: Any, x: Tensor, factors: list[float], limit: float) -> list[Any]:
-    """What check_gradients says of gradients that are wrong by each of these factors above the limit."""
+    """Return the answer of check_gradients for each factor, as `verdict` does for one."""
     return [verdict(module, x, factor, limit) for factor in factors]
 
 
 def verdict(module: Any, x: Tensor, factor: float, limit: float) -> Any:
-    """The same for one factor; the function is a third of the cube."""
+    """Return check_gradients for x**3 / 3, with a gradient that is wrong by this factor above the limit."""
 
     def cube(x: Tensor) -> Tensor:
         return x**3 / 3
@@ -51,10 +51,10 @@ def verdict(module: Any, x: Tensor, factor: float, limit: float) -> Any:
 def stand_in(
     module: Any, value: Callable[[Tensor], Tensor], derivative: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[None]:
-    """Put another function, with this value and backward, in the place of GELUFunction and gelu.
+    """Put a function with this value and derivative in the place of GELUFunction and gelu.
 
-    The class keeps its identity, for an answer that holds its `apply`. The stand-in is written in the style
-    with setup_context, which torch.func needs.
+    GELUFunction stays the same class, because an answer may hold its `apply`. The stand-in has a
+    `setup_context`, which torch.func needs.
     """
 
     class StandIn(torch.autograd.Function):

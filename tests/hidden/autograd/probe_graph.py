@@ -1,4 +1,4 @@
-"""Graphs over leaves that have names, and what the student's functions make of them."""
+"""Graphs over named leaves, and the results of the student's functions for them."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from torch import Tensor
 
 Tensors = dict[str, Tensor]
 
-PARAMETERS = "abcd"  # of the losses; their leaf x is none
+PARAMETERS = "abcd"  # of the losses; their leaf x is not a parameter
 
 
 def orders(module: Any, function: str, texts: list[str], values: Tensors) -> dict[str, str]:
-    """What graph_nodes or graph_leaves gives for each of these expressions, names in order."""
+    """Return the names that graph_nodes or graph_leaves gives for each expression, in order."""
     return {text: " ".join(names(module, function, text, values)) for text in texts}
 
 
 def counts(
     module: Any, function: str, texts: list[str], values: Tensors
 ) -> dict[str, dict[str, int]]:
-    """How often it gives each name."""
+    """Return how often graph_nodes or graph_leaves gives each name."""
     return {text: dict(Counter(names(module, function, text, values))) for text in texts}
 
 
 def names(module: Any, function: str, text: str, values: Tensors) -> list[str]:
-    """What it gives for one expression: the names of nodes, or of the leaves that these very objects are."""
+    """Return the names of the nodes or leaves that the function gives for one expression."""
     live = leaves_of(values)
     found = getattr(module, function)(build(text, live))
     return [each if isinstance(each, str) else name_of(each, live) for each in found]
 
 
 def gradients_after(module: Any, function: str, text: str, values: Tensors) -> dict[str, Any]:
-    """The gradients of the caller's backward pass after a call of the function."""
+    """Return the gradients of the caller's backward pass after a call of the function."""
     live = leaves_of(values)
     built = build(text, live)
     getattr(module, function)(built)
@@ -48,7 +48,7 @@ def output(module: Any, text: str, values: Tensors) -> Tensor:
 
 
 def build(text: str, leaves: Tensors) -> Tensor:
-    """The tensor that this expression of the leaves is."""
+    """Evaluate an expression of the leaves."""
     result: Tensor = eval(text, {"torch": torch, "F": F, "reduce": reduce, **leaves})
     return result
 
@@ -58,7 +58,7 @@ def leaves_of(values: Tensors) -> Tensors:
 
 
 def name_of(value: Any, leaves: Tensors) -> str:
-    """The name of the leaf that this very object is."""
+    """Return the name of the leaf that is this very object."""
     for name, leaf in leaves.items():
         if leaf is value:
             return name
@@ -70,7 +70,7 @@ def losses(module: Any, values: Tensors) -> list[Tensor]:
 
 
 def losses_of(leaves: Tensors) -> list[Tensor]:
-    """Three losses that share parts: none reaches d."""
+    """Return three losses that share parts of their graphs. None of them reaches d."""
     hidden = (leaves["x"] @ leaves["a"]).tanh()
     return [
         (hidden * leaves["b"]).sum(),
@@ -80,7 +80,7 @@ def losses_of(leaves: Tensors) -> list[Tensor]:
 
 
 def separated(module: Any, values: Tensors, grads: Tensors) -> dict[str, Any]:
-    """The gradients of the losses, whether they have a graph, and what is left of every .grad."""
+    """Return the separate gradients, whether each requires a gradient, and every .grad afterwards."""
     live = leaves_of(values)
     for name, grad in grads.items():
         live[name].grad = grad.clone()
@@ -93,13 +93,13 @@ def separated(module: Any, values: Tensors, grads: Tensors) -> dict[str, Any]:
 
 
 def of_a_generator(module: Any, values: Tensors) -> Any:
-    """The gradients of the losses for parameters that come from a generator."""
+    """Return the separate gradients for parameters that come from a generator."""
     live = leaves_of(values)
     return module.separate_gradients(losses_of(live), (live[name] for name in PARAMETERS))
 
 
 def backward_after_separating(module: Any, values: Tensors) -> Any:
-    """The gradient of a after the caller's own backward passes, the last loss first."""
+    """Return a.grad after the caller's own backward passes, the last loss first."""
     live = leaves_of(values)
     first, second, third = losses_of(live)
     module.separate_gradients([first, second, third], [live[name] for name in PARAMETERS])

@@ -14,7 +14,7 @@ Forward = Callable[[Tensor], Tensor]
 def outcomes(
     module: Any, values: Tensor, others: dict[str, Tensor], questions: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    """What in_place_outcome says of an x of each kind and the forward with this text."""
+    """Return in_place_outcome for each question: a kind of x, and the text of a forward."""
     return {
         f"{kind}: {text}": module.in_place_outcome(x_of(kind, values), forward(others, text))
         for kind, text in questions
@@ -22,7 +22,7 @@ def outcomes(
 
 
 def x_of(kind: str, values: Tensor) -> Tensor:
-    """An x of these values: a "leaf" that requires a gradient, a "result", or "data"."""
+    """Make an x of these values: a "leaf" that requires a gradient, a "result", or "data"."""
     if kind == "leaf":
         return values.clone().requires_grad_()
     if kind == "result":
@@ -31,19 +31,19 @@ def x_of(kind: str, values: Tensor) -> Tensor:
 
 
 def forward(others: dict[str, Tensor], text: str) -> Forward:
-    """The function of x that this expression is, with parameters w and m and a constant c."""
+    """Make a function of x from an expression with parameters w and m and a constant c."""
     w, m = nn.Parameter(others["w"]), nn.Parameter(others["m"])
     function: Forward = eval(f"lambda x: {text}", {"w": w, "m": m, "c": others["c"]})
     return function
 
 
 def square(module: Any) -> Forward:
-    """A forward that saves x."""
+    """Return a forward whose graph saves x."""
     return lambda x: x * x
 
 
 def what_is_left(module: Any, values: Tensor, factor: Tensor, grad: Tensor) -> dict[str, Any]:
-    """An x, its graph and some gradients, after what `x + w` comes to was asked."""
+    """Return x, its version and gradients after a call of in_place_outcome with `x + w`."""
     source, w = values.clone().requires_grad_(), nn.Parameter(factor)
     source.grad, w.grad = grad.clone(), grad.clone()
     x = source * factor
@@ -59,7 +59,7 @@ def what_is_left(module: Any, values: Tensor, factor: Tensor, grad: Tensor) -> d
 
 
 def parameters(module: Any, values: list[Tensor], grads: list[Tensor | None]) -> list[Tensor]:
-    """Parameters of these values and gradients, and a frozen one."""
+    """Make parameters with these values and gradients, and a frozen one."""
     made = [nn.Parameter(value) for value in values]
     for parameter, grad in zip(made, grads, strict=True):
         parameter.grad = grad
@@ -69,14 +69,14 @@ def parameters(module: Any, values: list[Tensor], grads: list[Tensor | None]) ->
 def stepped_by_a_generator(
     module: Any, values: list[Tensor], grads: list[Tensor | None], lr: float
 ) -> list[Tensor]:
-    """Such parameters after one sgd_step, to which a generator hands them over."""
+    """Return the parameters after one sgd_step that gets them from a generator."""
     made = parameters(module, values, grads)
     module.sgd_step((parameter for parameter in made), lr)
     return made[:-1]
 
 
 def older_graph(module: Any, value: Tensor, grad: Tensor, lr: float) -> Tensor:
-    """The gradient of p**2, computed after a step of p."""
+    """Compute the gradient of p**2 after a step has changed p."""
     p = nn.Parameter(value)
     total = (p * p).sum()
     p.grad = grad

@@ -21,12 +21,13 @@ def autograd() -> dict[str, bool]:
     }
 
 
-# In which modes each call of a Model ran: of this module, where a model has no name for it.
+# The modes and rows of each call of a Model. The list is in this module, because no attribute of a model
+# should lead to it.
 CALLS: list[dict[str, Any]] = []
 
 
 class Model(nn.Module):
-    """x (n, 3) to (n, *shape), with dropout and batch norm."""
+    """Map x (n, 3) to (n, *shape), with dropout and batch norm."""
 
     def __init__(self, width: int, shape: Sequence[int]) -> None:
         super().__init__()
@@ -50,10 +51,10 @@ def model(
     shape: Sequence[int] = (2,),
     training: Sequence[str] = (),
 ) -> Model:
-    """A Model of these random numbers, whose hook doubles the output, partly frozen and with old gradients.
+    """Make a Model with random numbers, partly frozen, with old gradients and a hook that doubles the output.
 
-    An output row has `width` numbers, in this shape. The parts in `training` ("" is the model itself) are in
-    training mode.
+    Each row of the output has `width` numbers, in this `shape`. The parts in `training` ("" is the model
+    itself) are in training mode.
     """
     generator = torch.Generator().manual_seed(seed)
     made = Model(width, shape).to(getattr(torch, dtype))
@@ -70,7 +71,7 @@ def model(
 
 
 def broken(module: Any, model: Model) -> Model:
-    """The same model, which now raises an error after its first part."""
+    """Make the model raise an error after its first part, and return it."""
 
     def fail(layer: Any, inputs: Any, output: Any) -> None:
         raise RuntimeError("the model broke")
@@ -83,14 +84,14 @@ def broken(module: Any, model: Model) -> Model:
 
 
 def block(module: Any, model: Model) -> dict[str, Any]:
-    """The modes inside a block of evaluating, and after it."""
+    """Return the modes inside a block of evaluating, and after it."""
     with module.evaluating(model):
         inside, grad = modes(model), torch.is_grad_enabled()
     return {"inside": inside, "grad": grad, "after": modes(model)}
 
 
 def block_under(module: Any, model: Model, around: str) -> dict[str, bool]:
-    """Grad mode and inference mode after a block of evaluating, under a switch of torch's."""
+    """Return grad mode and inference mode after a block of evaluating inside `torch.no_grad()` or the like."""
     with getattr(torch, around)():
         with module.evaluating(model):
             pass
@@ -98,7 +99,7 @@ def block_under(module: Any, model: Model, around: str) -> dict[str, bool]:
 
 
 def nested_blocks(module: Any, model: Model) -> dict[str, Any]:
-    """The modes after the inner and after the outer of two blocks."""
+    """Return the modes after the inner and after the outer of two blocks."""
     with module.evaluating(model):
         with module.evaluating(model):
             pass
@@ -107,7 +108,10 @@ def nested_blocks(module: Any, model: Model) -> dict[str, Any]:
 
 
 def broken_block(module: Any, model: Model, error: str, text: str) -> dict[str, Any]:
-    """What leaves a block that raises this error, a ValueError or KeyboardInterrupt, and the modes then."""
+    """Return the message that comes out of a block that raises this error, and the modes afterwards.
+
+    `error` is "ValueError" or "KeyboardInterrupt".
+    """
     problem, left = getattr(builtins, error)(text), "nothing"
     try:
         with module.evaluating(model):
@@ -121,7 +125,7 @@ def broken_block(module: Any, model: Model, error: str, text: str) -> dict[str, 
 
 
 def calls(module: Any, model: Model, batches: list[Any]) -> dict[str, list[Any]]:
-    """How the model was run in a call of predict: in which modes, and with how many rows in each call."""
+    """Return how predict calls the model: all modes that occur, and the number of rows in each call."""
     CALLS.clear()
     module.predict(model, batches)
     modes = {name: sorted({call[name] for call in CALLS}) for name in ("training", "grad mode")}
@@ -140,12 +144,12 @@ def failing_loader(module: Any, batches: list[Any]) -> Iterator[Any]:
 
 
 def copy_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
-    """What ordinary makes of an inference tensor like x, called inside of inference mode or outside."""
+    """Return the result of ordinary for an inference copy of x, called inside of inference mode or outside."""
     with torch.inference_mode():
         marked = x.clone()
     with torch.inference_mode(inside):
         copy = module.ordinary(marked)
-    # What PyTorch's own class says: a subclass may say what it likes. Empty tensors have no memory.
+    # Call Tensor's own methods, because a subclass could override them. Empty tensors have no memory.
     shared = Tensor.data_ptr(copy) == marked.data_ptr() and x.numel() > 0
     return {
         "values": copy,
@@ -156,7 +160,7 @@ def copy_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
 
 
 def comes_back(module: Any, x: Tensor, inside: bool) -> dict[str, bool]:
-    """Whether ordinary, called inside of inference mode or outside, gives back the tensor itself."""
+    """Return whether ordinary, called inside of inference mode or outside, returns the tensor itself."""
     leaf = x.clone().requires_grad_()
     tensors = {"data": x, "a leaf": leaf, "a result": leaf * 1}
     with torch.inference_mode(inside):

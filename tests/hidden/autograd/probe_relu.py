@@ -1,4 +1,4 @@
-"""differs_from_torch beside a relu that is right, so that it is judged by itself."""
+"""Run differs_from_torch with a right relu, so that it is judged by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def differs(module: Any, x: Tensor) -> Any:
-    """The answer of differs_from_torch where clamp stands in for the student's relu."""
+    """Return differs_from_torch(x), with clamp in the place of the student's relu."""
     relu = module.relu
 
     def clamped(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Graphs of the student's Values, made by small programs."""
+"""Build graphs of the student's Values from small programs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ OPERATIONS: dict[str, Any] = {
 def differentiated(
     module: Any, leaves: list[Tensor], programs: list[list[Any]], gradient: Tensor | None = None
 ) -> Any:
-    """The result of the last program, and the gradients of the leaves after backward in each.
+    """Run each program on the same leaves, and backward after it. Return the last result and the gradients.
 
-    A line of a program is an operation and its arguments: places of Values, leaves first, or numbers in a list.
+    A line of a program is an operation and its arguments. An int is the place of a Value; the leaves come
+    first. A list holds a number, and a dict holds keyword arguments.
     """
     made, data = [module.Value(leaf.clone()) for leaf in leaves], None
     for program in programs:
@@ -36,5 +37,5 @@ def differentiated(
 
 
 def data_of(module: Any, number: float) -> Any:
-    """The data of a Value of a number."""
+    """Return the data of a Value that is made from a number."""
     return module.Value(number).data

@@ -1,4 +1,4 @@
-"""What to_numpy, td_target, td_loss and soft_update promise, sentence by sentence."""
+"""Tests of to_numpy, td_target, td_loss and soft_update."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from grader.judge.checks import Cases, Draw, entry, exactly, laws, promise
 from grader.judge.student import Student
 
 GAMMA = 0.75
-# The rewards make up for the values of the probe's Network, which are all below 0.
+# Rewards this large make up for the values of the probe's Network, which are all below 0.
 MEAN_REWARD = 75
 PARAMETERS = ("body.weight", "body.bias", "head.weight", "head.bias")
 BUFFERS = ("offset", "body.steps")
-# The network's parts ("" is itself) in two halves: one at a time is in training mode.
+# The network's parts ("" is the network itself) in two groups, of which one at a time is in training mode.
 BODY, ALL_BUT_BODY = ("body",), ("", "head")
 
 
@@ -43,7 +43,7 @@ def test_numpy_values(code: Student, draw: Draw) -> Cases:
 def test_numpy_leaves_x(code: Student, draw: Draw) -> Cases:
     """x still requires a gradient if it did, and keeps its graph."""
     for x in laws.kinds_of(draw.normal(3, 2)):
-        # What does nothing changes nothing, and earns nothing.
+        # The array is compared, too, because code that does nothing changes nothing either.
         yield "to_numpy(x)", exactly(laws.check_changes_nothing(code, "to_numpy", x))
 
 
@@ -56,7 +56,7 @@ def test_numpy_leaves_x(code: Student, draw: Draw) -> Cases:
     hint="rewards + gamma * target_net(next_states).amax(1) * ~dones",
 )
 def test_target_values(code: Student, draw: Draw) -> Cases:
-    """The target is reward plus gamma times the next state's largest value, or reward alone."""
+    """The target is the reward plus gamma times the next state's largest value; at the end, only the reward."""
     for shape in ((6, 4), (5, 2, 2)):
         batch, net = new_batch(draw, *shape), code.made("network", draw.seed())
         yield "the target", code.function("td_target")(net, *batch.for_target, GAMMA)
@@ -107,7 +107,7 @@ def test_target_leaves_the_rest(code: Student, draw: Draw) -> Cases:
     hint="Compare rewards.shape and dones.shape with next_states.shape[:1].",
 )
 def test_target_shapes(code: Student, draw: Draw) -> Cases:
-    """Rewards or dones whose shape is not (B,) are a ValueError; B may be 0."""
+    """Rewards or dones of another shape than (B,) are a ValueError; B may be 0."""
     net = code.made("network", draw.seed())
     nothing = code.function("td_target")(net, *new_batch(draw, 0, 4).for_target, GAMMA)
     yield "the target for B = 0", nothing
@@ -125,8 +125,8 @@ def test_target_shapes(code: Student, draw: Draw) -> Cases:
 
 # --- td_loss -------------------------------------------------------------------------------------
 
-# td_loss may use td_target, whose mistakes other tests tell: where no game ends, gamma is 1 and target_net is
-# flat, the target is the reward all the same.
+# td_loss may use td_target, which has tests of its own. So in most tests no game ends, gamma is 1 and
+# target_net is flat: the target is then the reward, even if td_target has a mistake.
 
 
 @promise(
@@ -149,7 +149,7 @@ def test_loss_value(code: Student, draw: Draw) -> Cases:
     after=("test_loss_value", "test_target_values"),
 )
 def test_loss_target(code: Student, draw: Draw) -> Cases:
-    """The target is that of td_target, at the end of a game, too."""
+    """The target is that of td_target, also at the end of a game."""
     nets = [code.made("network", draw.seed()) for _ in range(2)]
     yield "the loss", code.function("td_loss")(*nets, *new_batch(draw, 6, 4), GAMMA)
 
@@ -160,7 +160,7 @@ def test_loss_target(code: Student, draw: Draw) -> Cases:
     hint="The prediction keeps its graph; the target has none, even if target_net is net.",
 )
 def test_loss_gradient(code: Student, draw: Draw) -> Cases:
-    """Gradients reach net, through net(states) only, and none reaches target_net."""
+    """Gradients reach net only through net(states), and none reaches target_net."""
     batch, target_net = new_batch(draw, 6, 4, ends=False), code.made("network", 0, flat=True)
     report = code.run("gradients", code.made("network", draw.seed()), target_net, *batch, 1.0)
     yield "the dict of gradients of net", entry(report, "net")
@@ -222,7 +222,7 @@ def test_update_in_float64(code: Student, draw: Draw) -> Cases:
     hint="buffer.copy_(new) for each pair of buffers(): they are copied, not mixed.",
 )
 def test_update_of_buffers(code: Student, draw: Draw) -> Cases:
-    """Every buffer becomes that of net, whatever tau is."""
+    """Every buffer becomes a copy of net's, whatever tau is."""
     for tau in (0.25, 0.0, 1.0):
         nets = [code.made("network", draw.seed()) for _ in range(2)]
         seen = laws.observe(code, "soft_update", *nets, tau).checked()
@@ -265,11 +265,11 @@ def test_update_tau(student: Student) -> None:
     laws.check_changes_nothing(student, "soft_update", *nets, 1.0625, raises=ValueError)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 class Batch(NamedTuple):
-    """Some transitions, in the order in which td_loss takes them."""
+    """Transitions, with the fields in the order of td_loss's arguments."""
 
     states: Tensor
     actions: Tensor
@@ -279,14 +279,14 @@ class Batch(NamedTuple):
 
     @property
     def for_target(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What td_target takes of them, in its order."""
+        """The fields that td_target takes, in its order."""
         return self.rewards, self.next_states, self.dones
 
 
 def new_batch(
     draw: Draw, *shape: int, dtype: torch.dtype = torch.float32, ends: bool = True
 ) -> Batch:
-    """Transitions with states of this shape; if any game `ends`, every third one is the last of its game."""
+    """Draw transitions with states of this shape. If `ends`, every third one is the last of its game."""
     rows = shape[0]
     return Batch(
         states=draw.normal(*shape, dtype=dtype),
@@ -298,12 +298,12 @@ def new_batch(
 
 
 def updated(code: Student, target_net: Any, net: Any, tau: float) -> dict[str, Any]:
-    """The parameters of target_net after an update."""
+    """Return the parameters of target_net after an update."""
     seen = laws.observe(code, "soft_update", target_net, net, tau).checked()
     return {name: seen.after(0, "parameters", name, "values") for name in PARAMETERS}
 
 
 def facts(seen: laws.Observation, position: int) -> list[Any]:
-    """What was seen of each parameter and buffer of the network at this position."""
+    """Return the facts observed of each parameter and buffer of the network at this position."""
     parameters = entry(seen.after(position, "parameters"), kind=dict)
     return [*parameters.values(), *entry(seen.after(position, "buffers"), kind=dict).values()]

@@ -1,4 +1,4 @@
-"""What GELUFunction, gelu and the two checks promise, sentence by sentence."""
+"""Tests of GELUFunction, gelu, gradient_error and check_gradients."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from grader.judge.checks import (
 )
 from grader.judge.student import Student
 
-# A constant rounded to three digits is off by less, which is for the tests in float64 to see; another
-# formula, like the one with erf, is off by more.
+# Wide enough for a constant that is rounded to three digits, which the tests in float64 catch, and too narrow
+# for another formula, like the one with erf.
 CLOSE, CLOSE_GRADIENT, CLOSE_SECOND = 1e-4, 4e-4, 1e-3
-# Of float64 values, as the stub says: a float32 rounds these to 3e-7, a constant of six digits costs 2e-7.
+# Tolerance for float64. Rounding to float32 is off by 3e-7 here, a constant of six digits by 2e-7.
 PRECISION = 1e-7
 SHAPES = [(), (2, 0, 3), (7,), (2, 3, 2, 2)]
 LARGE = [15.0, 25.0, 40.0, 100.0, 700.0, 2345.0, 1e4]
-# How wrong the gradients are that check_gradients is asked about, by which factor.
+# check_gradients judges gradients that are wrong by these factors; 1.0 is right.
 RIGHT_OR_NOT = [1.0, 1.0, 1.0, 1.5, -1.0, 0.0]
 BARELY_AND_CLEARLY = [1.0001, 1.01]
-# Above which x they are, and an x that is FAR out.
+# The gradients are wrong above one of two limits. FAR is an x above the second.
 EVERYWHERE, ONLY_FAR, FAR = -1e9, 10.0, 12.0
 
 
@@ -124,7 +124,7 @@ def test_leaves_arguments(student: Student) -> None:
     """Neither pass changes x, grad_output or the global random state."""
     x, g = torch.randn(3, 4), torch.randn(3, 4)
     gradient = laws.check_changes_nothing(student, "gelu", x, grad_output=g)
-    # A pass that does nothing changes nothing, and earns nothing.
+    # The gradient is checked, too, because code that does nothing changes nothing either.
     assert_tensor(gradient, shape=x.shape, what="the gradient")
 
 
@@ -151,7 +151,7 @@ def test_gradient(code: Student, draw: Draw) -> Cases:
     after="test_gradient",
 )
 def test_grad_output(code: Student, draw: Draw) -> Cases:
-    """The derivative is multiplied by grad_output, which may lie in memory in any way."""
+    """The derivative is multiplied by grad_output, which may have any strides."""
     x, grad_output = draw.normal(4, 5, scale=1.5), draw.normal(4, 5)
     gradient = gradient_at(code, x, grad_output)
     yield "the gradient for a random grad_output", within(gradient, atol=CLOSE_GRADIENT)
@@ -180,7 +180,7 @@ def test_gradient_float64(code: Student, draw: Draw) -> Cases:
     after="test_uses_function",
 )
 def test_large_inputs(code: Student, draw: Draw) -> Cases:
-    """For |x| up to 1e4 the value is right and the gradient is finite."""
+    """The value is right and the gradient is finite for |x| up to 1e4."""
     x = torch.tensor([*LARGE, *(-x for x in LARGE)])
     yield "gelu(x) for large |x|", value_at(code, x)
     yield "the gradient for large |x|", gradient_at(code, x, torch.ones_like(x))
@@ -212,8 +212,8 @@ def test_second_derivative(code: Student, draw: Draw) -> Cases:
 )
 def test_gradient_error_value(code: Student, draw: Draw) -> Cases:
     """gradient_error is the largest absolute difference of the two gradients, as a float."""
-    # The derivative of gelu lies between the slopes: below one all differences are negative, above the
-    # other all are positive.
+    # The derivative of gelu is between the two slopes: all differences are negative for one, and positive
+    # for the other.
     for slope in (-draw.number(0.5, 1), draw.number(1.5, 2)):
         report = code.run("error_of_line", draw.normal(3, 4, dtype=torch.float64), slope)
         yield "the result of gradient_error for a wrong gradient", entry(report, "error")
@@ -249,7 +249,7 @@ def test_gradient_error_empty(code: Student, draw: Draw) -> Cases:
     after="test_gradient_error_value",
 )
 def test_gradient_error_leaves_x(student: Student) -> None:
-    """gradient_error leaves x, its .grad and requires_grad, and the global random state alone."""
+    """gradient_error changes neither x, its .grad and requires_grad, nor the global random state."""
     probe = student.probe("error_of_line")
     for x in laws.kinds_of(torch.randn(2).double()):
         laws.check_changes_nothing(student, probe, x, 0.5, call="gradient_error")
@@ -278,7 +278,7 @@ def test_check_gradients_verdict(code: Student, draw: Draw) -> Cases:
     word="a verdict is yes or no",
 )
 def test_check_gradients_as_gradcheck(code: Student, draw: Draw) -> Cases:
-    """check_gradients asks gradcheck in float64, at all values of x, with its default tolerances."""
+    """check_gradients runs gradcheck in float64, at all values of x, with its default tolerances."""
     verdicts = code.probe("verdicts")
     what = "the list of verdicts on a right and on a wrong gradient at a float32 x"
     yield what, exactly(verdicts(positive(draw, 2).float(), [1.0, 1.5], EVERYWHERE))
@@ -298,25 +298,25 @@ def test_check_gradients_as_gradcheck(code: Student, draw: Draw) -> Cases:
     after="test_check_gradients_verdict",
 )
 def test_check_gradients_leaves_x(student: Student) -> None:
-    """check_gradients leaves x, its .grad and requires_grad, and the global random state alone."""
+    """check_gradients changes neither x, its .grad and requires_grad, nor the global random state."""
     probe = student.probe("verdict")
     for x in laws.kinds_of(torch.rand(2).double() + 0.5):
         laws.check_changes_nothing(student, probe, x, 1.0, EVERYWHERE, call="check_gradients")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def value_at(code: Student, x: Tensor) -> Any:
-    """gelu of x; gradients and dtypes are other tests'."""
+    """Return gelu(x), compared without gradients and dtype, which have tests of their own."""
     return any_dtype(any_gradients(code.function("gelu")(x)))
 
 
 def gradient_at(code: Student, x: Tensor, grad_output: Tensor) -> Tensor:
-    """The gradient of gelu at x, for this grad_output."""
+    """Return the gradient of gelu at x, for this grad_output."""
     return laws.gradient_at(code.function("gelu"), x, grad_output, what="gelu(x)")
 
 
 def positive(draw: Draw, *shape: int) -> Tensor:
-    """Numbers where the cube of the probe is steep."""
+    """Draw numbers at which the probe's cube is steep."""
     return draw.uniform(*shape, low=0.5, high=1.5, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""What graph_nodes, graph_leaves and separate_gradients promise, sentence by sentence."""
+"""Tests of graph_nodes, graph_leaves and separate_gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, entry, exactly, laws, promise
 from grader.judge.student import Student
 
-# Outputs as expressions: {a}, {b} and {c} are three leaves in a drawn order, {u} are drawn operations.
+# Outputs, written as expressions. {a}, {b} and {c} are three leaves in a drawn order, {u} are drawn operations.
 OPERATIONS = (".exp()", ".sin()", ".cos()", ".tanh()", ".sigmoid()", ".abs()", ".square()")
 PLAIN = (
     "({b} + {c}) * {a}{u}",
@@ -28,12 +28,12 @@ SHARED = (
     "(lambda y: (y{u} + y) * {b})({a}.exp())",
     "(lambda y: (y * {c}).sum() + y.square().sum() + {c}.sum())(({a} * {b}){u})",
 )
-# y = -y, and y = y + y, so many times: also the shorter chain is too long for recursion.
+# y = -y or y = y + y, many times. Even the shorter chain is too long for recursion.
 CHAIN = "reduce(lambda y, _: -y, range(10_000), {a}{u})"
 SHORTER_CHAIN = "reduce(lambda y, _: -y, range(2_000), {a}{u})"
 DOUBLED = "reduce(lambda y, _: y + y, range(100), {a}{u})"
 WITHOUT_GRAPH = ("torch.ones(3)", "torch.ones(3) * 2", "({a} * {b}).detach()")
-# Of the probe's losses; x is a leaf that is no parameter.
+# Shapes of the leaves of the probe's losses; x is not a parameter.
 SHAPES = {"x": (4, 3), "a": (3, 2), "b": (2,), "c": (2, 2), "d": (3,)}
 
 Tensors = dict[str, Tensor]
@@ -48,7 +48,7 @@ Tensors = dict[str, Tensor]
     hint="Walk through a list of nodes, and append to it each new one of next_functions.",
 )
 def test_nodes(code: Student, draw: Draw) -> Cases:
-    """It names every node that can be reached from output.grad_fn, itself included."""
+    """graph_nodes names output.grad_fn and every node that can be reached from it."""
     yield from counts(code, draw, "graph_nodes", PLAIN)
 
 
@@ -59,7 +59,7 @@ def test_nodes(code: Student, draw: Draw) -> Cases:
     after="test_nodes",
 )
 def test_nodes_order(code: Student, draw: Draw) -> Cases:
-    """It begins with output.grad_fn and goes level by level, in the order of next_functions."""
+    """The names begin with output.grad_fn and go level by level, in the order of next_functions."""
     yield from orders(code, draw, "graph_nodes", PLAIN + SHARED)
 
 
@@ -70,7 +70,7 @@ def test_nodes_order(code: Student, draw: Draw) -> Cases:
     after="test_nodes",
 )
 def test_nodes_none(code: Student, draw: Draw) -> Cases:
-    """It skips None, which stands for an input that needs no gradient."""
+    """graph_nodes skips None, which stands for an input that needs no gradient."""
     yield from counts(code, draw, "graph_nodes", WITH_NONE)
 
 
@@ -93,7 +93,7 @@ def test_nodes_shared(code: Student, draw: Draw) -> Cases:
     word="code that always returns [] passes, too",
 )
 def test_no_nodes(code: Student, draw: Draw) -> Cases:
-    """It is [] where output has no grad_fn: a constant, a detached result, a leaf."""
+    """The list is empty if output has no grad_fn: for a constant, a detached result or a leaf."""
     yield from orders(code, draw, "graph_nodes", (*WITHOUT_GRAPH, "{a}"))
 
 
@@ -104,7 +104,7 @@ def test_no_nodes(code: Student, draw: Draw) -> Cases:
     after="test_nodes",
 )
 def test_nodes_of_large_graphs(code: Student, draw: Draw) -> Cases:
-    """It works for a chain of 10,000 operations, and for y = y + y, 100 times."""
+    """graph_nodes works for a chain of 10,000 operations, and for y = y + y, 100 times."""
     yield from counts(code, draw, "graph_nodes", (CHAIN, DOUBLED))
 
 
@@ -128,7 +128,7 @@ def test_nodes_leave_all(code: Student, draw: Draw) -> Cases:
     hint="An AccumulateGrad node belongs to a leaf: node.variable is that very tensor.",
 )
 def test_leaves(code: Student, draw: Draw) -> Cases:
-    """It returns the leaves themselves, each once."""
+    """graph_leaves returns the leaves themselves, each once."""
     yield from counts(code, draw, "graph_leaves", PLAIN + SHARED)
 
 
@@ -149,7 +149,7 @@ def test_leaves_order(code: Student, draw: Draw) -> Cases:
     hint="What is output where it has no grad_fn: a leaf that requires a gradient, or a constant?",
 )
 def test_leaf_output(code: Student, draw: Draw) -> Cases:
-    """It is [output] where output itself is a leaf that requires a gradient, [] where nothing does."""
+    """The list is [output] if output is a leaf that requires a gradient, and [] if nothing requires one."""
     yield from orders(code, draw, "graph_leaves", ("{a}", "{b}", *WITHOUT_GRAPH))
 
 
@@ -160,7 +160,7 @@ def test_leaf_output(code: Student, draw: Draw) -> Cases:
     after="test_leaves",
 )
 def test_leaves_of_large_graphs(code: Student, draw: Draw) -> Cases:
-    """It works for long chains and for many paths."""
+    """graph_leaves works for long chains and for many paths."""
     yield from orders(code, draw, "graph_leaves", (SHORTER_CHAIN, DOUBLED))
 
 
@@ -184,7 +184,7 @@ def test_leaves_leave_all(code: Student, draw: Draw) -> Cases:
     hint="One pass for each loss, and zeros wherever it gives no gradient.",
 )
 def test_gradients(code: Student, draw: Draw) -> Cases:
-    """Each list holds the gradients of that loss alone, with zeros where the loss does not reach."""
+    """Each list holds the gradients of one loss only, with zeros for parameters that it does not reach."""
     report = code.run("separated", new_values(draw), new_gradients(draw))
     yield "separate_gradients of three losses for four parameters", entry(report, "answer")
 
@@ -232,7 +232,7 @@ def test_losses_stay_whole(code: Student, draw: Draw) -> Cases:
     after="test_gradients",
 )
 def test_gradients_leave_all(code: Student, draw: Draw) -> Cases:
-    """No .grad changes, neither that of the parameters nor that of other leaves."""
+    """No .grad changes, neither of the parameters nor of other leaves."""
     losses = code.made("losses", new_values(draw))
     unreached = torch.ones(2, requires_grad=True)
     laws.check_changes_nothing(code, "separate_gradients", losses, [unreached])
@@ -240,11 +240,11 @@ def test_gradients_leave_all(code: Student, draw: Draw) -> Cases:
     yield "each .grad after separate_gradients (x is another leaf)", exactly(left)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def drawn(draw: Draw, templates: Iterable[str]) -> list[str]:
-    """The expressions, each with an order of the leaves and operations of its own."""
+    """Fill in each template: the leaves in a drawn order, and drawn operations."""
     texts = []
     for template in templates:
         a, b, c = ("abc"[i] for i in draw.permutation(3))
@@ -258,7 +258,7 @@ def leaf_values(draw: Draw) -> Tensors:
 
 
 def orders(code: Student, draw: Draw, function: str, templates: Iterable[str]) -> Cases:
-    """What graph_nodes or graph_leaves gives for these expressions."""
+    """Yield the names that graph_nodes or graph_leaves gives for expressions of these templates, in order."""
     texts = drawn(draw, templates)
     report = code.run("orders", function, texts, leaf_values(draw))
     for text in texts:
@@ -266,7 +266,7 @@ def orders(code: Student, draw: Draw, function: str, templates: Iterable[str]) -
 
 
 def counts(code: Student, draw: Draw, function: str, templates: Iterable[str]) -> Cases:
-    """The same, in whatever order."""
+    """Yield how often graph_nodes or graph_leaves gives each name, in any order."""
     texts = drawn(draw, templates)
     report = code.run("counts", function, texts, leaf_values(draw))
     for text in texts:
@@ -274,7 +274,7 @@ def counts(code: Student, draw: Draw, function: str, templates: Iterable[str]) -
 
 
 def backward_after(code: Student, draw: Draw, function: str) -> tuple[str, Tensors]:
-    """The caller's backward pass after a call of the function, which changes nothing."""
+    """Check that the function changes nothing. Return the gradients of the caller's backward pass after it."""
     (text,), values = drawn(draw, [SHARED[-1]]), leaf_values(draw)
     laws.check_changes_nothing(code, function, code.made("output", text, values))
     what = f"the dict of gradients of the caller's backward pass after {function}"
@@ -286,5 +286,5 @@ def new_values(draw: Draw, dtype: torch.dtype = torch.float32) -> Tensors:
 
 
 def new_gradients(draw: Draw) -> Tensors:
-    """What stands in .grad before, in some of them."""
+    """Draw what is in the .grad of some leaves before the call."""
     return {name: draw.normal(*SHAPES[name]) for name in "xbd"}

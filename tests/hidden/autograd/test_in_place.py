@@ -1,4 +1,4 @@
-"""What in_place_outcome, sgd_step and exponential_average promise, sentence by sentence."""
+"""Tests of in_place_outcome, sgd_step and exponential_average."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, any_dtype, entry, exactly, laws, must_raise, promise
 from grader.judge.student import Student
 
-# Forwards by what their graph saves of x: w and m are parameters, c is a constant. Operations that are drawn
-# follow, so that neither values nor the last node say which forward it is.
+# Forwards whose graph saves x for its own gradient, for another tensor's, or not at all. w and m are
+# parameters, c is a constant. Drawn operations follow, so that neither the values nor the last node show which
+# forward it is.
 FOR_X = ("(x * x)", "x.sin()", "((x + 1).exp() + x.square())")
 FOR_ANOTHER = ("(x * w)", "(w / x)", "(x @ m)")
 DETACHED = "(x.detach() ** 2)"
@@ -20,7 +21,7 @@ NOTHING = ("(x + 1)", "(x * c)", "x.exp()", "((x + 1) * w)", "(x.clone() ** 2)",
 VIEWS = ("(x.t() * w.t())", "(x[:, 1] ** 2)", "(x[1:] * w[1:])", "(x.detach()[2:] * w[2:])")
 OPERATIONS = (".sin()", ".cos()", ".tanh()", ".sigmoid()", ".abs()", ".square()", ".atan()")
 KINDS = ("leaf", "result", "data")
-# A momentum that shows where it is rounded, over so many steps.
+# After these steps, the result shows whether this momentum was rounded.
 STEPS, MOMENTUM = 20, 0.987
 
 
@@ -33,7 +34,7 @@ STEPS, MOMENTUM = 20, 0.987
     hint='Only a leaf that requires a gradient: x.is_leaf and x.requires_grad is "leaf".',
 )
 def test_leaf(code: Student, draw: Draw) -> Cases:
-    """It says "leaf" where x is a leaf that requires a gradient, whatever forward does."""
+    """The outcome is "leaf" for a leaf that requires a gradient, whatever forward does."""
     yield outcomes(code, draw, "leaf", (*FOR_X, "(x + 1)", DETACHED))
 
 
@@ -43,7 +44,7 @@ def test_leaf(code: Student, draw: Draw) -> Cases:
     hint="saved_tensors_hooks(pack, unpack) calls pack with each tensor that is saved.",
 )
 def test_saved(code: Student, draw: Draw) -> Cases:
-    """For an x that is a result it says "needed" where the graph of y has saved x, else "safe"."""
+    """If x is a result, the outcome is "needed" where the graph of y has saved x, and "safe" otherwise."""
     yield outcomes(code, draw, "result", (*FOR_X, *FOR_ANOTHER, *NOTHING))
 
 
@@ -64,7 +65,7 @@ def test_view_saved(code: Student, draw: Draw) -> Cases:
     hint="x.is_leaf is True for plain data, too. And x * w saves x for the gradient of w.",
 )
 def test_data(code: Student, draw: Draw) -> Cases:
-    """For an x that requires no gradient it says "needed" where x is saved for another's gradient."""
+    """If x is plain data, the outcome is "needed" where x is saved for another tensor's gradient."""
     yield outcomes(code, draw, "data", (*FOR_X, *FOR_ANOTHER, *NOTHING))
 
 
@@ -91,7 +92,7 @@ def test_nothing_happens(code: Student, draw: Draw) -> Cases:
     hint="with torch.no_grad(): p -= lr * p.grad, for each p that has a gradient.",
 )
 def test_step(code: Student, draw: Draw) -> Cases:
-    """Every parameter that has a gradient becomes p - lr * p.grad, without torch.optim; no other changes."""
+    """Parameters with a gradient become p - lr * p.grad, without torch.optim; the others do not change."""
     made, lr = code.made("parameters", *new_parameters(draw)), draw.number(0.5, 1.5)
     seen = laws.observe(code, "sgd_step", made, lr).checked()
     yield "the list of parameters after a step", facts(seen.after(0, "items"), "values")
@@ -111,7 +112,7 @@ def test_step_of_a_generator(code: Student, draw: Draw) -> Cases:
     after="test_step",
 )
 def test_step_in_place(code: Student, draw: Draw) -> Cases:
-    """Each parameter keeps its memory, its .grad and requires_grad; the modes and random states stay."""
+    """Each parameter keeps its memory, its .grad and requires_grad; modes and random states do not change."""
     made = code.made("parameters", *new_parameters(draw))
     laws.check_changes_nothing(code, "sgd_step", made, 0.1, allow=("values",))
     seen = laws.observe(code, "sgd_step", made, 0.5).checked()
@@ -142,7 +143,7 @@ def test_step_is_noticed(student: Student) -> None:
     hint="averages = [x[0]], then momentum * averages[-1] + (1 - momentum) * row.",
 )
 def test_average(code: Student, draw: Draw) -> Cases:
-    """out[0] is x[0], out[t] is momentum * out[t - 1] + (1 - momentum) * x[t]."""
+    """out[0] is x[0], and out[t] is momentum * out[t - 1] + (1 - momentum) * x[t]."""
     for shape, momentum in (((6, 3), 0.75), ((4, 2, 3), 0), ((4,), 1)):
         average = code.function("exponential_average")(draw.normal(*shape), momentum)
         yield f"the average of an x of shape {shape} with momentum {momentum}", any_dtype(average)
@@ -180,7 +181,7 @@ def test_average_leaves_x(student: Student) -> None:
     after="test_average",
 )
 def test_average_shapes(code: Student, draw: Draw) -> Cases:
-    """Any shape behind steps is fine, in both dtypes, and steps may be 0."""
+    """x may have any trailing dimensions, be float32 or float64, and have 0 steps."""
     average, what = code.function("exponential_average"), "the average"
     shapes = [(0, 3), (0,), (3, 0), (2, 3, 2)]
     laws.check_shapes(code, average, shapes, 0.5, dtype=torch.float64, what=what)
@@ -201,13 +202,14 @@ def test_average_errors(student: Student) -> None:
     laws.check_errors(student, "exponential_average", bad, fine=(x, 0.5))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def outcomes(code: Student, draw: Draw, kind: str, texts: Sequence[str]) -> tuple[str, Any]:
-    """What in_place_outcome says for an x of this kind, asked in a drawn order among those of all kinds.
+    """Return in_place_outcome for an x of this kind, by the forward.
 
-    The forwards are x itself and these expressions, behind which operations are drawn.
+    The forwards are x itself and these expressions, followed by drawn operations. The probe gets the questions
+    about all kinds of x, in a drawn order.
     """
     forwards = ["x", *(text + operations(draw) for text in texts)]
     questions = [(one, forward) for one in KINDS for forward in forwards]
@@ -221,16 +223,16 @@ def outcomes(code: Student, draw: Draw, kind: str, texts: Sequence[str]) -> tupl
 
 
 def operations(draw: Draw) -> str:
-    """One to three operations."""
+    """Draw one to three operations."""
     return "".join(OPERATIONS[i] for i in draw.permutation(len(OPERATIONS))[: draw.size(1, 4)])
 
 
 def new_parameters(draw: Draw) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Values and gradients of three parameters: one has no gradient, the last is not contiguous."""
+    """Draw values and gradients of three parameters: one has no gradient, the last is not contiguous."""
     values = [draw.normal(3, 2), draw.normal(4), draw.normal(2, 3).t()]
     return values, [draw.normal(3, 2), None, draw.normal(3, 2)]
 
 
 def facts(items: Any, fact: str) -> list[Any]:
-    """A fact of each of these observed tensors."""
+    """Return one fact of each observed tensor."""
     return [entry(item, fact) for item in entry(items, kind=list, count=4)]

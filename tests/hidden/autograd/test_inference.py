@@ -1,4 +1,4 @@
-"""What evaluating, predict and ordinary promise, sentence by sentence."""
+"""Tests of evaluating, predict and ordinary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grader.judge.student import Student
 # The submodules of the probe's Model; "" is the model itself.
 PARTS = ("body", "body.0", "body.1", "body.2", "head")
 ALL = ("", *PARTS)
-ROWS = [4, 3, 2]  # of the batches for which the model keeps how it was called
+ROWS = [4, 3, 2]  # of the batches in the tests of how the model is called
 COPY = ("is_inference()", "requires_grad", "shares memory with x")
 
 
@@ -55,7 +55,7 @@ def test_inside_parts(code: Student, draw: Draw) -> Cases:
     after="test_inside",
 )
 def test_modes_are_set_back(code: Student, draw: Draw) -> Cases:
-    """After the block each submodule is in the mode in which it was."""
+    """After the block, each submodule is in the mode in which it was before."""
     for training in (some_parts(draw), ["", *some_parts(draw)]):
         report = code.run("block", new_model(code, draw, training=training))
         what = "the dict of the submodules' training modes after the block"
@@ -87,7 +87,7 @@ def test_after_an_exception(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which modes are on",
 )
 def test_grad_mode_is_set_back(code: Student, draw: Draw) -> Cases:
-    """Grad mode and inference mode are afterwards what they were around the block."""
+    """After the block, grad mode and inference mode are what they were before it."""
     model = new_model(code, draw, training=ALL)
     for around in ("inference_mode", "no_grad", "enable_grad"):
         after = code.run("block_under", model, around)
@@ -126,7 +126,7 @@ def test_evaluating_leaves_the_rest(student: Student) -> None:
 
 @promise("predict", points=4, hint="torch.cat of model(inputs) for inputs, _ in loader.")
 def test_predictions(code: Student, draw: Draw) -> Cases:
-    """The result is all outputs in order, concatenated along dimension 0, of the model's dtype."""
+    """The result has all outputs in order, concatenated along dimension 0, in the model's dtype."""
     yield predictions(code, new_inputs(draw, 2, 3), new_model(code, draw, width=1, shape=[]))
     yield predictions(code, new_inputs(draw, 1, 2, 3), new_model(code, draw, shape=[2, 1]))
     inputs = [x.double() for x in new_inputs(draw, 4, 4, 1)]
@@ -146,7 +146,7 @@ def test_predictions_of_a_training_model(code: Student, draw: Draw) -> Cases:
     hint="Go through the loader once, with a for loop; ask for no length, and no targets.",
 )
 def test_loaders(code: Student, draw: Draw) -> Cases:
-    """A loader may be a generator, its batches lists; targets are not used."""
+    """The loader may be a generator, and its batches may be lists; targets are not used."""
     loader = code.made("generator", [[x, None] for x in new_inputs(draw, 4, 2, 3)])
     result = code.function("predict")(new_model(code, draw), loader)
     yield "the result of predict for a generator", result
@@ -159,7 +159,7 @@ def test_loaders(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which modes are on",
 )
 def test_how_the_model_runs(code: Student, draw: Draw) -> Cases:
-    """The model runs in evaluation mode, while grad mode is off."""
+    """The model runs in evaluation mode, with grad mode off."""
     calls = code.run("calls", new_model(code, draw, training=ALL), batches_of(draw))
     yield "the list of values of model.training in calls of the model", entry(calls, "training")
     yield "the list of grad modes in calls of the model", entry(calls, "grad mode")
@@ -186,7 +186,7 @@ def test_runs_once(code: Student, draw: Draw) -> Cases:
 )
 def test_predictions_are_ordinary(code: Student, draw: Draw) -> Cases:
     """The result has no graph and is not an inference tensor."""
-    # One batch: whether the result is that of all is another test.
+    # One batch is enough: test_predictions judges whether the result has all of them.
     (x,) = new_inputs(draw, draw.size(2, 40))
     model = new_model(code, draw, training=ALL)
     result = laws.check_ordinary(code, "predict", model, [(x, torch.zeros(len(x)))])
@@ -200,7 +200,7 @@ def test_predictions_are_ordinary(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what it left",
 )
 def test_predict_leaves_the_rest(student: Student) -> None:
-    """Modes, model and batches are as they were, also where the model or the loader raises."""
+    """Modes, model and batches are left as they were, even if the model or the loader raises an error."""
     model = student.made("model", 0, training=["", "body", "body.1", "head"])
     inputs = [torch.randn(rows, 3, requires_grad=True) for rows in (4, 2)]
     batches = [(x, torch.zeros(len(x))) for x in inputs]
@@ -232,7 +232,7 @@ def test_empty_loader(student: Student) -> None:
     hint="x.clone() is an ordinary tensor, unless it is made in inference mode.",
 )
 def test_ordinary_copy(code: Student, draw: Draw) -> Cases:
-    """Of an inference tensor the result is an ordinary copy of its values, shape and dtype."""
+    """For an inference tensor, the result is an ordinary copy with its values, shape and dtype."""
     x = draw.normal(3, 4, scale=4)
     for tensor in (x.long(), x.double() / 3, x.t(), torch.zeros(0, 3)):
         yield from copied(code, tensor, inside=False)
@@ -258,35 +258,35 @@ def test_ordinary_is_itself(code: Student, draw: Draw) -> Cases:
     hint="with torch.inference_mode(False): switches inference mode off for a block.",
 )
 def test_ordinary_inside(code: Student, draw: Draw) -> Cases:
-    """It is an ordinary copy also when ordinary is called inside inference_mode."""
+    """The copy is ordinary even if it is made inside inference_mode."""
     yield from copied(code, draw.normal(3, 4), inside=True)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def some_parts(draw: Draw) -> list[str]:
-    """Three parts of the model."""
+    """Draw three parts of the model."""
     return [PARTS[i] for i in draw.permutation(len(PARTS))[:3]]
 
 
 def new_model(code: Student, draw: Draw, **setting: Any) -> Any:
-    """A Model of the probe."""
+    """Make the probe's Model with drawn numbers."""
     return code.made("model", draw.seed(), **setting)
 
 
 def new_inputs(draw: Draw, *rows: int) -> list[Tensor]:
-    """A batch of inputs for each number of rows."""
+    """Draw a batch of inputs for each number of rows."""
     return [draw.normal(count, 3) for count in rows]
 
 
 def batches_of(draw: Draw) -> list[tuple[Tensor, Tensor]]:
-    """Three batches, each with targets that say nothing."""
+    """Draw three batches, with zeros as targets."""
     return [(x, torch.zeros(len(x))) for x in new_inputs(draw, *ROWS)]
 
 
 def predictions(code: Student, inputs: Sequence[Tensor], model: Any) -> tuple[str, Any]:
-    """What predict gives for a batch of each of the inputs."""
+    """Return the result of predict, and its name, for one batch of each of the inputs."""
     batches = [(x, torch.zeros(len(x))) for x in inputs]
     return "the result of predict", code.function("predict")(model, batches)
 
@@ -296,7 +296,7 @@ def called(inside: bool) -> str:
 
 
 def copied(code: Student, x: Tensor, *, inside: bool) -> Cases:
-    """What ordinary makes of an inference tensor like x."""
+    """Yield the properties and values of ordinary's result for an inference copy of x."""
     where = f"the result of ordinary, {called(inside)},"
     report = code.run("copy_of", x, inside)
     facts = {name: entry(report, name) for name in COPY}

@@ -1,4 +1,4 @@
-"""What ReLUFunction, relu and differs_from_torch promise, sentence by sentence."""
+"""Tests of ReLUFunction, relu and differs_from_torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_forward(code: Student, draw: Draw) -> Cases:
     after="test_forward",
 )
 def test_any_x(code: Student, draw: Draw) -> Cases:
-    """x may be float32 or float64, of any shape, 0-d and empty included, and lie in memory in any way."""
+    """x may be float32 or float64, of any shape, also 0-d or empty, and with any strides."""
     laws.check_dtypes(code, "relu", draw.normal(3, 4), what="relu(x)")
     x = draw.uniform(4, 5, dtype=torch.float64)
     yield "relu(x)", any_gradients(code.function("relu")(x))
@@ -48,7 +48,7 @@ def test_any_x(code: Student, draw: Draw) -> Cases:
     after="test_forward",
 )
 def test_shares_no_memory(student: Student) -> None:
-    """The result shares no memory with x, also where nothing is negative."""
+    """The result shares no memory with x, even if nothing is negative."""
     laws.check_shares_no_memory(student, "relu", torch.rand(3, 4) + 1)
 
 
@@ -117,7 +117,7 @@ def test_extremes(code: Student, draw: Draw) -> Cases:
     after="test_gradient",
 )
 def test_grad_output(code: Student, draw: Draw) -> Cases:
-    """grad_output may lie in memory in any way, expanded included, and be float64."""
+    """grad_output may have any strides, be expanded, and be float64."""
     x, gradient = points(draw).double(), laws.shipped(code, "both_passes")
     for layout, g in laws.layouts_of(draw.normal(5, 8, dtype=torch.float64)).items():
         yield f"the gradient for a grad_output {layout} in memory", gradient("relu", x, g)
@@ -157,7 +157,7 @@ def test_again_differentiable(code: Student, draw: Draw) -> Cases:
 def test_changed_between(student: Student) -> None:
     """If x is changed in place before backward, autograd raises, or the gradient is that at the old x."""
     x = torch.randn(4, 3).double()
-    # Opposite signs: each gradient tells which x it belongs to.
+    # The new x has the opposite signs, so that a gradient shows which x it belongs to.
     laws.check_saved(student, "relu", x, changed=-x, itself=False)
 
 
@@ -188,16 +188,16 @@ def test_differs_leaves_x(code: Student, draw: Draw) -> Cases:
         yield "differs_from_torch(x) for an x that is data, a leaf, or a result", answer
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def points(draw: Draw) -> Tensor:
-    """Numbers of both signs (5, 8), and zeros among them."""
+    """Draw numbers of both signs, (5, 8), some of which are 0 or almost 0."""
     x = draw.normal(40, scale=10)
     x[draw.permutation(40)[:6]] = torch.tensor([0, 0, 0, 0, 1e-10, -1e-10])
     return x.reshape(5, 8)
 
 
 def gradient_at(code: Student, x: Tensor, grad_output: Tensor) -> Tensor:
-    """The gradient of relu at x, for this grad_output."""
+    """Return the gradient of relu at x, for this grad_output."""
     return laws.gradient_at(code.function("relu"), x, grad_output, what="relu(x)")

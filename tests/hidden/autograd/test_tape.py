@@ -10,7 +10,7 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, entry, promise
 from grader.judge.student import Student
 
-# Doublings of a Value: far more paths than there is time for.
+# A Value that is doubled this often has far too many paths to walk each of them.
 DOUBLINGS = 60
 # Pairs that broadcast to (4, 3).
 SHAPES = (((3,), (4, 3)), ((4, 3), (4, 1)), ((4, 1), (3,)), ((), (4, 3)))
@@ -43,7 +43,7 @@ def test_stretched(code: Student, draw: Draw) -> Cases:
 
 @promise("unbroadcast", hint="First the added dimensions, then the dimensions of size 1.")
 def test_both(code: Student, draw: Draw) -> Cases:
-    """Both may happen at once."""
+    """Added and stretched dimensions may occur together."""
     for shape, given in (((3, 1), (2, 3, 4)), ((1, 1), (5, 1, 3)), ((1,), (4, 3))):
         yield (
             f"the result from {given} to {shape}",
@@ -75,7 +75,7 @@ def test_mul(code: Student, draw: Draw) -> Cases:
 )
 def test_matmul(code: Student, draw: Draw) -> Cases:
     """A matrix product and the gradients of both matrices are right."""
-    # In squares, nothing raises.
+    # With square matrices, a missing transpose raises no error.
     for n, k, m in ((2, 3, 4), (3, 3, 3)):
         leaves = [normal(draw, n, k), normal(draw, k, m)]
         yield (
@@ -144,7 +144,7 @@ def test_products_of_shapes(code: Student, draw: Draw) -> Cases:
     "Value.backward", points=3, hint="The result's gradient is 1; each Value passes its own on."
 )
 def test_chain(code: Student, draw: Draw) -> Cases:
-    """Gradients pass through several operations; without an argument they begin with 1."""
+    """Gradients pass through several operations, and begin with 1 if backward gets no argument."""
     program = [["sum", 0, {"dim": 1}], ["relu", 1], ["sum", 2]]
     yield "x.sum(1).relu().sum()", differentiated(code, draw, [normal(draw, 6, 2)], *program)
 
@@ -167,8 +167,8 @@ def test_used_twice(code: Student, draw: Draw) -> Cases:
     hint="Sort topologically: a Value comes after all Values that it was made from.",
 )
 def test_order(code: Student, draw: Draw) -> Cases:
-    """A Value passes its gradient back when all of its uses have passed theirs."""
-    # s is used near the result and far from it, first and last.
+    """A Value passes its gradient back only after all of its uses have passed theirs."""
+    # s is used both near the result and far from it, in either order.
     powers = [["*", 0, 1], ["*", 2, 2], ["*", 3, 3]]
     for words, last in {
         "s = x * y; ((s * s) * (s * s)) * s": ["*", 4, 2],
@@ -203,7 +203,7 @@ def test_network(code: Student, draw: Draw) -> Cases:
     yield "the list of loss and gradients of a network", report
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def normal(draw: Draw, *shape: int) -> Tensor:
@@ -213,6 +213,6 @@ def normal(draw: Draw, *shape: int) -> Tensor:
 def differentiated(
     code: Student, draw: Draw, leaves: list[Tensor], *program: Any, shape: tuple[int, ...] = (1,)
 ) -> Any:
-    """The result of a program, and the gradients of its leaves for a random gradient of this shape."""
+    """Return the result of a program, and the gradients of its leaves for a random gradient of this shape."""
     gradient = None if shape in ((1,), ()) else normal(draw, *shape)
     return code.run("differentiated", leaves, [list(program)], gradient)

@@ -1,4 +1,4 @@
-"""Loaders in situations that a suite cannot make from outside: in turns, pickled, with CUDA, with workers."""
+"""Run loaders as a suite cannot run them from outside: in turns, pickled, with CUDA, with workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 
 class Witness(Dataset[Tensor]):
-    """Items that tell who loaded them: index, number of the worker, items that it had loaded before."""
+    """Items that tell who loaded them: index, id of the worker or -1, number of items that it loaded before."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -33,14 +33,14 @@ class Witness(Dataset[Tensor]):
 
 
 def batches(module: Any, items: list[Any], options: dict[str, Any]) -> list[Any]:
-    """The batches of a loader."""
+    """Return the batches of a loader."""
     return list(module.make_loader(items, **options))
 
 
 def in_turns(
     module: Any, items: list[Tensor], options: list[dict[str, Any]], epochs: int = 1
 ) -> list[list[Any]]:
-    """The batches of loaders, all of which are made before one of them runs, and which take turns."""
+    """Return the batches of each loader. All are made before the first one runs, and then they take turns."""
     loaders = [module.make_loader(items, **own) for own in options]
     seen: list[list[Any]] = [[] for _ in loaders]
     for _ in range(epochs):
@@ -51,7 +51,7 @@ def in_turns(
 
 
 def described(module: Any, numbers: list[int]) -> dict[str, Any]:
-    """The kind of a loader made by default, the number of its workers, and its batches of numbers."""
+    """Describe a loader made by default: its kind, its number of workers, and its batches of numbers."""
     loader = module.make_loader([torch.tensor([number]) for number in numbers])
     return {
         "is_loader": issubclass(type(loader), DataLoader),
@@ -61,7 +61,7 @@ def described(module: Any, numbers: list[int]) -> dict[str, Any]:
 
 
 def through_pickle(module: Any, items: list[Tensor], options: dict[str, Any]) -> list[Any]:
-    """The batches of a loader with what a spawned worker gets of it: all of that is pickled."""
+    """Pickle what a loader sends to spawned workers. Return batches made by the unpickled collate function."""
     loader = module.make_loader(items, **options)
     data = pickle.dumps((loader.dataset, loader.worker_init_fn, loader.collate_fn))
     loader.collate_fn = pickle.loads(data)[2]
@@ -69,9 +69,9 @@ def through_pickle(module: Any, items: list[Tensor], options: dict[str, Any]) ->
 
 
 def pinned(module: Any, cuda: bool, given: list[bool | None]) -> list[bool]:
-    """pin_memory of loaders that are given it, where torch says that CUDA is there or not.
+    """Return pin_memory of a loader for each given value, while torch says that CUDA is there or not.
 
-    A module may have asked as it was imported, so it is run once more.
+    The module is run again, because it may have asked torch when it was imported.
     """
     copy = types.ModuleType(module.__name__)
     copy.__file__ = module.__file__
@@ -88,12 +88,15 @@ def pinned(module: Any, cuda: bool, given: list[bool | None]) -> list[bool]:
 
 
 def workers(module: Any, length: int, options: dict[str, Any]) -> list[list[dict[str, list[int]]]]:
-    """What the items tell in two epochs of two equal loaders of a Witness, made after other random numbers."""
+    """Return what the items of a Witness tell, in two epochs of each of two equal loaders.
+
+    Before each loader is made, the global random state is seeded differently.
+    """
     loaders: list[list[dict[str, list[int]]]] = []
     for number in (1, 2):
         torch.manual_seed(number)
         loader = module.make_loader(Witness(length), **options)
-        # Workers can only be forked here, also where the student asks for another way.
+        # Workers can only be forked here, even if the student asks for another start method.
         loader.multiprocessing_context = None
         loaders.append([])
         for _ in range(2):

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-# Under this global seed make_loaders splits, and split_indices for the suite.
+# The global seed under which make_loaders runs, and split_indices when the suite calls it.
 GLOBAL_SEED = 1000
 
 
 def laid_out(array: Any, layout: str) -> Any:
-    """The same values, lying otherwise in memory: the wire sends arrays row by row."""
+    """Return the same values with another memory layout, because the wire sends arrays row by row."""
     if layout == "sliced":
         return np.repeat(array, 2, axis=0)[::2]
     if layout == "beside other columns":
@@ -27,7 +27,7 @@ def as_tuple(result: Any) -> Any:
 
 
 def items(module: Any, X: Any, y: Any, layout: str) -> list[Any]:
-    """All items of a dataset."""
+    """Return all items of a dataset."""
     dataset = module.TabularDataset(laid_out(X, layout), laid_out(y, "sliced"))
     return [as_tuple(dataset[i]) for i in range(len(X))]
 
@@ -37,13 +37,13 @@ def length(module: Any, X: Any, y: Any) -> Any:
 
 
 def split(module: Any, *arguments: int) -> Any:
-    """The split that make_loaders should make, also where it depends on the global random state."""
+    """Return the split that make_loaders should make, even if it depends on the global random state."""
     torch.manual_seed(GLOBAL_SEED)
     return module.split_indices(*arguments)
 
 
 def standardized(module: Any, arrays: list[Any], layout: str) -> dict[str, Any]:
-    """What standardize gives, and whether an array of it shares memory with an input."""
+    """Return the result of standardize, and whether an array in it shares memory with an input."""
     given = [laid_out(array, layout) for array in arrays]
     result = as_tuple(module.standardize(*given))
     pairs = itertools.product(result, given)
@@ -53,15 +53,17 @@ def standardized(module: Any, arrays: list[Any], layout: str) -> dict[str, Any]:
 def passes(
     module: Any, X: Any, y: Any, sizes_and_seed: list[int], order: list[str], global_seed: int
 ) -> list[Any]:
-    """The batches of passes over the loaders "train", "val" and "test" in this order.
+    """Return the batches of passes over the loaders "train", "val" and "test" in this order.
 
-    Before each pass the global random states are set anew, by `global_seed`, the number after it, and so on.
+    Before each pass the global random states are seeded: first with `global_seed`, then with the next number,
+    and so on.
     """
     torch.manual_seed(GLOBAL_SEED)
     made = module.make_loaders(X, y, *sizes_and_seed)
     loaders = dict(zip(("train", "val", "test"), made, strict=True))
     for loader in loaders.values():
-        if getattr(loader, "num_workers", 0):  # They are free, but the sandbox is one process.
+        # Workers are allowed, but the sandbox is one process.
+        if getattr(loader, "num_workers", 0):
             loader.num_workers = loader.timeout = 0
     batches = []
     for seed, name in enumerate(order, global_seed):

@@ -22,7 +22,7 @@ from grader.judge.checks import (
 from grader.judge.student import Student
 
 FIELDS = ("sequences", "lengths", "mask", "labels")
-# The number of items of a dataset: two random orders agree by chance once in 24! cases, never.
+# The number of items of a dataset. Two random orders agree by chance once in 24! cases, which is never.
 LENGTH = 24
 # A batch size that leaves a shorter batch at the end.
 UNEVEN = 7
@@ -51,7 +51,7 @@ def test_layout(code: Student, draw: Draw) -> Cases:
     hint="Row i of each tensor is about item i of the batch: sort nothing.",
 )
 def test_order(code: Student, draw: Draw) -> Cases:
-    """Everything comes in the order of the items."""
+    """Sequences, mask and labels are in the order of the items."""
     for lengths in new_lengths(draw):
         items = list(zip(new_sequences(draw, lengths), range(len(lengths)), strict=True))
         result = collated(code, items)
@@ -66,7 +66,7 @@ def test_order(code: Student, draw: Draw) -> Cases:
     hint="Make a box of the padding value, then copy each sequence to its row's start.",
 )
 def test_padding(code: Student, draw: Draw) -> Cases:
-    """Sequences are padded behind, with 0 unless told otherwise."""
+    """Sequences are padded at the end, with 0 by default."""
     for lengths in new_lengths(draw):
         result = collated(code, new_sequences(draw, lengths))
         yield "the list of the rows of sequences", rows(result, "sequences", lengths)
@@ -108,7 +108,7 @@ def test_trailing_dimensions(code: Student, draw: Draw) -> Cases:
     hint="Make the box with the dtype of the items: new_full, or dtype=sequence.dtype.",
 )
 def test_dtypes(code: Student, draw: Draw) -> Cases:
-    """Sequences of any dtype keep it, and all of their digits."""
+    """Sequences keep their dtype, whichever it is, and all of their digits."""
     large = draw.integers(3, low=2**40, high=2**50)  # of which float32 would lose digits
     for sequence in (large, draw.normal(3, dtype=torch.float64), draw.normal(3) > 0):
         result = collated(code, [sequence, sequence[:1]])
@@ -192,7 +192,7 @@ def test_kinds_of_pairs(code: Student, draw: Draw) -> Cases:
     hint="return PaddedBatch(sequences, lengths, mask, labels)",
 )
 def test_named_tuple(code: Student, draw: Draw) -> Cases:
-    """The result is a PaddedBatch, whose labels are None where the items are bare sequences."""
+    """The result is a PaddedBatch; its labels are None if the items are bare sequences."""
     result = collated(code, [draw.normal(3), draw.normal(2)])
     names = getattr(result, "fields", None)
     assert isinstance(names, dict), "pad_collate returns no PaddedBatch."
@@ -206,7 +206,7 @@ def test_named_tuple(code: Student, draw: Draw) -> Cases:
     hint="A sequence without steps is a row of padding; squeeze() drops a batch of one.",
 )
 def test_small_batches(code: Student, draw: Draw) -> Cases:
-    """Sequences may have length 0, all of them at once, and a batch of one item is a batch."""
+    """Some or all sequences may have length 0, and a batch may have one item."""
     for lengths in ([0, 3, 1, 0], [0, 0], [1]):
         result = collated(code, [(draw.normal(n, 2), 4) for n in lengths])
         for name in FIELDS:
@@ -245,7 +245,7 @@ def test_arguments(student: Student) -> None:
     word="the sandbox says that it raised",
 )
 def test_trailing_dimensions_differ(student: Student) -> None:
-    """Trailing dimensions that differ are a ValueError, those of sequences of length 0 too."""
+    """Trailing dimensions that differ are a ValueError, even if a sequence has length 0."""
     shapes: list[list[tuple[int, ...]]] = [
         [(2, 2), (3, 1)],  # assigning into a row would broadcast
         [(3, 2), (2,)],
@@ -280,7 +280,7 @@ def test_refused(student: Student) -> None:
     hint="DataLoader(dataset, batch_size=..., shuffle=shuffle, ...); drop_last stays False.",
 )
 def test_loader_batches(student: Student) -> None:
-    """Without shuffling, with a seed too, items come once and in their order, the short batch included."""
+    """Without shuffling, every item comes once and in order, up to the last short batch, even with a seed."""
     for seed in (None, 5):
         check_epochs(student, epochs=2, batch_size=UNEVEN, seed=seed)
 
@@ -324,7 +324,7 @@ def test_loader_collates(code: Student, draw: Draw) -> Cases:
     hint="functools.partial(pad_collate, padding_value=padding_value) keeps the value.",
 )
 def test_loader_padding_value(code: Student, draw: Draw) -> Cases:
-    """Each loader pads with its own padding_value, also where two take turns."""
+    """Each loader pads with its own padding_value, even if two take turns."""
     lengths, values = [3, 1, 2, 4], [-1.0, 5.0]
     items = [draw.normal(n) for n in lengths]
     batches = code.run("in_turns", items, [{"batch_size": 2, "padding_value": v} for v in values])
@@ -416,7 +416,7 @@ def test_global_state(student: Student) -> None:
     hint="Lambdas and inner functions do not pickle; a partial of pad_collate does.",
 )
 def test_pickling(code: Student, draw: Draw) -> Cases:
-    """What the loader sends to spawned workers pickles, with any padding value."""
+    """All that the loader sends to spawned workers can be pickled, with any padding value."""
     lengths, value = [3, 1, 2, 5], draw.number(0.1, 0.9)
     items = [draw.normal(n) for n in lengths]
     batch = entry(code.run("through_pickle", items, {"padding_value": value}), 0)
@@ -430,7 +430,7 @@ def test_pickling(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what the loader is",
 )
 def test_pin_memory(code: Student, draw: Draw) -> Cases:
-    """pin_memory is taken as given, None means only where CUDA is available."""
+    """pin_memory is taken as given; None means True only where CUDA is available."""
     for cuda, where in ((False, "without CUDA"), (True, "with CUDA")):
         what = f"pin_memory of loaders made with None, True and False on a machine {where}"
         yield what, code.run("pinned", cuda, [None, True, False])
@@ -443,7 +443,7 @@ def test_pin_memory(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which worker loaded an item",
 )
 def test_workers(code: Student, draw: Draw) -> Cases:
-    """As many worker processes as num_workers says load the items, each item once an epoch."""
+    """The items are loaded by num_workers worker processes, each item once an epoch."""
     for epoch in (0, 1):
         items = entry(seen_by_a_worker(code), 0, epoch)
         yield "the sorted list of the items that come", sorted_numbers(entry(items, "index"))
@@ -472,7 +472,7 @@ def test_workers_persist(student: Student) -> None:
     word="the orders of two loaders are both the sandbox's",
 )
 def test_workers_repeat(student: Student) -> None:
-    """With workers, too, a seed decides the order of each epoch."""
+    """A seed decides the order of each epoch with workers, too."""
     first, second = (
         [entry(seen_by_a_worker(student), loader, epoch, "index") for epoch in range(2)]
         for loader in range(2)
@@ -484,44 +484,44 @@ def test_workers_repeat(student: Student) -> None:
     assert first == second, told
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_lengths(draw: Draw) -> tuple[list[int], list[int]]:
-    """The lengths of the items of two batches, in no order.
+    """Draw the lengths of the items of two batches, which are not sorted.
 
-    The longest exceeds their number, so that a batch whose time comes first is known by its shape.
+    The longest exceeds the number of items, so that the shape of a batch shows whether time comes first.
     """
     short, middle, long = draw.size(1, 4), draw.size(4, 7), draw.size(7, 12)
     return [short, long, middle], [middle, short, short, long]
 
 
 def new_sequences(draw: Draw, lengths: Sequence[int]) -> list[Tensor]:
-    """Sequences of these lengths, without zeros."""
+    """Draw sequences of these lengths, without zeros."""
     return [draw.uniform(n, low=1, high=9) for n in lengths]
 
 
 def collated(code: Student, batch: Sequence[Any], **options: Any) -> Any:
-    """What pad_collate makes of a batch."""
+    """Return the result of pad_collate for a batch."""
     return code.function("pad_collate")(batch, **options)
 
 
 def field(batch: Any, name: str) -> Any:
-    """A field of a batch, also of one whose only fault is that it is no named tuple."""
+    """Return a field of a batch, even if the batch is a plain tuple."""
     told = "This is not a PaddedBatch: pad_collate returns one, and a loader's collate_fn calls it."
     return entry(batch, name, names=FIELDS, told=told)
 
 
 def rows(batch: Any, name: str, lengths: Sequence[int]) -> Any:
-    """The rows of a field of a batch of items of these lengths, in any order.
+    """Return the rows of a field, in any order, of a batch of items of these lengths.
 
-    Which dimension comes first, and steps that are too many, are test_layout's; the order is test_order's.
+    Time may come first here, and there may be too many steps: test_layout judges both, test_order the order.
     """
     return unordered(_rows(batch, name, lengths))
 
 
 def sums(batch: Any, name: str, lengths: Sequence[int]) -> Any:
-    """The sum of each row of a field, wherever its padding is and whatever its dtype."""
+    """Return the sum of each row of a field, wherever its padding is and whatever its dtype is."""
     found = _rows(batch, name, lengths)
     return [row.double().sum() for row in found] if isinstance(found, list) else found
 
@@ -538,24 +538,24 @@ def _rows(batch: Any, name: str, lengths: Sequence[int]) -> Any:
 
 
 def check_refused(student: Student, batches: Sequence[Any]) -> None:
-    """These batches are a ValueError that names them, and not every batch is one."""
+    """Check that each of these batches is a ValueError that names it, and that a right batch is not."""
     fine = [torch.ones(2), torch.ones(3)]
     table = {"batch": [(batch,) for batch in batches]}
     laws.check_errors(student, "pad_collate", table, fine=(fine,))
 
 
 def new_numbers() -> list[int]:
-    """The items of a dataset, in no order, each known by its number."""
+    """Make numbers for the items of a dataset, all different and in random order."""
     return (torch.randperm(LENGTH) + torch.randint(100, ())).tolist()
 
 
 def dataset_of(student: Student, numbers: list[int]) -> Any:
-    """A dataset of sequences of one step, each of which holds its number."""
+    """Make a dataset of sequences of one step, each of which holds one of the numbers."""
     return laws.dataset_of(student, [torch.tensor([number]) for number in numbers])
 
 
 def epochs_of(student: Student, numbers: list[int], count: int, **options: Any) -> Any:
-    """The numbers in each batch of epochs of the student's loader over these numbers."""
+    """Return the numbers in each batch, for some epochs of the student's loader over these numbers."""
     loader = student.own("make_loader", dataset_of(student, numbers), **options)
     return laws.epochs_of(student, loader, count, read=numbers_in)
 
@@ -563,25 +563,25 @@ def epochs_of(student: Student, numbers: list[int], count: int, **options: Any) 
 def check_epochs(
     student: Student, *, epochs: int = 1, shuffled: bool = False, **options: Any
 ) -> None:
-    """Each epoch of the student's loader yields every number once, in the batches it was asked for."""
+    """Check that each epoch of the student's loader yields every number once, in batches of the right size."""
     numbers, size = new_numbers(), options["batch_size"]
     seen = epochs_of(student, numbers, epochs, **options)
     laws.check_epochs(seen, numbers, batch_size=size, shuffled=shuffled)
 
 
 def numbers_in(batch: Any) -> list[Any]:
-    """The numbers in a batch; that it comes from pad_collate is judged elsewhere."""
+    """Return the numbers in a batch. Other tests judge whether it comes from pad_collate."""
     sequences = batch if isinstance(batch, Tensor) else field(batch, "sequences")
     sequences = assert_tensor(sequences, what="the entry sequences of a batch")
     return sequences.flatten().tolist()
 
 
 def seen_by_a_worker(code: Student) -> Any:
-    """What the items tell in two epochs of each of two loaders with the same seed and a worker."""
+    """Return what the items tell in two epochs of each of two loaders with the same seed and one worker."""
     options = {"batch_size": LENGTH, "shuffle": True, "seed": 4, "num_workers": 1}
     return code.once("workers", lambda: code.run("workers", LENGTH, options))
 
 
 def sorted_numbers(values: Any) -> list[int]:
-    """The ints of a list in order."""
+    """Return the ints of a list, sorted."""
     return sorted(entry(values, i, kind=int) for i in range(len(entry(values, kind=list))))

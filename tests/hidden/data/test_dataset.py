@@ -24,11 +24,12 @@ from grader.judge.checks import (
 from grader.judge.student import Student
 
 LAYOUTS = ("sliced", "beside other columns", "transposed")
-# The table for make_loaders and its parts: the last training batch would be short.
+# Sizes of the table for make_loaders and of its parts. The last training batch would be short.
 ROWS, VAL, TEST = 40, 11, 6
 TRAIN = ROWS - VAL - TEST
 SIZE, SEED = 5, 3
-# In so many splits and epochs each row comes somewhere, if it is drawn at random.
+# If rows are drawn at random, each one gets into each part in this many splits, and into a batch in this many
+# epochs.
 SPLITS, EPOCHS = 60, 8
 # The relative error that standardize may have in float32.
 LOOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
@@ -47,7 +48,7 @@ def test_items(code: Student, draw: Draw) -> Cases:
     kinds = [("float64", "int64"), ("float32", "uint8"), ("int16", "int32")]
     for layout, (floats, integers) in zip(LAYOUTS, kinds, strict=True):
         X = (9 * abs(new_table(draw, 6))).astype(floats)
-        # Up to the largest numbers, but for those that are no classes any more.
+        # Up to the largest number of the dtype, but not far beyond what a class may be.
         largest = min(np.iinfo(integers).max, 10**9)
         y = (np.arange(6) * (largest // 6)).astype(integers)
         what = f"the list of the items, rows {floats}, {layout}, and classes {integers},"
@@ -61,7 +62,7 @@ def test_items(code: Student, draw: Draw) -> Cases:
     after="test_items",
 )
 def test_length(code: Student, draw: Draw) -> Cases:
-    """Its length is the number of rows, which may be 0, and the arrays are left as they are."""
+    """The length is the number of rows, which may be 0, and the arrays are left as they are."""
     for n in (draw.size(4, 10), 0):
         yield f"the length for {n} rows", code.run("length", new_table(draw, n), np.arange(n))
     laws.check_changes_nothing(code, "TabularDataset", new_table(draw, 5), np.arange(5))
@@ -124,7 +125,7 @@ def test_at_random(student: Student) -> None:
     hint="torch.Generator().manual_seed(seed): a generator that nothing else draws from.",
 )
 def test_split_seed(student: Student) -> None:
-    """The seed decides alone; the global random states have no part in it, and are left alone."""
+    """Only the seed decides the split, and the global random states are left alone."""
     split = student.function("split_indices")
 
     def parts(*seed: int) -> list[list[int]]:
@@ -176,9 +177,9 @@ def test_standardize(code: Student, draw: Draw) -> Cases:
     after="test_standardize",
 )
 def test_constant_columns(code: Student, draw: Draw) -> Cases:
-    """Where a column of train is constant the difference is divided by 1, and nowhere else."""
+    """Columns that are constant in train are divided by 1, and no others are."""
     for value in (3.0, 0.0):
-        # The last column has tiny numbers, which are not constant all the same.
+        # The last column has tiny numbers, but is not constant.
         tiny = np.array([1, 1, 1e-6])
         train, other = new_table(draw, 6) * tiny, new_table(draw, 5) * tiny
         train[:, 1] = value
@@ -195,7 +196,7 @@ def test_constant_columns(code: Student, draw: Draw) -> Cases:
     after="test_standardize",
 )
 def test_arrays_are_left_alone(code: Student, draw: Draw) -> Cases:
-    """The inputs are unchanged, the results new arrays, whatever the layout of the inputs."""
+    """The inputs are unchanged, and the results are new arrays, whatever the layout of the inputs."""
     for layout in LAYOUTS:
         report = standardized(code, [new_table(draw, 6), new_table(draw, 3)], layout)
         yield f"the result for arrays {layout}", entry(report, "result")
@@ -252,7 +253,7 @@ def test_inputs(student: Student) -> None:
     parts = split(student, VAL, TEST)
     X = new_rows() * 3 + np.arange(ROWS)[:, None] ** 2 / 100
     y = new_classes().astype("int32")
-    # By the student's own split_indices and standardize, which are judged elsewhere.
+    # The right inputs follow from the student's own split_indices and standardize, which other tests judge.
     table, result = torch.zeros(ROWS, 3), standardized(student, [X[part] for part in parts])
     for i, part in enumerate(parts):
         rows = entry(result, "result", i, kind=np.ndarray)
@@ -286,7 +287,7 @@ def test_loader_seed(student: Student) -> None:
     told = "A pass over another loader changes the training batches: share no generator."
     mixed = rows_of_passes(student, ["train", "val", "train", "test", "train"])
     assert mixed[::2] == first, told
-    # Where all rows are training rows, only the order of the batches tells.
+    # If all rows are training rows, only the order of the batches depends on the seed.
     one = rows_of_passes(student, ["train"], val=0, test=0)
     other = rows_of_passes(student, ["train"], val=0, test=0, seed=SEED + 1)
     assert one != other, "Another seed gives the same training batches."
@@ -316,21 +317,21 @@ def test_batch_size(student: Student) -> None:
         laws.check_errors(student, "make_loaders", table, fine=(X, y, size, VAL, TEST))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_table(draw: Draw, n: int) -> Any:
-    """A float64 table of n rows and 3 columns, which is not centered."""
+    """Draw a float64 table of n rows and 3 columns, with means around 2."""
     return draw.normal(n, 3, dtype=torch.float64).numpy() + 2
 
 
 def new_rows() -> Any:
-    """The table for make_loaders."""
+    """Make the table for make_loaders."""
     return torch.randn(ROWS, 3).double().numpy()
 
 
 def new_classes() -> Any:
-    """A class for each row, which tells it from the others: not from 0 on, with gaps, in a drawn order."""
+    """Make a different class for each row. Classes do not begin at 0, have gaps, and are in random order."""
     return 3 * torch.randperm(ROWS).numpy() + 7
 
 
@@ -341,7 +342,7 @@ def parts_of(parts: Any, call: str = "split_indices") -> list[Tensor]:
 
 
 def blocks_in(part: set[int], rows: int) -> int:
-    """How many blocks of neighbors a part has, where the first row follows the last."""
+    """Count the blocks of neighbors in a part. The first row is a neighbor of the last."""
     return sum((row + 1) % rows not in part for row in part)
 
 
@@ -350,12 +351,12 @@ def sorted_parts(parts: Any) -> list[list[int]]:
 
 
 def standardized(code: Student, arrays: list[Any], layout: str = "sliced") -> Any:
-    """The result of standardize, and whether it shares memory with the arrays."""
+    """Return the result of standardize, and whether it shares memory with the arrays."""
     return code.run("standardized", arrays, layout)
 
 
 def split(student: Student, val: int, test: int) -> list[list[int]]:
-    """The parts that the student's split_indices makes for make_loaders, sorted."""
+    """Return the parts that the student's split_indices makes for make_loaders, each sorted."""
     parts = sorted_parts(student.run("split", ROWS, val, test, SEED))
     assert set(flattened(parts)) <= set(range(ROWS)), "Fix split_indices first."
     return parts
@@ -369,7 +370,7 @@ def rows_of_passes(
     seed: int = SEED,
     global_seed: int = 0,
 ) -> list[list[list[int]]]:
-    """The numbers of the rows in each batch of the probe's passes over loaders in this order."""
+    """Return the numbers of the rows in each batch of the probe's passes, over loaders in this order."""
     X, y = new_rows(), new_classes()
     report = student.run("passes", X, y, [SIZE, val, test, seed], order, global_seed)
     passes = entry(report, kind=list, count=len(order))
@@ -377,7 +378,7 @@ def rows_of_passes(
 
 
 def pairs_of(batches: Any) -> list[tuple[Tensor, Tensor]]:
-    """The batches of a pass: inputs (b, 3) and targets of as many rows."""
+    """Return the batches of a pass as pairs of inputs (b, 3) and b targets. Fail if they are anything else."""
     pairs = []
     for batch in entry(batches, kind=list):
         inputs, targets = entry(batch, kind=(list, tuple), count=2, told="A batch is not a pair.")
@@ -388,7 +389,7 @@ def pairs_of(batches: Any) -> list[tuple[Tensor, Tensor]]:
 
 
 def row_numbers(targets: Tensor, y: Any) -> list[int]:
-    """The rows of the table whose classes these are."""
+    """Return the row of the table to which each of these classes belongs."""
     numbers = {number: row for row, number in enumerate(y.tolist())}
     classes = targets.flatten().tolist()
     assert set(classes) <= set(numbers), "Targets are not classes of y."

@@ -1,4 +1,4 @@
-"""Models that report how they are run, and what the six functions make of them."""
+"""Models that report how they are run, and reports of the six functions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# The numbers of validation samples are not below it, those of training samples are.
+# The numbers of validation samples begin here; those of training samples are smaller.
 VALIDATION = 1000
-# Of the module, not of an object: copies of a model write into it as well.
+# The calls of all models. It belongs to the module, not to a model, so that copies write into it, too.
 LOG: list[dict[str, Any]] = []
 LOSS_MODES: list[bool] = []  # whether gradients are enabled in each call of loss_fn
 
 
 class Network(nn.Module):
-    """(n, 3) to (n, 4); it reports each call, draws numbers in it, and its hook doubles the output."""
+    """Map (n, 3) to (n, 4). Each call is reported and draws random numbers, and a hook doubles the output."""
 
     def __init__(self, weights: Tensor, norm: bool) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def network(module: Any, weights: Tensor, training: list[str], norm: bool = False) -> Network:
-    """A model of which the submodules in `training` are in training mode; the logs begin anew."""
+    """Make a model with the submodules in `training` in training mode, and clear the logs."""
     model = Network(weights, norm)
     for name, part in model.named_modules():
         part.training = name in training
@@ -64,7 +64,7 @@ def network(module: Any, weights: Tensor, training: list[str], norm: bool = Fals
 
 
 def used_network(module: Any, weights: Tensor, training: list[str]) -> Network:
-    """A model with batch norm that has gradients, and 2 is added to its running statistics."""
+    """Make a model with batch norm, old gradients, and running statistics that differ from the initial ones."""
     model = network(module, weights, training, norm=True)
     for parameter in model.parameters():
         parameter.grad = torch.full_like(parameter, 7.0)
@@ -78,7 +78,7 @@ def weights_of(model: nn.Module) -> Tensor:
 
 
 def dataset(numbers: list[int]) -> list[tuple[Tensor, int]]:
-    """Features (number / 1024, sine, cosine) and labels, which are 0 and 1, for validation 2 and 3."""
+    """Make samples of features (number / 1024, sine, cosine) and a label: 0 or 1, for validation 2 or 3."""
     values = torch.tensor(numbers).double()
     features = torch.stack([values / 1024, values.sin(), values.cos()], dim=1)
     return list(zip(features, map(label_of, numbers), strict=True))
@@ -89,7 +89,7 @@ def label_of(number: int) -> int:
 
 
 def loader(module: Any, train: list[int], validation: list[int], place: int, *options: int) -> Any:
-    """The loader at this place in what make_loaders returns, which leaves the random state alone."""
+    """Return the loader at this place in the result of make_loaders. Put the random state back."""
     before = torch.get_rng_state()
     loaders = module.make_loaders(dataset(train), dataset(validation), *options)
     torch.set_rng_state(before)
@@ -98,7 +98,7 @@ def loader(module: Any, train: list[int], validation: list[int], place: int, *op
 
 
 def optimized(module: Any, frozen: list[int]) -> dict[str, Any]:
-    """Which parameters of a model learn, and which are left out of the optimizer, and its learning rates."""
+    """Return the trainable parameters, those that the optimizer leaves out, and the learning rates."""
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2)))
     model.register_parameter("own", nn.Parameter(torch.ones(1)))  # of the model itself
     for number in frozen:
@@ -117,7 +117,7 @@ def optimized(module: Any, frozen: list[int]) -> dict[str, Any]:
 def trained(
     module: Any, weights: Tensor, batches: list[Any], training: list[str], norm: bool = False
 ) -> dict[str, Any]:
-    """What a call of train_epoch with SGD gives and leaves."""
+    """Call train_epoch with SGD. Return its result, the weights afterwards, and how the model ran."""
     model = network(module, weights, training, norm)
     sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     value = module.train_epoch(model, Batches(batches), loss_fn, sgd)
@@ -130,7 +130,7 @@ def trained(
 
 
 def evaluated(module: Any, model: nn.Module, batches: list[Any]) -> dict[str, Any]:
-    """What a call of evaluate gives, and how it runs the model and the loss."""
+    """Call evaluate. Return its results, and how it ran the model and the loss."""
     loss, accuracy = module.evaluate(model, Batches(batches), loss_fn)
     return {
         "loss": loss,
@@ -145,7 +145,7 @@ def evaluated(module: Any, model: nn.Module, batches: list[Any]) -> dict[str, An
 def fitted(
     module: Any, weights: Tensor, train: list[int], validation: list[int], **options: int
 ) -> dict[str, Any]:
-    """What a call of fit gives, and in which epochs it runs the model."""
+    """Call fit. Return its history, and how it ran the model in each epoch."""
     model = network(module, weights, [""])
     history = module.fit(model, dataset(train), dataset(validation), **options)
     turns = [
@@ -170,12 +170,12 @@ def numbers_of(calls: list[Any]) -> list[int]:
 
 
 def drawn(calls: list[Any]) -> list[Any]:
-    """What a model draws, in pairs, since a single number may come again."""
+    """Return the numbers that a model draws, in pairs, since a single number may come again by chance."""
     return list(itertools.pairwise(number for call in calls for number in call["draw"]))
 
 
 def kept(module: Any, calls: list[Any]) -> dict[str, float]:
-    """What a history keeps of these calls: the mean loss over batches, that over samples, and the accuracy."""
+    """Return what a history may have for these calls: mean losses over batches and samples, and accuracy."""
     labels = [torch.tensor([label_of(number) for number in call["numbers"]]) for call in calls]
     pairs = [(call["logits"], own) for call, own in zip(calls, labels, strict=True)]
     losses = [module.classification_loss(*pair).item() for pair in pairs]

@@ -1,4 +1,4 @@
-"""Losses whose graphs are seen to live, whose values come late, and reads of values; epochs of training."""
+"""Losses that show whether their graph is alive and their value is read, and epochs of training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 # A token lives as long as the graph of its loss.
 TOKENS: weakref.WeakSet[Any] = weakref.WeakSet()
-# What makes the CPU wait for a value.
+# Functions that make the CPU wait for a value.
 READING = {
     "item",
     "tolist",
@@ -28,12 +28,12 @@ READING |= {"__float__", "__int__", "__bool__", "__index__", "__complex__", "__a
 READING |= {"__repr__", "__format__", "__dlpack__"}
 # These wait for every tensor in a list that they are given.
 COPYING = ("tensor", "as_tensor", "asarray")
-# The value that a loss seems to have where its own may not be read.
+# The value that is in the memory of a loss while its own value must not be read.
 DECOY = -1.0
 
 
 class Marked(torch.autograd.Function):
-    """The exponential, or a value in its place; the node holds a token."""
+    """The exponential of x, or a value in its place. The node holds a token."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Tensor | None = None) -> Tensor:
@@ -49,7 +49,7 @@ class Marked(torch.autograd.Function):
 
 
 def memory_of(tensor: Tensor) -> Tensor:
-    """A tensor without a graph in the same memory."""
+    """Return a tensor without a graph in the same memory."""
     size, stride = tensor.size(), tensor.stride()
     with torch.inference_mode(False):
         plain = torch.empty(0, dtype=tensor.dtype)
@@ -57,9 +57,9 @@ def memory_of(tensor: Tensor) -> Tensor:
 
 
 class Device(TorchDispatchMode):
-    """Records what is computed of losses, and computes it again in the same memory with other values.
+    """Record what is computed from losses, and compute it again in the same memory with other values.
 
-    So nobody has to know in what ways memory can be read: a value that is not there is read in none.
+    So the probe need not know all ways to read memory: a value that is not there cannot be read at all.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Device(TorchDispatchMode):
         self.recording = True
 
     def loss(self, value: Tensor) -> Any:
-        """A loss of this value, with a graph."""
+        """Make a loss of this value, with a graph."""
         self.recording = False
         loss = loss_with_graph(value)
         self.losses.append(memory_of(loss))
@@ -90,7 +90,7 @@ class Device(TorchDispatchMode):
         return result
 
     def fill(self, value: Any) -> None:
-        """Give all losses this value, and everything that was computed of them the one that follows."""
+        """Give all losses this value, and compute everything again that was computed from them."""
         self.recording = False
         for memory, before in self.before.values():
             memory.copy_(before)
@@ -105,10 +105,10 @@ class Device(TorchDispatchMode):
 
 
 class Reads(TorchFunctionMode):
-    """The names of the functions that read values, one for each value, or move them from the meta device.
+    """Record the names of functions that read values, once for each value, or move them from the meta device.
 
-    A value that went to the CPU was read once: what is computed of it there is no other read. Where there is
-    a device, these functions alone get the values.
+    A value that was moved to the CPU was read once, and computing with it there does not count again. If there
+    is a `device`, only these functions get the values.
     """
 
     def __init__(self, device: Device | None = None, value: Any = None) -> None:
@@ -156,7 +156,7 @@ def loss_with_graph(value: Tensor) -> Any:
 
 
 def number(value: Any) -> Any:
-    """A 0-d tensor as its number: that a mean is a float, `played` shows."""
+    """Return a tensor of one element as a number. `played` shows whether a mean is a float."""
     return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
 
 
@@ -164,7 +164,10 @@ def number(value: Any) -> Any:
 
 
 def played(module: Any, epochs: list[Any]) -> dict[str, Any]:
-    """The ends of epochs of losses and sizes in one history, and its epochs; no size is given for None."""
+    """Run epochs of losses and sizes in one history. Return each result of end_epoch, and `epochs`.
+
+    A size of None is not given to `update`.
+    """
     history = module.LossHistory()
     ends: list[Any] = []
     for values, sizes in epochs:
@@ -179,7 +182,7 @@ def played(module: Any, epochs: list[Any]) -> dict[str, Any]:
 
 
 def interleaved(module: Any, losses: list[Tensor]) -> dict[str, Any]:
-    """The ends of two histories that get one loss each, and the epochs of a third."""
+    """Return the results of two histories that get one loss each, and the epochs of a third."""
     first, second, unused = (module.LossHistory() for _ in range(3))
     first.update(losses[0])
     second.update(losses[1])
@@ -188,9 +191,10 @@ def interleaved(module: Any, losses: list[Tensor]) -> dict[str, Any]:
 
 
 def watched(module: Any, value: Tensor, updates: int) -> dict[str, Any]:
-    """Live graphs after each update, the loss dropped, and after the epoch; reads in both.
+    """Return the numbers of live graphs after each update and after the epoch, and the reads in both.
 
-    When the epoch ends, the losses have their value for functions that read, and a decoy in memory.
+    Each loss is dropped after its update. When the epoch ends, functions that read get the value of the losses,
+    but a decoy is in memory.
     """
     TOKENS.clear()
     device, updating = Device(), Reads()
@@ -216,12 +220,12 @@ def watched(module: Any, value: Tensor, updates: int) -> dict[str, Any]:
     }
 
 
-# The history that got losses without values, and their device.
+# The history that was updated with losses without values, and the Device of these losses.
 WAITING: list[Any] = []
 
 
 def without_values(module: Any, like: Tensor, updates: int) -> None:
-    """Update a history by losses that have no values yet."""
+    """Update a history with losses that have no values yet."""
     device = Device()
     with device:
         history = module.LossHistory()
@@ -231,14 +235,14 @@ def without_values(module: Any, like: Tensor, updates: int) -> None:
 
 
 def with_values(module: Any, value: Tensor) -> Any:
-    """The mean, now that the losses have this value."""
+    """Return the mean, now that the losses have this value."""
     history, device = WAITING
     device.fill(value)
     return number(history.end_epoch())
 
 
 def on_meta(module: Any, value: Tensor) -> list[str]:
-    """What takes a loss from the meta device in three updates, or why it is refused."""
+    """Return the functions that move a loss from the meta device in three updates, or the errors of torch."""
     history, updating = module.LossHistory(), Reads()
     for _ in range(3):
         loss = loss_with_graph(value.to("meta"))
@@ -251,7 +255,7 @@ def on_meta(module: Any, value: Tensor) -> list[str]:
 
 
 def left(module: Any, value: Tensor, sizes: list[int]) -> dict[str, Any]:
-    """The mean, and the values of equal losses after all updates, the epoch and their backward passes."""
+    """Return the mean, and the values of equal losses after all updates, the epoch and backward passes."""
     history = module.LossHistory()
     made = [loss_with_graph(value) for _ in sizes]
     for loss, size in zip(made, sizes, strict=True):
@@ -271,7 +275,7 @@ def update(module: Any, loss: Tensor, size: int = 1) -> None:
 
 
 class Network(nn.Module):
-    """(n, 2, 3) to (n, 2, 2); it reports its modes, and its hook doubles the output."""
+    """Map (n, 2, 3) to (n, 2, 2). The modes of each call are reported, and a hook doubles the output."""
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()
@@ -287,9 +291,9 @@ class Network(nn.Module):
 
 
 def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
-    """Epochs of training with one history: what its updates were given, and what came of them.
+    """Train for some epochs with one history. Return what its updates got, and the results.
 
-    Before, the model itself is in training mode, and its parts are in evaluation mode.
+    At first, the model itself is in training mode, and its parts are in evaluation mode.
     """
     model, reads = Network(weights), Reads()
     model.body.eval()
@@ -299,7 +303,7 @@ def trained(module: Any, weights: Tensor, epochs: list[Any]) -> dict[str, Any]:
     updates: list[tuple[Any, Any]] = []
 
     class Recorded(module.LossHistory):  # type: ignore[misc]  # the student's
-        """The student's history, whose own reads do not count."""
+        """The student's history. Its own reads do not count."""
 
         def update(self, loss: Any, size: Any = 1) -> Any:
             reads.counting = False

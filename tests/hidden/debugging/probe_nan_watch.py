@@ -1,4 +1,4 @@
-"""Models of which some part spoils the values, and what the student's functions make of them."""
+"""Models in which a part spoils the values, and reports of the student's functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ERRORS: dict[str, Exception] = {
 
 
 def raised_by(call: Callable[[], Any]) -> Exception | None:
-    """The error that a call ends with; the stub's own comes through."""
+    """Return the error that a call raises, or None. The stub's own error comes through."""
     try:
         call()
     except (LookupError, RuntimeError) as error:
@@ -50,7 +50,7 @@ def shown(error: Exception | None) -> str | None:
 
 
 def model(module: Any, gradients: dict[str, Any]) -> Any:
-    """A model with a shared parameter and these gradients, in their dtype."""
+    """Make a model with a shared parameter and these gradients, in their dtype."""
     inner = nn.Sequential(nn.Linear(2, 2), nn.PReLU())
     made: Any = nn.Sequential(nn.Linear(3, 2), inner, nn.Linear(2, 2))
     made[2].weight = made[1][0].weight
@@ -63,20 +63,20 @@ def model(module: Any, gradients: dict[str, Any]) -> Any:
 
 # --- first_non_finite ----------------------------------------------------------------------------
 
-# What a module does to a tensor (3, 4).
+# What a module of each kind does to a tensor (3, 4).
 KINDS: dict[str, Callable[[Any], Any]] = {
     "same": lambda x: x * 1,
     "nan": lambda x: x.index_fill(0, torch.tensor(1), NAN),
     "inf": lambda x: x.index_fill(0, torch.tensor(2), -INF),
     "large": lambda x: torch.full_like(x, torch.finfo(x.dtype).max),
-    # In place, so that what came before it is finite afterwards.
+    # In place, so that the output of the part before it is finite afterwards.
     "cover": lambda x: x.nan_to_num_(0.0, 0.0, 0.0),
     # Containers in which every tensor is finite, and two that hold a NaN.
     "others": lambda x: {"x": x, "n": torch.tensor([7]), "b": x > 0, "e": x[:0], "o": [None, NAN]},
     "pair": lambda x: [x, Pair(None, x[:1])],
     "nested": lambda x: {"x": x, "deep": [None, (x, OrderedDict(last=x * NAN))]},
     "listed": lambda x: [x, Pair(None, x[:1] * NAN)],
-    # The tensor out of any of these containers.
+    # Takes the tensor out of any of these containers.
     "unpack": lambda x: x["x"] if isinstance(x, dict) else x[0],
 }
 # The mode of each part that ran, in order.
@@ -84,9 +84,9 @@ ran: list[bool] = []
 
 
 class Part(nn.Module):
-    """Calls its parts in turn, and then does what its kind says.
+    """A module that calls its parts in turn, and then does what its kind says.
 
-    It has a parameter of NaN that it does not read; no attribute says which kind it is.
+    It has a parameter of NaN that it does not read. No attribute shows its kind.
     """
 
     def __init__(self, kind: str) -> None:
@@ -110,9 +110,9 @@ class Part(nn.Module):
 
 
 def build(module: Any, kinds: dict[str, str], training: bool) -> nn.Module:
-    """A model of two boxes, a and b, with two parts each; parts that are not in `kinds` are "same".
+    """Make a model of two boxes, a and b, with two parts each. Parts that are not in `kinds` are "same".
 
-    All of its parts are in this mode; the model itself, "", is in the other one.
+    All parts are in this mode, and the model itself, "", is in the other one.
     """
     model = Part(kinds.get("", "same"))
     for place in ("a", "b", "a.a", "a.b", "b.a", "b.b"):
@@ -124,7 +124,7 @@ def build(module: Any, kinds: dict[str, str], training: bool) -> nn.Module:
 
 
 def modes_of_run(module: Any, model: nn.Module, *inputs: Tensor) -> list[bool]:
-    """The modes of the parts that ran in first_non_finite, in order."""
+    """Return the modes of the parts that first_non_finite runs, in order."""
     ran.clear()
     module.first_non_finite(model, *inputs)
     return list(ran)
@@ -134,7 +134,7 @@ def modes_of_run(module: Any, model: nn.Module, *inputs: Tensor) -> list[bool]:
 
 
 class Spoiled(torch.autograd.Function):
-    """x itself; its backward multiplies by a factor, or raises."""
+    """The identity. Its backward multiplies by a factor, or raises an error."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: float, error: Any) -> Tensor:
@@ -152,13 +152,13 @@ def spoiled(x: Tensor, factor: float, error: str = "") -> Any:
     return Spoiled.apply(x, factor, ERRORS.get(error))  # type: ignore[no-untyped-call]
 
 
-# By what each pass of a Network multiplies the gradients behind the stem and behind the head; no attribute of
-# the model says it.
+# The factors by which each pass of a Network multiplies the gradients behind the stem and behind the head. No
+# attribute of the model shows them.
 factors: list[list[float]] = []
 
 
 class Network(nn.Module):
-    """Runs three layers of the first three of these names, of which some weights are frozen."""
+    """A model that runs three layers, which have the first three names. Some weights are frozen."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class Network(nn.Module):
         head.bias.register_hook(lambda _: None)
         unused.bias.grad = torch.ones(2)
         self.layers = stem, core, head
-        # In another order than they run in.
+        # Not in the order in which they run.
         for place, layer in ((0, stem), (2, head), (1, core), (3, unused)):
             self.add_module(names[place], layer)
 
@@ -183,10 +183,10 @@ class Network(nn.Module):
 def watched(
     module: Any, names: list[str], passes: list[list[float]], x: Tensor, error: str = ""
 ) -> dict[str, Any]:
-    """Backward passes in a block by these factors, and an error at its end, if one is named.
+    """Run backward passes with these factors in a block, and raise an error at its end if one is named.
 
-    "done" is how many passes raised nothing, None where the block does not begin; "named" are the layers whose
-    parameters the error names. A last pass brings a NaN after the block.
+    "done" is the number of passes that raised nothing, or None if the block does not begin. "named" lists the
+    layers of the parameters that the error names. After the block, a last pass brings a NaN.
     """
     torch.manual_seed(0)
     model = Network(names).eval()
@@ -223,7 +223,7 @@ def watched(
 
 # --- backward_nan --------------------------------------------------------------------------------
 
-# Losses of closures; a closure of the name of an error raises that.
+# Losses of closures. A closure that is named after an error raises it.
 LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
     "fine": lambda x: x.square().sum(),
     "sqrt": lambda x: (x.exp() + x.abs().sqrt() * 0).sum(),
@@ -243,9 +243,9 @@ LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
 def backward(
     module: Any, kinds: list[str], place: int, x: Tensor, anomaly: bool = False
 ) -> dict[str, Any]:
-    """What backward_nan gives or raises, how often the closure ran, and anomaly mode afterwards.
+    """Return the result or error of backward_nan, the number of closure calls, and anomaly mode afterwards.
 
-    The loss is a sum: the one at `place` is over x, all others are over numbers from 1 on, where none gives a
+    The loss is a sum. Its term at `place` is over x; all others are over numbers from 1 on, where none gives a
     NaN.
     """
     count, value = 0, None

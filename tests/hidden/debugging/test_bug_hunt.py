@@ -12,17 +12,17 @@ from grader.judge.checks import Cases, Draw, entry, laws, promise, within
 from grader.judge.student import Student
 
 TRAINING_SAMPLES, VALIDATION_SAMPLES = 24, 11
-MANY_SAMPLES = 70  # with these a batch of the default size is not the last one
+MANY_SAMPLES = 70  # more than one batch of the default size
 BATCH_SIZE, EPOCHS = 4, 3  # of a fit
-# The places of the loaders in what make_loaders returns.
+# The places of the loaders in the result of make_loaders.
 TRAINING, VALIDATION = 0, 1
-# The numbers of validation samples are not below it, those of training samples are.
+# The numbers of validation samples begin here; those of training samples are smaller.
 FIRST_OF_VALIDATION = 1000
 LEAST_RATE, LARGEST_RATE = 0.99999e-4, 0.100001
 RTOL = 1e-5  # of means of losses
 # The submodules of the probe's network: itself, and its parts.
 ROOT, PARTS = [""], ["body", "body.0", "body.1"]
-# The weights of a model before fit, by which the loss of the validation data rises.
+# The weights of a model before fit. From these, the validation loss rises.
 START = torch.linspace(-1, 1, 16, dtype=torch.float64)
 
 
@@ -38,7 +38,7 @@ def test_order(code: Student, draw: Draw) -> Cases:
     for epoch in epochs:
         places = [sorted(own.index(number) for number in batch) for batch in epoch]
         neighbors = [batch for batch in places if batch[-1] - batch[0] == BATCH_SIZE - 1]
-        # One or two are chance.
+        # One or two may be chance.
         yield "the statement that batches consist of neighbors in the dataset", len(neighbors) > 2
 
 
@@ -49,7 +49,7 @@ def test_order(code: Student, draw: Draw) -> Cases:
     after="test_order",
 )
 def test_loaders(code: Student, draw: Draw) -> Cases:
-    """seed alone decides the training order; the validation data come in order, all of them."""
+    """Only seed decides the training order; all validation data come in the dataset's order."""
     numbers, many = new_numbers(draw), new_numbers(draw, MANY_SAMPLES)
     ask = partial(passes, code, numbers, TRAINING, BATCH_SIZE)
     laws.check_seeded(code, ask, what="the orders of three passes")
@@ -66,7 +66,7 @@ def test_loaders(code: Student, draw: Draw) -> Cases:
     "make_optimizer", points=4, hint="Usual rates are 0.1 and less for SGD, and 1e-3 for Adam."
 )
 def test_rates(code: Student, draw: Draw) -> Cases:
-    """All trainable parameters are trained, by learning rates from 1e-4 to 0.1."""
+    """All trainable parameters are trained, with learning rates from 1e-4 to 0.1."""
     frozen = draw.permutation(3)[: draw.size(1, 3)].tolist()
     report = code.run("optimized", frozen)
     yield "the statement that the optimizer is one of torch.optim", entry(report, "of torch.optim")
@@ -86,7 +86,7 @@ def test_rates(code: Student, draw: Draw) -> Cases:
     hint="F.cross_entropy takes the logits as they are: the softmax is a part of it.",
 )
 def test_loss(code: Student, draw: Draw) -> Cases:
-    """The loss is the mean cross-entropy of the logits, its gradient too, also for logits of 1e4."""
+    """The loss is the mean cross-entropy of the logits, with the right gradient, also for logits of 1e4."""
     for scale in (2.0, 1e4):
         logits = draw.normal(12, 3, scale=scale, grad="logits")
         loss = code.function("classification_loss")(logits, draw.integers(12, high=3))
@@ -99,8 +99,8 @@ def test_loss(code: Student, draw: Draw) -> Cases:
     after="test_loss",
 )
 def test_loss_float64(code: Student, draw: Draw) -> Cases:
-    """The loss of float64 logits is as precise as these."""
-    # So large a constant in all logits changes nothing, and shows an arithmetic in float32.
+    """The loss of float64 logits has the precision of float64."""
+    # A large constant in all logits does not change the loss, but shows whether it is computed in float32.
     logits, targets = 1000 + draw.normal(4, 2, dtype=torch.float64), draw.integers(4, high=2)
     yield "the loss", code.function("classification_loss")(logits, targets)
 
@@ -115,7 +115,7 @@ def test_loss_float64(code: Student, draw: Draw) -> Cases:
 )
 def test_steps(code: Student, draw: Draw) -> Cases:
     """Each batch makes one step, by the gradient of its own loss and of nothing else."""
-    # Of equally many rows: the mean may be that over batches or over samples.
+    # The batches have equally many rows, because the mean may be over batches or over samples.
     report = code.run("trained", *weights_and_batches(draw, 3, 3, 3, 3), ROOT + PARTS)
     yield "the weights after 4 batches", entry(report, "weights")
     yield "the result of train_epoch", within(entry(report, "loss"), rtol=RTOL)
@@ -127,7 +127,7 @@ def test_train_mode(code: Student, draw: Draw) -> Cases:
     for in_training in ([], ROOT):
         report = code.run("trained", *weights_and_batches(draw, 3, 2), in_training, norm=True)
         yield "the modes of the model and its parts", entry(report, "modes")
-        # Which step comes after the first batch is judged by test_steps.
+        # Only the first output: test_steps judges the step that follows it.
         yield "the first output of a model with batch norm", entry(report, "first logits")
 
 
@@ -136,7 +136,7 @@ def test_train_mode(code: Student, draw: Draw) -> Cases:
 
 @promise("evaluate", points=3, hint="model.eval() before the first batch.")
 def test_eval_mode(code: Student, draw: Draw) -> Cases:
-    """Every submodule is in evaluation mode in every forward pass; parameters, buffers and .grad stay."""
+    """Every submodule is in evaluation mode in every forward pass; no parameter, buffer or .grad changes."""
     for in_training in (ROOT + PARTS, PARTS):
         weights, batches = weights_and_batches(draw, 5, 5)
         report = evaluated(code, code.made("used_network", weights, in_training), batches)
@@ -154,7 +154,7 @@ def test_values(code: Student, draw: Draw) -> Cases:
     weights, batches = weights_and_batches(draw, 4, 4, 4)
     loss = entry(evaluated(code, code.made("network", weights, []), batches), "loss")
     yield "the loss that evaluate gives", within(loss, rtol=RTOL)
-    # Short batches count too much in a mean of the accuracies.
+    # In a mean of the batches' accuracies, short batches would count too much.
     weights, batches = weights_and_batches(draw, 20, 1, 1, 1)
     report = evaluated(code, code.made("network", weights, []), batches)
     yield "the accuracy", entry(report, "accuracy")
@@ -167,8 +167,8 @@ def test_values(code: Student, draw: Draw) -> Cases:
 )
 def test_no_grad(code: Student, draw: Draw) -> Cases:
     """Gradients are disabled while model and loss_fn run, and enabled again afterwards."""
-    # The loss as a value beside these words, of batches of one size and without batch norm: it is right
-    # in any mode, and for any mean.
+    # The loss is a value beside these words. The batches have one size, and there is no batch norm, so that
+    # the loss is right in any mode and for any mean.
     weights, batches = weights_and_batches(draw, 3, 3)
     report = evaluated(code, code.made("network", weights, []), batches)
     yield "the loss that evaluate gives", within(entry(report, "loss"), rtol=RTOL)
@@ -192,7 +192,7 @@ def test_no_grad(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what the model draws",
 )
 def test_draws(code: Student, draw: Draw) -> Cases:
-    """The random state is never set back: what the model draws differs from epoch to epoch."""
+    """The random state is never set back: the model draws other numbers in each epoch."""
     report = fitted(code, new_numbers(draw))
     yield (
         "the count of repeated numbers among all that the model draws",
@@ -215,7 +215,7 @@ def test_history(code: Student, draw: Draw) -> Cases:
     yield "the samples that each epoch evaluates", entry(report, "evaluated")
     history = entry(report, "history", kind=dict, told="fit returns no dict.")
     yield "the sorted keys of the history", sorted(map(str, history))
-    # Which optimizer trains is free, and so is the kind of mean: the history is that of the same run.
+    # The optimizer and the kind of mean are free, so the history is compared with the calls in the same run.
     kept = entry(report, "kept", kind=list, count=2 * EPOCHS)
     told = "A list of the history has not one float for each epoch."
     accuracies = entry(history, "accuracy", kind=list, count=EPOCHS, told=told)
@@ -233,14 +233,14 @@ def test_history(code: Student, draw: Draw) -> Cases:
     after="test_draws",
 )
 def test_orders(code: Student, draw: Draw) -> Cases:
-    """Each epoch has an order of its own; seed decides them all, whatever the global random state."""
+    """Each epoch has its own order; seed decides all orders, whatever the global random state is."""
     numbers, many = new_numbers(draw), new_numbers(draw, MANY_SAMPLES)
     first, again, other = (fitted(code, numbers, seed) for seed in (5, 5, 6))
     is_same = laws.same(entry(first, "history"), entry(again, "history"))
     yield "the statement that the same seed gives the same history", is_same
     orders = [order for report in (first, other) for order in entry(report, "orders", kind=list)]
     yield "the sorted samples of each epoch", [sorted(order) for order in orders]
-    # Where make_loaders gives the same order in each pass, fit cannot do otherwise.
+    # If make_loaders gives the same order in each pass, that is not the fault of fit.
     one_pass, next_pass, _ = passes(code, numbers, TRAINING, BATCH_SIZE)
     repeated = len(orders) - len(set(map(str, orders))) if one_pass != next_pass else 0
     yield "the count of repeated orders in the epochs of two seeds", repeated
@@ -250,7 +250,7 @@ def test_orders(code: Student, draw: Draw) -> Cases:
     assert by_default, "By default, epochs is 5, batch_size is 32 and seed is 0."
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 class Numbers(NamedTuple):
@@ -267,7 +267,7 @@ def new_numbers(draw: Draw, training_samples: int = TRAINING_SAMPLES) -> Numbers
 
 
 def passes(code: Student, numbers: Numbers, place: int, *options: int) -> list[list[list[int]]]:
-    """The numbers of the samples in each batch of three passes over the loader at this place.
+    """Return the numbers of the samples in each batch of three passes over the loader at this place.
 
     `options` are batch_size and seed.
     """
@@ -276,7 +276,7 @@ def passes(code: Student, numbers: Numbers, place: int, *options: int) -> list[l
 
 
 def weights_and_batches(draw: Draw, *rows: int) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """New weights, and batches of so many rows."""
+    """Draw weights, and a batch for each number of rows."""
     batches = [
         (draw.normal(count, 3, dtype=torch.float64), draw.integers(count, high=4)) for count in rows
     ]
@@ -284,7 +284,7 @@ def weights_and_batches(draw: Draw, *rows: int) -> tuple[Tensor, list[tuple[Tens
 
 
 def evaluated(code: Student, model: Any, batches: Any) -> Any:
-    """A report of evaluate, which leaves all but the mode of the model as it was."""
+    """Return the probe's report of evaluate, which may change modes and random states, but nothing else."""
     probe, allow = code.probe("evaluated"), ("mode", "random")
     return laws.check_changes_nothing(code, probe, model, batches, call="evaluate", allow=allow)
 
@@ -295,12 +295,12 @@ def fitted(code: Student, numbers: Numbers, seed: int = 5) -> Any:
 
 
 def is_mean(value: Any, calls: Any) -> bool:
-    """Whether it is the mean loss of these calls, over batches or over samples."""
+    """Return whether the value is the mean loss of these calls, over batches or over samples."""
     means = [entry(calls, name, kind=float) for name in ("over batches", "over samples")]
     return isinstance(value, float) and any(abs(value - mean) <= RTOL * abs(mean) for mean in means)
 
 
 def is_accuracy(value: Any, calls: Any) -> bool:
-    """Whether it is the accuracy of these calls."""
+    """Return whether the value is the accuracy of these calls."""
     right = entry(calls, "accuracy", kind=float)
     return isinstance(value, float) and abs(value - right) <= RTOL

@@ -12,7 +12,7 @@ from grader.judge.checks import Cases, Draw, entry, exactly, laws, promise, with
 from grader.judge.student import Student
 
 RTOL = 1e-5  # of means of float32 losses
-RTOL_OF_FLOAT64 = 1e-12  # of means of float64 losses, in test_precision alone
+RTOL_OF_FLOAT64 = 1e-12  # of means of float64 losses, only in test_precision
 UPDATES = 4  # of a history that is watched
 # For train_epoch: three batches in the first epoch, and two in the second.
 ROWS = [3, 1, 4, 2, 5]
@@ -32,7 +32,7 @@ def test_shares_nothing(code: Student, draw: Draw) -> Cases:
 
 @promise("LossHistory.update", points=4, hint="loss.detach() has the value of loss and no graph.")
 def test_keeps_no_graph(code: Student, draw: Draw) -> Cases:
-    """After each update, and after the end of the epoch, no graph is alive that the caller dropped."""
+    """No graph of a loss that the caller dropped is alive after an update, or after the end of the epoch."""
     loss = new_loss(draw)
     report = code.run("watched", loss, UPDATES)
     yield (
@@ -49,10 +49,10 @@ def test_keeps_no_graph(code: Student, draw: Draw) -> Cases:
 )
 def test_leaves_the_loss(code: Student, draw: Draw) -> Cases:
     """loss stays as it was, now and at later updates, and loss.backward() still works."""
-    # What is made float32, or float64, still has the memory of a loss that is it already.
+    # In both dtypes, because converting a loss to the dtype that it already has gives its own memory.
     for dtype in (torch.float32, torch.float64):
         loss = new_loss(draw).to(dtype)
-        # A size of 1 leaves the first loss as it is, and its memory with it.
+        # A size of 1 does not change the first loss, so that a sum may begin in its memory.
         report = code.run("left", loss, [1, 2, 2])
         yield f"the losses after three updates ({dtype})", exactly(entry(report, "values"))
         check_mean(entry(report, "mean"), loss, 5)
@@ -71,10 +71,10 @@ def test_update_reads_nothing(code: Student, draw: Draw) -> Cases:
     reads = " ".join(map(str, entry(report, "updating", kind=list)))
     yield f"the list of reads of a value in {UPDATES} updates", reads
     check_mean(entry(report, "mean"), loss, UPDATES)
-    # The value that these updates could read comes after them.
+    # These losses get their value only after the updates.
     code.run("without_values", loss, UPDATES)
     check_mean(code.run("with_values", late), late, UPDATES)
-    # In a sandbox of its own: this epoch has no value, so that it cannot be ended.
+    # In a new sandbox, because an epoch without values cannot be ended.
     yield "the list of moves of a loss from the meta device", code.anew("on_meta", loss)
 
 
@@ -108,7 +108,7 @@ def test_means(code: Student, draw: Draw) -> Cases:
 
 @promise("LossHistory.end_epoch", hint="Leave out no loss, and begin anew after each epoch.")
 def test_odd_losses(code: Student, draw: Draw) -> Cases:
-    """inf and NaN show in the mean of their epoch alone."""
+    """inf and NaN show in the mean of their own epoch only."""
     for odd in (math.inf, math.nan):
         losses = [*new_losses(draw, 2), torch.tensor(odd)]
         report = code.run("played", [(losses, [1, 1, 1]), (new_losses(draw, 1), [1])])
@@ -139,7 +139,7 @@ def test_end_reads_once(code: Student, draw: Draw) -> Cases:
 )
 def test_precision(code: Student, draw: Draw) -> Cases:
     """Half-precision losses are summed in float32 or better, float64 losses in float64."""
-    # A sum of 300 stops growing, and the product with a size of 1000 overflows.
+    # In half precision, a sum of 300 losses stops growing, and the product with a size of 1000 overflows.
     for dtype, sizes in ((torch.bfloat16, [1] * 300), (torch.float16, [1000, 700, 3])):
         losses = [torch.tensor(100.0, dtype=dtype)] * len(sizes)
         numbers = entry(code.run("played", [(losses, sizes)]), "numbers")
@@ -177,7 +177,7 @@ def test_mode(code: Student, draw: Draw) -> Cases:
     hint="For each batch: zero_grad, loss_fn(model(inputs), targets), backward, step.",
 )
 def test_steps(code: Student, draw: Draw) -> Cases:
-    """Each batch makes one step, by the gradient of its own loss alone."""
+    """Each batch makes one step, by the gradient of its own loss only."""
     yield "the weights after five batches", entry(trained(code, draw), "weights")
 
 
@@ -188,7 +188,7 @@ def test_steps(code: Student, draw: Draw) -> Cases:
     after="test_steps",
 )
 def test_updates(code: Student, draw: Draw) -> Cases:
-    """history.update gets the loss and the rows of each batch; the mean of the epoch is the result."""
+    """history.update gets the loss and the number of rows of each batch; the result is the epoch's mean."""
     report = trained(code, draw)
     yield "the losses that history.update gets", entry(report, "losses")
     yield "the sizes that history.update gets", entry(report, "sizes")
@@ -222,23 +222,23 @@ def test_random_state(code: Student, draw: Draw) -> Cases:
     yield "the statement that train_epoch seeds or draws", entry(trained(code, draw), "seeded")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_losses(draw: Draw, count: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Different losses, none of them near zero."""
+    """Draw different losses, none of them near zero."""
     return [draw.uniform(low=0.5, high=3.5, dtype=dtype) for _ in range(count)]
 
 
 def new_loss(draw: Draw) -> Tensor:
-    """A loss of any magnitude, of which no guess is even roughly right."""
+    """Draw a loss from so wide a range that no guess is even roughly right."""
     return draw.uniform(high=10.0).exp()
 
 
 def check_mean(mean: Any, loss: Tensor, samples: int) -> None:
-    """The mean is made of the losses, which are all equal: a value beside the sandbox's words.
+    """Check that the mean is made from the losses, which are all equal: a value beside the sandbox's words.
 
-    Their sum will do, too, and whatever is between: that it is wrong, test_means says.
+    Anything from the mean to the sum passes here, because test_means judges whether it is right.
     """
     value = loss.item()
     plausible = isinstance(mean, float) and 0.99 * value < mean < 1.01 * samples * value
@@ -246,7 +246,7 @@ def check_mean(mean: Any, loss: Tensor, samples: int) -> None:
 
 
 def trained(code: Student, draw: Draw) -> Any:
-    """The probe's report of two epochs of training, on inputs (rows, 2, 3) and targets (rows, 2, 2)."""
+    """Return the probe's report of two epochs of training, on inputs (rows, 2, 3) and targets (rows, 2, 2)."""
     batches = [
         (draw.normal(rows, 2, 3, dtype=torch.float64), draw.normal(rows, 2, 2, dtype=torch.float64))
         for rows in ROWS

@@ -21,12 +21,12 @@ SHAPES = {
     "2.bias": (2,),
 }
 RTOL, RTOL_OF_FLOAT64 = 1e-5, 1e-10  # of norms
-# The modules of the probe's model for first_non_finite, in the order in which they return. What one does to its
-# output is a key of the probe's KINDS, "same" where a test says nothing else.
+# The modules of the probe's model for first_non_finite, in the order in which they return. The kind of each is
+# a key of the probe's KINDS, "same" by default.
 MODULES = ("a.a", "a.b", "a", "b.a", "b.b", "b", "")
-# What the layers of the probe's network may be called.
+# Names for the layers of the probe's network.
 NAMES = ("stem", "core", "head", "mixer", "tower", "gate", "inlet", "outlet")
-# By what a backward pass of the network multiplies the gradients behind the first layer and behind the last.
+# Factors by which a backward pass of the network multiplies gradients behind the first and last layer.
 FINE, LARGE, OF_FIRST, OF_LAST, INFINITE = (
     [1.0, 1.0],
     [0.0, 2e38],
@@ -35,7 +35,7 @@ FINE, LARGE, OF_FIRST, OF_LAST, INFINITE = (
     [1.0, -INF],
 )
 ZEROS = torch.tensor([[0.0, 2.0, -3.0, 0.0]])
-# Losses over ZEROS, some of which give a NaN in the backward pass; and those that give none elsewhere.
+# Losses over ZEROS, some of which give a NaN in the backward pass. OTHERS are over other numbers and give none.
 LOSSES = ("sqrt", "pow", "custom", "negative", "inf", "log", "fine")
 OTHERS = ("spared", "sqrt", "pow", "negative", "inf")
 
@@ -49,7 +49,7 @@ OTHERS = ("spared", "sqrt", "pow", "negative", "inf")
     hint="parameter.grad.norm().item() of each of named_parameters().",
 )
 def test_norms(code: Student, draw: Draw) -> Cases:
-    """Every named parameter has the L2 norm of its gradient as a float, in order."""
+    """The dict has the L2 norm of every named parameter's gradient, as a float and in order."""
     norms = norms_of(code, new_gradients(draw))
     yield "the dict", within(norms, rtol=RTOL)
     yield "the names, in order,", list(norms) if isinstance(norms, dict) else norms
@@ -89,7 +89,7 @@ def test_norms_as_they_are(code: Student, draw: Draw) -> Cases:
 )
 def test_first(code: Student, draw: Draw) -> Cases:
     """The first module whose output has a NaN is named, in the order in which the modules return."""
-    # Wherever it comes from, the model looks the same; a container's own arithmetic may spoil values, too.
+    # The model looks the same wherever the NaN comes from. A container's own arithmetic may spoil values, too.
     for number in draw.permutation(len(MODULES)):
         place = MODULES[number]
         yield f"the first, with a NaN in {place or 'the model'},", first(code, draw, {place: "nan"})
@@ -114,7 +114,7 @@ def test_first_looks_at_once(code: Student, draw: Draw) -> Cases:
     hint="A function that looks at an output can call itself for the items of a list.",
 )
 def test_first_in_containers(code: Student, draw: Draw) -> Cases:
-    """Tensors in tuples, lists and dicts count, also in one another."""
+    """Tensors in tuples, lists and dicts count, also if these are nested."""
     for spoiled, fine in (("nested", "others"), ("listed", "pair")):
         kinds = {"a.a": fine, "a.b": "unpack", "b.a": fine, "b.b": "unpack"}
         place = draw.choice(["a.a", "b.a"])
@@ -139,11 +139,11 @@ def test_first_values(code: Student, draw: Draw) -> Cases:
 
 @promise("first_non_finite", hint="Look only at outputs, not at inputs.")
 def test_first_of_spoiled_inputs(code: Student, draw: Draw) -> Cases:
-    """Where the inputs are not finite, the first module that passes this on is named."""
+    """If the inputs are not finite, the first module that passes this on is named."""
     x = draw.uniform(3, 4).index_fill(0, torch.tensor(2), NAN)
     later = draw.choice(["a.b", "b.a"])
     yield "the first, for a NaN in x,", first(code, draw, {later: "large"}, x)
-    # After a part that gives large numbers, whatever it gets, everything is finite.
+    # a.a gives large numbers, whatever its input is, so that everything from there on is finite.
     yield "the first, where no output is NaN,", first(code, draw, {"a.a": "large"}, x)
     kinds = {"a.a": "large", draw.choice(["a.b", "b.a", "b.b"]): "nan"}
     yield "the first, for a NaN in x that comes no further,", first(code, draw, kinds, x)
@@ -158,7 +158,7 @@ def test_first_of_spoiled_inputs(code: Student, draw: Draw) -> Cases:
 def test_first_runs_once(code: Student, draw: Draw) -> Cases:
     """The model runs once, on all inputs, in its current mode, and everything else stays as it was."""
     fine = [draw.uniform(3, 4) for _ in range(3)]
-    # The model itself adds the second and third input to what its parts make of the first.
+    # The model itself adds the second and third input to the output of its parts for the first.
     yield "the first for three inputs", first(code, draw, {}, *fine[:2], fine[2] * NAN)
     for training in (True, False):
         model = code.made("build", {}, training)
@@ -173,7 +173,7 @@ def test_first_runs_once(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which hooks are left",
 )
 def test_first_leaves_no_hook(code: Student, draw: Draw) -> Cases:
-    """No hook of yours is left, also where the model raises; its error comes through."""
+    """No hook of yours is left, even if the model raises; its error comes through."""
     x = draw.uniform(3, 4)
     for kind, error in (("nan", None), ("odd", LookupError), ("lookup", LookupError)):
         model = code.made("build", {"b.a": kind}, training=True)
@@ -218,7 +218,7 @@ def test_watch_inf(code: Student, draw: Draw) -> Cases:
     after="test_watch_raises",
 )
 def test_watch_leaves_finite_gradients(code: Student, draw: Draw) -> Cases:
-    """Finite gradients, large ones too, are what they are without a block, over several passes."""
+    """Finite gradients, even large ones, are the same as without a block, over several passes."""
     report = watched(code, draw, [FINE, FINE, LARGE])
     yield "the result of a backward pass with finite gradients", raised(report)
     yield "the dict of gradients after the block", entry(report, "gradients")
@@ -232,7 +232,7 @@ def test_watch_leaves_finite_gradients(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which hooks are left",
 )
 def test_watch_leaves_no_hook(code: Student, draw: Draw) -> Cases:
-    """No hook of yours is left after the block, also after an error; the block's error comes through."""
+    """No hook of yours is left after the block, even after an error; the block's error comes through."""
     for passes, error in (([FINE], ""), ([OF_LAST], ""), ([FINE], "odd"), ([FINE], "lookup")):
         report = watched(code, draw, passes, error)
         yield "the statement that the error of the block itself comes out", entry(report, "own")
@@ -269,8 +269,8 @@ def test_backward(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which modes are on",
 )
 def test_backward_mode(code: Student, draw: Draw) -> Cases:
-    """Anomaly detection is afterwards what it was, also after an error."""
-    # What a NaN gives where anomaly detection is on already is free.
+    """Afterwards, anomaly detection is on or off as before, even after an error."""
+    # If anomaly detection is already on, the result for a NaN is free.
     for before, kinds in (
         (False, ("fine", "odd", "in backward", "sqrt")),
         (True, ("fine", "odd", "in backward")),
@@ -294,7 +294,7 @@ def test_backward_errors(code: Student, draw: Draw) -> Cases:
         yield f"the error of backward_nan for a loss ({kind})", entry(report, "error")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_gradients(draw: Draw, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
@@ -306,18 +306,18 @@ def norms_of(code: Student, gradients: dict[str, Any]) -> Any:
 
 
 def first(code: Student, draw: Draw, kinds: dict[str, str], *inputs: Tensor) -> Any:
-    """The first module of a model of these kinds whose output is not finite."""
+    """Return the result of first_non_finite for a model with modules of these kinds."""
     x = draw.uniform(3, 4, low=1, high=2, dtype=torch.float64)
     model = code.made("build", kinds, training=True)
     return code.function("first_non_finite")(model, *(inputs or [x]))
 
 
 def watched(code: Student, draw: Draw, passes: list[list[float]], error: str = "") -> Any:
-    """The probe's report of backward passes in a block, through layers whose names are drawn."""
+    """Return the probe's report of backward passes in a block, through layers with drawn names."""
     names = [NAMES[number] for number in draw.permutation(len(NAMES))[:4]]
     return code.run("watched", names, passes, draw.uniform(1, 4), error)
 
 
 def raised(report: Any) -> dict[str, Any]:
-    """How many passes raised nothing, whether a RuntimeError came, and the layers that it names."""
+    """Return how many passes raised nothing, whether a RuntimeError came, and the layers that it names."""
     return {name: entry(report, name) for name in ("done", "raised", "named")}

@@ -1,4 +1,4 @@
-"""Layers and small models that are adapted, beside the student's code."""
+"""Layers and small models, which the student's code adapts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Linear layers with names, one of which contains another."""
+    """Linear layers, among them `query` and `pre_query`: one name contains the other."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Block(nn.Module):
 
 
 def network(seed: int, width: int, depth: int) -> nn.Sequential:
-    """A few blocks and a head, with random numbers from the seed."""
+    """Make a few blocks and a head, with random numbers from the seed."""
     model = nn.Sequential(nn.Linear(3, width), *(Block(width) for _ in range(depth)))
     model.add_module("head", nn.Linear(width, 2))
     fill(model, seed)
@@ -38,12 +38,12 @@ def fill(model: nn.Module, seed: int) -> None:
 
 
 def plain(module: Any, out: int, features: int) -> nn.Linear:
-    """A base for a layer that the test makes itself."""
+    """Make a base, for a layer that the test makes itself."""
     return nn.Linear(features, out)
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """A linear layer with these numbers."""
+    """Make a linear layer with these numbers."""
     layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=weight.dtype)
     with torch.no_grad():
         layer.weight.copy_(weight)
@@ -53,7 +53,7 @@ def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
 
 
 def layer_of(module: Any, numbers: dict[str, Any], alpha: float) -> Any:
-    """A LoRALinear with these numbers in weight, bias, A and B."""
+    """Make a LoRALinear with these numbers in weight, bias, A and B."""
     layer = module.LoRALinear(linear(numbers["weight"], numbers["bias"]), len(numbers["A"]), alpha)
     with torch.no_grad():
         layer.A.copy_(numbers["A"])
@@ -62,17 +62,17 @@ def layer_of(module: Any, numbers: dict[str, Any], alpha: float) -> Any:
 
 
 def first_output(module: Any, weight: Tensor, bias: Tensor | None, x: Tensor) -> Any:
-    """What a new layer gives."""
+    """Return the output of a new layer."""
     return module.LoRALinear(linear(weight, bias), 2, 3.0)(x).detach()
 
 
 def output(module: Any, numbers: dict[str, Any], alpha: float, x: Tensor) -> Any:
-    """What a layer with these numbers gives."""
+    """Return the output of a layer with these numbers."""
     return layer_of(module, numbers, alpha)(x).detach()
 
 
 def gradients(module: Any, numbers: dict[str, Any], x: Tensor, incoming: Tensor) -> Any:
-    """The gradients of every parameter that requires one, and of x, where alpha is the rank."""
+    """Return the gradients of x and of every parameter that requires one. alpha is the rank."""
     layer, x = layer_of(module, numbers, float(len(numbers["A"]))), x.requires_grad_()
     (layer(x) * incoming).sum().backward()
     named = {name: p.grad for name, p in layer.named_parameters() if p.requires_grad}
@@ -80,7 +80,7 @@ def gradients(module: Any, numbers: dict[str, Any], x: Tensor, incoming: Tensor)
 
 
 def merges(module: Any, numbers: dict[str, Any], alpha: float, x: Tensor, calls: list[str]) -> Any:
-    """What the layer gives, and the weight of its base, after each of these calls."""
+    """Return the output of the layer, and the weight of its base, after each of these calls."""
     layer = layer_of(module, numbers, alpha)
     weight, seen = layer.base.weight, []
     for call in calls:
@@ -90,7 +90,7 @@ def merges(module: Any, numbers: dict[str, Any], alpha: float, x: Tensor, calls:
 
 
 def adapted(module: Any, plan: dict[str, Any], x: Tensor) -> Any:
-    """The names of layers that were replaced and of parameters that learn, and the output before and after."""
+    """Return the layers that were replaced, the parameters that learn, and the output before and after."""
     model = network(plan["seed"], plan["width"], plan["depth"])
     before = model(x).detach()
     module.add_lora(model, plan["names"], 2, 4.0)
@@ -104,7 +104,7 @@ def adapted(module: Any, plan: dict[str, Any], x: Tensor) -> Any:
 
 
 def saved(module: Any, plan: dict[str, Any]) -> Any:
-    """The adapter's state dict, where every parameter was filled after add_lora."""
+    """Return the adapter's state dict. Every parameter is filled after add_lora."""
     model = network(plan["seed"], plan["width"], plan["depth"])
     module.add_lora(model, plan["names"], 2, 4.0)
     fill(model, plan["seed"] + 1)
@@ -117,7 +117,7 @@ def saved(module: Any, plan: dict[str, Any]) -> Any:
 
 
 def refused(module: Any, plan: dict[str, Any]) -> Any:
-    """How the model is after add_lora has raised a ValueError, whose message it is, too."""
+    """Return whether add_lora raises a ValueError that names `names`, and what learns afterwards."""
     model = network(plan["seed"], plan["width"], plan["depth"])
     told = None
     try:
@@ -128,5 +128,5 @@ def refused(module: Any, plan: dict[str, Any]) -> Any:
 
 
 def learning(model: nn.Module) -> list[str]:
-    """The names of the parameters that require a gradient."""
+    """Return the names of the parameters that require a gradient."""
     return sorted(name for name, each in model.named_parameters() if each.requires_grad)

@@ -1,4 +1,4 @@
-"""Linear layers to quantize, beside the student's code."""
+"""Linear layers, which the student's code quantizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def linear(module: Any, weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """A linear layer with these numbers."""
+    """Make a linear layer with these numbers."""
     outputs, inputs = weight.shape
     layer = nn.Linear(inputs, outputs, bias=bias is not None)
     with torch.no_grad():
@@ -20,6 +20,6 @@ def linear(module: Any, weight: Tensor, bias: Tensor | None) -> nn.Linear:
 
 
 def state(module: Any, weight: Tensor, bias: Tensor | None) -> Any:
-    """The state dict of the quantized layer."""
+    """Return the state dict of the quantized layer."""
     layer = module.QuantizedLinear(linear(module, weight, bias))
     return {name: tensor.detach() for name, tensor in layer.state_dict().items()}

@@ -10,11 +10,11 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, entry, laws, promise, raises, within
 from grader.judge.student import Student
 
-# A rank and alpha of 1 and a base without bias, where these do not matter: they have tests of their own.
+# Most tests use a rank and an alpha of 1 and a base without a bias, which other tests judge.
 IN, OUT, RANK = 6, 4, 1
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, which may be added up in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
-# Names of layers to adapt. One that is the end of another name is in the first test alone.
+# Names of layers to adapt. Only test_replaces has one that is the end of another name.
 NAMES = (["value", "output"], ["output", "head"])
 SIMILAR = ["query", "output"]
 
@@ -29,7 +29,7 @@ SIMILAR = ["query", "output"]
     word="the base alone gives the same",
 )
 def test_start(code: Student, draw: Draw) -> Cases:
-    """A new layer gives what its base gives, with and without a bias."""
+    """A new layer computes what its base does, with and without a bias."""
     for bias in (draw.normal(OUT), None):
         output = code.run("first_output", draw.normal(OUT, IN), bias, draw.normal(5, IN))
         what = "the output of a new layer " + ("without" if bias is None else "with") + " a bias"
@@ -40,7 +40,7 @@ def test_start(code: Student, draw: Draw) -> Cases:
     "LoRALinear.__init__", points=2, hint="A may come from torch.randn or nn.init: only not zeros."
 )
 def test_starts_random(student: Student) -> None:
-    """A starts random, each time anew."""
+    """A starts random, and differs in each new layer."""
     base = student.made("plain", OUT, IN)
     laws.check_starts_random(student, "LoRALinear", base, 2, 1.0, name="A")
     laws.check_filled(student, "LoRALinear", base, 2, 1.0)
@@ -84,7 +84,7 @@ def test_rank(code: Student, draw: Draw) -> Cases:
 
 @promise("LoRALinear.forward", points=6, hint="self.base(x) + (x @ A.T @ B.T) * alpha / rank.")
 def test_forward(code: Student, draw: Draw) -> Cases:
-    """The change is added to what the base gives."""
+    """The change is added to the base's output."""
     for leading in [(5,), (2, 3), ()]:
         output = code.run("output", numbers(draw), float(RANK), draw.normal(*leading, IN))
         yield f"the output for an x of shape {(*leading, IN)}", within(output, **SUMS)
@@ -107,7 +107,7 @@ def test_scale(code: Student, draw: Draw) -> Cases:
     hint="with torch.no_grad(): self.base.weight += scale * B @ A.",
 )
 def test_merge(code: Student, draw: Draw) -> Cases:
-    """The change is in the base's weight, in place, and the output is what it was."""
+    """merge adds the change to the base's weight, in place, and the output stays the same."""
     yield "the list of output and weight after merge()", merged(code, draw, ["merge"])
 
 
@@ -139,7 +139,7 @@ def test_unmerge(code: Student, draw: Draw) -> Cases:
 
 @promise("LoRALinear", points=2, hint="Keep a flag: merge only if the layer is not merged yet.")
 def test_twice(code: Student, draw: Draw) -> Cases:
-    """Merging what is merged changes nothing, nor does unmerging what is not merged."""
+    """Merging a merged layer changes nothing, nor does unmerging one that is not merged."""
     calls = ["unmerge", "merge", "merge", "unmerge", "unmerge"]
     report = code.run("merges", numbers(draw, 3), 3.0, draw.normal(5, IN), calls)
     yield "output and weight after " + ", ".join(calls), within(report, **SUMS)
@@ -175,7 +175,7 @@ def test_freezes(code: Student, draw: Draw) -> Cases:
     word="a model that is left alone computes the same",
 )
 def test_computes_the_same(code: Student, draw: Draw) -> Cases:
-    """The model gives what it gave before."""
+    """The model computes what it did before."""
     report = code.run("adapted", plan(draw, ["value", "head"]), draw.normal(5, 3))
     yield "the output after add_lora", within(entry(report, "after"), **SUMS)
 
@@ -187,7 +187,7 @@ def test_computes_the_same(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_unknown_name(code: Student, draw: Draw) -> Cases:
-    """A name that no linear layer has is a ValueError, and nothing has changed by then."""
+    """A name that no linear layer has is a ValueError, and the model is not changed."""
     for name in ("key", "norm"):
         yield (
             f"the result of add_lora for ['value', '{name}']",
@@ -199,29 +199,29 @@ def test_unknown_name(code: Student, draw: Draw) -> Cases:
     "lora_state_dict", points=4, hint='f"{path}.A" and f"{path}.B", for each LoRALinear at path.'
 )
 def test_state_dict(code: Student, draw: Draw) -> Cases:
-    """A and B of each adapted layer are in it, by their dotted names, and nothing else."""
+    """The dict has A and B of each adapted layer, by their dotted names, and nothing else."""
     for names in NAMES:
         yield f"the state for {names}", code.run("saved", plan(draw, names))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def numbers(
     draw: Draw, rank: int = RANK, dtype: torch.dtype = torch.float32
 ) -> dict[str, Tensor | None]:
-    """Weight, A and B of a layer whose base has no bias."""
+    """Draw weight, A and B of a layer whose base has no bias."""
     shapes = {"weight": (OUT, IN), "A": (rank, IN), "B": (OUT, rank)}
     drawn = {name: draw.normal(*shape, dtype=dtype) for name, shape in shapes.items()}
     return {**drawn, "bias": None}
 
 
 def merged(code: Student, draw: Draw, calls: list[str]) -> Any:
-    """Output and weight after each of these calls."""
+    """Return output and weight after each of these calls."""
     report = code.run("merges", numbers(draw), float(RANK), draw.normal(5, IN), calls)
     return within(report, **SUMS)
 
 
 def plan(draw: Draw, names: list[str]) -> dict[str, Any]:
-    """A model of some depth, and the names to adapt."""
+    """Draw the plan of a model, with the names of the layers to adapt."""
     return {"seed": draw.seed(), "width": 4, "depth": draw.size(1, 5), "names": names}

@@ -1,4 +1,4 @@
-"""Tests of quantization and its scales, of the gradient, and of the layer."""
+"""Tests of absmax_scale, quantize, dequantize, fake_quantize and QuantizedLinear."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, any_gradients, assert_tensor, laws, promise, within
 from grader.judge.student import Student
 
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, which may be added up in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
-# Numbers are this near to integers times the scale, so that none is at a half, which may go either way.
+# Numbers are this near to integers times the scale. None is at a half, which may be rounded either way.
 NEAR = 0.45
 
 
@@ -19,7 +19,7 @@ NEAR = 0.45
 
 @promise("absmax_scale", points=4, hint="x.abs().amax() / 127.")
 def test_scale(code: Student, draw: Draw) -> Cases:
-    """The scale of a tensor is 0-d: its largest magnitude, of either sign, by 127."""
+    """The scale of a tensor is 0-d: its largest magnitude, of either sign, divided by 127."""
     for sign in (1, -1):
         for shape in [(40,), (3, 4, 5)]:
             x = sign * (draw.normal(*shape).abs() + 0.1)
@@ -36,7 +36,7 @@ def test_scale_of_channels(code: Student, draw: Draw) -> Cases:
 
 @promise("absmax_scale", points=2, hint="torch.where(largest > 0, largest / 127, 1.0).")
 def test_zero(code: Student, draw: Draw) -> Cases:
-    """The scale of zeros is 1, of a tensor or of a single channel."""
+    """The scale of zeros is 1, for a whole tensor and for a single channel."""
     yield "the scale of zeros", code.function("absmax_scale")(torch.zeros(4))
     rows = draw.normal(5, 3) * (draw.permutation(5) > 1)[:, None]
     yield "the scales where two channels are zeros", code.function("absmax_scale")(rows, 0)
@@ -56,7 +56,7 @@ def test_quantize(code: Student, draw: Draw) -> Cases:
 
 @promise("quantize", points=4, hint=".clamp(-127, 127) before .to(torch.int8).")
 def test_clamp(code: Student, draw: Draw) -> Cases:
-    """What lies outside of the range becomes -127 or 127."""
+    """Numbers outside the range become -127 or 127."""
     scale = torch.tensor(draw.number(0.02, 0.3))
     outside = draw.uniform(30, low=127.6, high=900.0) * (2 * draw.integers(30, high=2) - 1)
     yield "q for numbers outside of the range", code.function("quantize")(scale * outside, scale)
@@ -92,7 +92,7 @@ def test_dequantize(code: Student, draw: Draw) -> Cases:
 
 @promise("fake_quantize", points=3, hint="The value is dequantize(quantize(x)).")
 def test_fake(code: Student, draw: Draw) -> Cases:
-    """The value is that of int8, within the range and outside of it."""
+    """The value is the one that int8 gives, within the range and outside it."""
     for largest in (127, 300):
         scale = torch.tensor(draw.number(0.02, 0.3))
         x = scale * steps(draw, 40, largest=largest)
@@ -100,7 +100,7 @@ def test_fake(code: Student, draw: Draw) -> Cases:
         yield what, any_gradients(code.function("fake_quantize")(x, scale))
 
 
-# In these the value is not compared, so that a slip in rounding does not cost them.
+# The next two tests do not compare the value, so that a slip in rounding costs nothing there.
 @promise(
     "fake_quantize",
     points=4,
@@ -115,7 +115,7 @@ def test_gradient_inside(code: Student, draw: Draw) -> Cases:
 
 @promise("fake_quantize", points=3, hint="The gradient of x.clamp(-127 * scale, 127 * scale).")
 def test_gradient_outside(code: Student, draw: Draw) -> Cases:
-    """Where x was clamped, the gradient is 0, and next to it as it is."""
+    """The gradient is 0 where x was clamped, and reaches x as it is elsewhere."""
     scale = torch.tensor(draw.number(0.02, 0.3))
     near, far = draw.uniform(5, low=127.6, high=128.4), draw.uniform(10, low=128.0, high=300.0)
     x = torch.cat([steps(draw, 20, largest=126), near, far])
@@ -145,7 +145,7 @@ def test_state(code: Student, draw: Draw) -> Cases:
 
 @promise("QuantizedLinear.forward", points=4, hint="F.linear(x, dequantize(...), self.bias).")
 def test_layer(code: Student, draw: Draw) -> Cases:
-    """The layer is linear with the weight read back from int8, for any leading dimensions."""
+    """The output is that of a linear layer with the dequantized weight, for any leading dimensions."""
     for leading in [(4,), (2, 3), ()]:
         x, bias = draw.normal(*leading, 5), draw.normal(5)
         layer = code.module("QuantizedLinear", code.made("linear", weight(draw), bias))
@@ -171,7 +171,7 @@ def test_layer_without_bias(code: Student, draw: Draw) -> Cases:
     word="code that returns x passes, too",
 )
 def test_laws(student: Student) -> None:
-    """The scale has the dtype of x, and nothing changes x, which may lie in memory in any way."""
+    """The scale has the dtype of x; x may have any strides, and nothing changes it."""
     x, scale = torch.randn(4, 3), torch.rand(4) + 0.1
     laws.check_dtypes(student, "absmax_scale", x, 0)
     laws.check_layouts(student, "absmax_scale", x, 0)
@@ -180,24 +180,24 @@ def test_laws(student: Student) -> None:
         laws.check_changes_nothing(student, name, x, scale, 0)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def steps(draw: Draw, *shape: int, largest: int = 127) -> Tensor:
-    """Numbers near integers up to `largest`, not at a half."""
+    """Draw numbers near integers up to `largest`, none of them at a half."""
     integers = draw.integers(*shape, low=-largest, high=largest + 1)
     return integers + draw.uniform(*shape, low=-NEAR, high=NEAR)
 
 
 def along(scale: Tensor, dims: int, axis: int) -> Tensor:
-    """The scale in a shape that broadcasts along axis."""
+    """Reshape the scale so that it broadcasts along axis."""
     return scale.reshape([-1 if dim == axis else 1 for dim in range(dims)])
 
 
 def gradient(
     code: Student, draw: Draw, x: Tensor, scale: Tensor, axis: int | None = None
 ) -> Tensor:
-    """The gradient of x in fake_quantize, for a random gradient of the result."""
+    """Return the gradient of x in fake_quantize, for a random gradient of the result."""
     x = x.requires_grad_()
     output = assert_tensor(code.function("fake_quantize")(x, scale, axis), shape=x.shape)
     laws.check_attached(output)
@@ -206,7 +206,7 @@ def gradient(
 
 
 def weight(draw: Draw) -> Tensor:
-    """A square weight of which no element is at a half: the largest of each row is 127 scales."""
+    """Draw a square weight with no element at a half: the largest of each row is 127 times its scale."""
     steps_of = steps(draw, 5, 5, largest=126)
     steps_of[torch.arange(5), draw.permutation(5)] = 127.0
     return steps_of * draw.uniform(5, 1, low=0.002, high=0.03)

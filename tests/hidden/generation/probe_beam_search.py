@@ -1,4 +1,4 @@
-"""A model whose logits depend on all tokens, and searches in it."""
+"""Searches in models whose logits depend on all tokens."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor
 
 
 def searched(module: Any, tables: Tensor, start: Tensor, settings: dict[str, Any]) -> Any:
-    """The result of one search for each table (positions, vocab, vocab).
+    """Return the result of one search for each table (positions, vocab, vocab).
 
-    If the tokens begin with those of start, these are apart.
+    If the tokens begin with those of `start`, these are an entry of their own.
     """
     results = []
     for table in tables:

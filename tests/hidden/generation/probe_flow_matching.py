@@ -1,4 +1,4 @@
-"""Models that know the velocity or record how they are called, beside the student's code."""
+"""Models that know the velocity or record how they are called."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Known(nn.Module):
-    """At (x, t) of a path to x1, the velocity (x1 - x) / (1 - t), and beside it `off`."""
+    """The velocity (x1 - x) / (1 - t) of a path to x1, plus the parameter `off`."""
 
     def __init__(self, x1: Tensor, off: Tensor) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Known(nn.Module):
 
 
 class Linear(nn.Module):
-    """A velocity that is linear in x; the model keeps the times."""
+    """A velocity that is linear in x. The model records the times."""
 
     def __init__(self, matrix: Tensor) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Linear(nn.Module):
 
 
 class Network(nn.Module):
-    """A model with dropout; it raises if it is told to."""
+    """A model with dropout. It raises an error if `breaks` is True."""
 
     def __init__(self, seed: int, width: int, breaks: bool = False) -> None:
         super().__init__()
@@ -50,17 +50,17 @@ class Network(nn.Module):
 
 
 def column(t: Tensor, x: Tensor) -> Tensor:
-    """The times in a shape that broadcasts along the rows of x."""
+    """Reshape the times so that they broadcast along the rows of x."""
     return t.reshape(-1, *[1] * (x.dim() - 1)).to(x.dtype)
 
 
 def network(module: Any, seed: int) -> nn.Module:
-    """A model for points of three numbers, in training mode."""
+    """Make a model for points of three numbers, in training mode."""
     return Network(seed, 3)
 
 
 def known(module: Any, x1: Tensor, off: Tensor) -> Any:
-    """The loss of a model that knows x1, and the gradient of what the model is off by."""
+    """Return the loss of a model that knows x1, and the gradient of `off`."""
     model = Known(x1, off)
     loss = module.flow_matching_loss(model, x1)
     if isinstance(loss, Tensor) and loss.requires_grad:
@@ -70,7 +70,7 @@ def known(module: Any, x1: Tensor, off: Tensor) -> Any:
 
 
 def drawn(module: Any, x1: Tensor, edges: Tensor) -> Any:
-    """The shape of the times, and which shares of them and of each column of the noise are below edges."""
+    """Return the shape of the times, and the shares of times and of noise that are below these edges."""
     model = Known(x1, torch.zeros_like(x1))
     module.flow_matching_loss(model, x1)
     t = column(model.t, x1)
@@ -85,7 +85,7 @@ def drawn(module: Any, x1: Tensor, edges: Tensor) -> Any:
 
 
 def repeated(module: Any, x1: Tensor, seeds: list[int], around: list[int]) -> Any:
-    """Whether seeds decide, whatever the global seed is, and whether the global state stays."""
+    """Return whether a seed decides the loss and the global state stays, whatever the global seed is."""
     before, model = torch.get_rng_state(), Linear(torch.eye(2))
     losses, without, untouched = [], [], []
     for seed, outside in zip(seeds, around, strict=False):
@@ -104,19 +104,19 @@ def repeated(module: Any, x1: Tensor, seeds: list[int], around: list[int]) -> An
 
 
 def followed(module: Any, matrix: Tensor, x0: Tensor, steps: int) -> Any:
-    """The samples of a linear model, and the times with which it was called."""
+    """Return the samples of a linear model, and the times with which it was called."""
     model = Linear(matrix)
     samples = module.sample(model, x0, steps)
     return {"samples": samples.detach(), "times": model.times}
 
 
 def sampled(module: Any, seed: int, x0: Tensor, steps: int) -> Any:
-    """The samples of a model with dropout."""
+    """Return the samples of a model with dropout."""
     return module.sample(Network(seed, 3), x0, steps).detach()
 
 
 def modes(module: Any, name: str, training: list[bool], x: Tensor, breaks: bool = False) -> Any:
-    """The modes of a model and its submodules after sampling or a loss; they were these before."""
+    """Return the modes of a model and its submodules after sampling or a loss. Before, they are `training`."""
     model = Network(0, 2, breaks)
     for each, mode in zip(model.modules(), training, strict=True):
         each.training = mode

@@ -1,4 +1,4 @@
-"""Many tokens at once, drawn with a generator that is made here."""
+"""Sampling with a generator that is made in the sandbox."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor
 
 
 def drawn(module: Any, logits: Tensor, seed: int, settings: dict[str, Any]) -> Any:
-    """The tokens for these logits, with a generator of this seed."""
+    """Return the tokens for these logits, with a generator of this seed."""
     generator = torch.Generator().manual_seed(seed)
     return module.sample(logits, generator=generator, **settings)
 
 
 def repeated(module: Any, logits: Tensor, seeds: list[int], around: list[int]) -> Any:
-    """Whether seeds decide, whatever the global seed is, and whether the global state stays."""
+    """Return whether a seed decides the tokens and the global state stays, whatever the global seed is."""
     before, tokens, untouched = torch.get_rng_state(), [], []
     for seed, outside in zip(seeds, around, strict=True):
         torch.manual_seed(outside)

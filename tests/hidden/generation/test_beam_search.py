@@ -1,4 +1,4 @@
-"""Tests of one step of beam search, and of searches."""
+"""Tests of best_continuations and beam_search."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from grader.judge.checks import Cases, Draw, any_gradients, entry, laws, promise
 from grader.judge.student import Student
 
 VOCAB, START, STEPS = 5, 2, 4
-# So many searches at once that a mistake shows in one of them.
+# Enough searches at once for a mistake to show in one of them.
 SEARCHES, MANY = 8, 24
-# Added to the logit of eos: whether nothing ends, some do, or all do.
+# Added to the logit of eos, so that no sequence ends, some do, or all do.
 NEVER, SOMETIMES, ALWAYS = -50.0, 1.0, 50.0
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, which may be added up in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -41,7 +41,7 @@ def test_best(code: Student, draw: Draw) -> Cases:
 
 @promise("best_continuations", points=3, hint="torch.log_softmax(logits, dim=-1), for each beam.")
 def test_logits(code: Student, draw: Draw) -> Cases:
-    """The logits are made log-probabilities, for each beam its own."""
+    """The logits are made log-probabilities, separately for each beam."""
     logits = draw.normal(3, VOCAB, scale=2.0) + 5 * draw.normal(3, 1)
     best = code.function("best_continuations")(torch.zeros(3), logits, 4)
     yield "the result for logits that are not log-probabilities", parts(best)
@@ -62,7 +62,7 @@ def test_all(code: Student, draw: Draw) -> Cases:
     "beam_search", points=3, hint="Call step with all of the tokens so far, and append the best."
 )
 def test_greedy(code: Student, draw: Draw) -> Cases:
-    """With a width of 1 the most likely token follows each time, up to max_length new ones."""
+    """With a width of 1, each step takes the most likely token, up to max_length new ones."""
     yield "the new tokens for width = 1", new(search(code, draw, endless, width=1))
 
 
@@ -70,7 +70,7 @@ def test_greedy(code: Student, draw: Draw) -> Cases:
     "beam_search", points=5, hint="Continue beams[parents]: a beam may have several continuations."
 )
 def test_beams(code: Student, draw: Draw) -> Cases:
-    """With more beams, sequences are found that begin less likely and end better."""
+    """With more beams, the search finds sequences that begin less likely and end better."""
     for width in (2, 4):
         yield f"the new tokens for width = {width}", new(search(code, draw, endless, width=width))
 
@@ -88,7 +88,7 @@ def test_start(code: Student, draw: Draw) -> Cases:
     hint="A sequence that ends with eos is put aside, and not continued. The others go on.",
 )
 def test_finished(code: Student, draw: Draw) -> Cases:
-    """Sequences that end with eos are put aside, and of all that are finished the best one wins."""
+    """Sequences that end with eos are put aside, and the best of all finished sequences wins."""
     for width in (1, 3):
         found = search(code, draw, ending, width=width)
         yield f"the new tokens for width = {width}, where all end with eos", new(found)
@@ -100,8 +100,8 @@ def test_finished(code: Student, draw: Draw) -> Cases:
     hint="Choose width continuations of all, in each step; then see which of them end.",
 )
 def test_places(code: Student, draw: Draw) -> Cases:
-    """In each step as many continuations as the width are chosen, those that end with eos among them."""
-    # The longest sequence wins, or the best of many that end.
+    """Each step chooses `width` continuations, and those that end with eos are among them."""
+    # In the first searches, the longest sequence wins; in the second, the best of many that end.
     found = search(code, draw, often, width=2, length_penalty=20.0)
     yield "the new tokens for length_penalty = 20", new(found)
     found = search(code, draw, ending, count=MANY, width=2, length_penalty=2.0)
@@ -131,7 +131,7 @@ def test_length_penalty(code: Student, draw: Draw) -> Cases:
 
 @promise("beam_search", hint="length_penalty: float = 1.0.")
 def test_default_penalty(code: Student, draw: Draw) -> Cases:
-    """Without length_penalty it is 1."""
+    """length_penalty is 1 by default."""
     yield "the scores", scores(search(code, draw, ending, width=2, length_penalty=None))
 
 
@@ -155,11 +155,11 @@ def test_changes_nothing(student: Student) -> None:
     )
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def parts(best: Any) -> Any:
-    """Log-probabilities, beams and tokens of continuations."""
+    """Return the log-probabilities, beams and tokens of continuations."""
     return any_gradients(within(list(entry(best, kind=(tuple, list), count=3)), **SUMS))
 
 
@@ -171,20 +171,20 @@ def endless(tables: Tensor, eos: int) -> int:
 
 
 def ending(tables: Tensor, eos: int) -> int:
-    """Make eos likely, and sure in the last step; the maximal length is beyond that."""
+    """Make eos likely, and certain in the last of STEPS steps. Return a maximal length beyond that."""
     tables[:, 0, :, eos] += SOMETIMES
     tables[:, START + STEPS - 2, :, eos] += ALWAYS
     return STEPS + 3
 
 
 def often(tables: Tensor, eos: int) -> int:
-    """Make eos more likely than others, but in the first step; return the maximal length."""
+    """Make eos more likely, except in the first step, and return the maximal length of a search."""
     tables[:, START, :, eos] += SOMETIMES
     return STEPS
 
 
 def search(code: Student, draw: Draw, change: Any, count: int = SEARCHES, **settings: Any) -> Any:
-    """The results of several searches, each in a model of its own."""
+    """Return the results of several searches, each in a model of its own."""
     eos = draw.size(0, VOCAB)
     tables = draw.normal(count, START + STEPS + 4, VOCAB, VOCAB, dtype=torch.float64)
     max_length = change(tables, eos)

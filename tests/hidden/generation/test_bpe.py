@@ -1,13 +1,13 @@
-"""Tests of single merges, of training, and of the way from bytes to tokens and back."""
+"""Tests of merge, train_bpe, encode and decode."""
 
 from __future__ import annotations
 
 from grader.judge.checks import Cases, Draw, laws, promise
 from grader.judge.student import Student
 
-# A few bytes, so that pairs are frequent.
+# Few different bytes, so that pairs are frequent.
 LETTERS, LENGTH, MERGES = b" .ab", 120, 10
-# 1 and 2 are frequent, and digits of the others.
+# 1 and 2 are frequent, and also occur as digits of the others.
 TOKENS = (1, 2, 1, 2, 11, 21)
 
 
@@ -40,7 +40,7 @@ def test_overlap(code: Student, draw: Draw) -> Cases:
     word="code that does nothing changes nothing",
 )
 def test_changes_nothing(student: Student) -> None:
-    """The tokens that merge was given stay."""
+    """merge does not change the tokens that it is given."""
     laws.check_changes_nothing(student, "merge", [1, 2, 1, 2, 3], (1, 2), 256)
 
 
@@ -50,7 +50,7 @@ def test_changes_nothing(student: Student) -> None:
 @promise("train_bpe", points=5, hint="Count the pairs anew after each merge; then choose.")
 def test_training(code: Student, draw: Draw) -> Cases:
     """The most frequent pair of all tokens, old and new ones, is merged each time."""
-    # No two pairs that come first are equally frequent.
+    # There are no ties: each time, one pair is more frequent than all others.
     yield "the merges", code.function("train_bpe")(blocks(draw), 6)
 
 
@@ -76,7 +76,7 @@ def test_overlapping_pairs(code: Student, draw: Draw) -> Cases:
 
 @promise("train_bpe", points=2, hint="Stop where fewer than two tokens are left.")
 def test_few(code: Student, draw: Draw) -> Cases:
-    """If no pair is left there are fewer merges; a pair that occurs once is merged before that."""
+    """Pairs that occur once are merged, too; if no pair is left, there are fewer merges."""
     for length in (0, 1, 2, 5):
         merges = code.function("train_bpe")(text(draw, length), 9)
         yield f"the merges of {length} bytes", merges
@@ -84,7 +84,7 @@ def test_few(code: Student, draw: Draw) -> Cases:
 
 @promise("train_bpe", points=2, hint="Which of the tests above fails, too?")
 def test_text(code: Student, draw: Draw) -> Cases:
-    """All of this holds at once, in a longer text."""
+    """All of these rules hold together in a longer text."""
     yield "the merges", code.function("train_bpe")(text(draw, LENGTH), MERGES)
 
 
@@ -93,7 +93,7 @@ def test_text(code: Student, draw: Draw) -> Cases:
 
 @promise("encode", points=5, hint="for i, pair in enumerate(merges): merge it into 256 + i.")
 def test_encode(code: Student, draw: Draw) -> Cases:
-    """The merges are made in their order, each everywhere."""
+    """The merges are made in their order, each one everywhere."""
     for _ in range(3):
         tokens = code.function("encode")(text(draw, LENGTH), random_merges(draw))
         yield "the tokens", tokens
@@ -101,7 +101,7 @@ def test_encode(code: Student, draw: Draw) -> Cases:
 
 @promise("encode", points=2, hint="list(data) has a number for each byte.")
 def test_encode_any(code: Student, draw: Draw) -> Cases:
-    """All bytes are fine, also if there are none, or no merges."""
+    """Any bytes can be encoded, and there may be no bytes or no merges."""
     data = bytes(int(i) for i in draw.permutation(256))
     yield "all bytes", code.function("encode")(data, [(data[7], data[8]), (data[9], 256)])
     yield "no merges", code.function("encode")(text(draw, 9), [])
@@ -123,13 +123,13 @@ def test_decode(code: Student, draw: Draw) -> Cases:
 
 @promise("decode", points=2, hint="Stay with bytes, and never go by way of str.")
 def test_decode_any(code: Student, draw: Draw) -> Cases:
-    """The bytes may be none that are UTF-8."""
+    """The bytes need not be valid UTF-8."""
     tokens = [int(i) for i in draw.permutation(256)]
     merges = [(tokens[0], 255), (128, 256)]
     yield "the bytes", code.function("decode")([*tokens, 257, 256], merges)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def text(draw: Draw, length: int) -> bytes:
@@ -137,7 +137,7 @@ def text(draw: Draw, length: int) -> bytes:
 
 
 def random_merges(draw: Draw) -> list[tuple[int, int]]:
-    """Merges of letters with letters and with tokens of earlier merges."""
+    """Draw merges of letters with letters and with tokens of earlier merges."""
     merges: list[tuple[int, int]] = []
     while len(merges) < MERGES:
         known = [*LETTERS, *range(256, 256 + len(merges))]
@@ -149,7 +149,7 @@ def random_merges(draw: Draw) -> list[tuple[int, int]]:
 
 
 def blocks(draw: Draw) -> bytes:
-    """Blocks like abab, each kind another number of times, between bytes that come once."""
+    """Draw blocks like abab, each kind a different number of times, between bytes that occur once."""
     letters = [int(i) for i in draw.permutation(256)]
     kinds = [[*letters[i : i + 2]] * 2 for i in (0, 2, 4)]
     all_blocks = [

@@ -1,4 +1,4 @@
-"""Tests of the path, of the loss by way of a model that knows the answer, and of sampling."""
+"""Tests of path, of flow_matching_loss with a model that knows the answer, and of sample."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from grader.judge.checks import (
 )
 from grader.judge.student import Student
 
-# So many rows that two samples of one distribution differ by less than this (seven standard deviations).
+# With this many rows, two samples of one distribution differ by less than CLOSE (seven standard deviations).
 ROWS, CLOSE = 20000, {"rtol": 0.0, "atol": 0.035}
-# Of a few products of matrices in float32, in whatever order.
+# Tolerances for a few matrix products in float32, which may be added up in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
-# Of two models, each with two submodules.
+# The modes of two models, each with two submodules.
 MODES = [[True, False, True], [False, True, False]]
 
 
 # --- the path ------------------------------------------------------------------------------------
 
 
-# One row: which dimension a time belongs to has a test of its own.
+# There is only one row: test_times_of_rows judges which dimension a time belongs to.
 @promise("path", points=4, hint="(1 - t) * x0 + t * x1.")
 def test_point(code: Student, draw: Draw) -> Cases:
     """The point is on the line from x0 at t = 0 to x1 at t = 1."""
@@ -61,7 +61,7 @@ def test_times_of_rows(code: Student, draw: Draw) -> Cases:
 # The model knows x1, computes the velocity from it, and adds drawn numbers: only these are left in the loss.
 @promise("flow_matching_loss", points=6, hint="mse_loss(model(x, t), velocity).")
 def test_loss(code: Student, draw: Draw) -> Cases:
-    """The loss is the mean squared difference to the velocity of the path."""
+    """The loss is the mean squared difference between the model's velocity and that of the path."""
     for shape in [(6, 1), (4, 4), (3, 2, 3)]:
         report = code.run("known", wide(draw, *shape), wide(draw, *shape))
         what = f"the loss, for an x1 of shape {shape}, of a model that is off by drawn numbers"
@@ -70,7 +70,7 @@ def test_loss(code: Student, draw: Draw) -> Cases:
 
 @promise("flow_matching_loss", points=2, hint="Only sampling needs no gradient.")
 def test_gradient(code: Student, draw: Draw) -> Cases:
-    """The loss has the gradient of the model's parameters."""
+    """The gradient of the loss reaches the model's parameters."""
     report = code.run("known", wide(draw, 6, 1), wide(draw, 6, 1))
     yield (
         "the gradient of the numbers by which the model is off",
@@ -80,7 +80,7 @@ def test_gradient(code: Student, draw: Draw) -> Cases:
 
 @promise("flow_matching_loss", points=4, hint="torch.rand(len(x1)): one time for each row.")
 def test_times(code: Student, draw: Draw) -> Cases:
-    """The model gets times (rows,), drawn evenly from 0 to 1, a row's own each."""
+    """The model gets times (rows,), one for each row, drawn evenly from 0 to 1."""
     report = drawn(code, draw, draw.uniform(4, low=0.05, high=0.95))
     yield "the shape of the model's t", entry(report, "shape")
     yield "the shares of times below some edges", within(entry(report, "times"), **CLOSE)
@@ -92,7 +92,7 @@ def test_times(code: Student, draw: Draw) -> Cases:
 
 @promise("flow_matching_loss", points=3, hint="torch.randn, of the shape of x1.")
 def test_noise(code: Student, draw: Draw) -> Cases:
-    """The noise is from the standard normal distribution, each number drawn anew."""
+    """Each number of the noise is drawn from the standard normal distribution."""
     report = drawn(code, draw, draw.uniform(6, low=-1.5, high=1.5))
     yield "the shares of noise below some edges", within(entry(report, "noise"), **CLOSE)
     both = within(entry(report, "both columns"), **CLOSE)
@@ -105,7 +105,7 @@ def test_noise(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that numbers repeat",
 )
 def test_generator(code: Student, draw: Draw) -> Cases:
-    """The generator's state decides, and the global random state stays as it is."""
+    """The generator's state decides the loss, and the global random state stays as it is."""
     seeds, around = [draw.seed() for _ in range(2)], [draw.seed() for _ in range(3)]
     report = code.run("repeated", draw.normal(9, 2), [seeds[0], *seeds], around)
     yield "the list of results with the same seed, and with another one,", report
@@ -125,10 +125,10 @@ def test_mode_of_the_loss(code: Student, draw: Draw) -> Cases:
 # --- sampling ------------------------------------------------------------------------------------
 
 
-# This velocity depends on x alone: the times have a test of their own.
+# This velocity depends only on x: test_times_of_steps judges the times.
 @promise("sample", points=6, hint="x = x + model(x, t) / steps.")
 def test_euler(code: Student, draw: Draw) -> Cases:
-    """Each step adds the velocity at its beginning, times its length."""
+    """Each step adds the velocity at its beginning, times the length of the step."""
     for shape in [(3, 2), (2, 3, 2)]:
         for steps in (1, 2, draw.size(5, 9)):
             report = code.run("followed", draw.normal(2, 2), draw.normal(*shape), steps)
@@ -138,7 +138,7 @@ def test_euler(code: Student, draw: Draw) -> Cases:
 
 @promise("sample", points=3, hint="The times are 0, 1 / steps, and so on, each as (rows,).")
 def test_times_of_steps(code: Student, draw: Draw) -> Cases:
-    """The model is called once in a step, with the time at its beginning for each row."""
+    """The model is called once in each step, with the time at its beginning for each row."""
     report = code.run("followed", draw.normal(2, 2), draw.normal(3, 2), draw.size(3, 7))
     yield "the list of the times with which the model was called", entry(report, "times")
 
@@ -157,7 +157,7 @@ def test_evaluation_mode(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which mode it is in",
 )
 def test_modes(code: Student, draw: Draw) -> Cases:
-    """Afterwards every submodule is in the mode in which it was, also if the model raised."""
+    """Afterwards, every submodule is in the mode in which it was before, even if the model raised."""
     for breaks in (False, True):
         x0 = draw.normal(2, 2)
         after = [code.run("modes", "sample", modes, x0, breaks) for modes in MODES]
@@ -178,14 +178,14 @@ def test_laws(student: Student) -> None:
     laws.check_changes_nothing(student, "sample", student.made("network", 1), torch.randn(4, 3), 2)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def drawn(code: Student, draw: Draw, edges: Tensor) -> Any:
-    """How the noise and times are distributed that the loss drew for many rows."""
+    """Return how the noise and the times are distributed that the loss draws for many rows."""
     return code.run("drawn", wide(draw, ROWS, 2), edges)
 
 
 def wide(draw: Draw, *shape: int) -> Tensor:
-    """Normal numbers in float64, so that dividing by a small 1 - t costs no digits that count."""
+    """Draw normal numbers in float64, so that dividing by a small 1 - t loses no digits that matter."""
     return draw.normal(*shape, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Tests of the filters, and of sampling."""
+"""Tests of penalize_repetition, keep_top_k, keep_top_p and sample."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, assert_tensor, laws, promise, within
 from grader.judge.student import Student
 
-# Probabilities that differ clearly, and sums of the highest that are clearly below and above these p.
+# Probabilities that differ clearly, and values of p that are far from every sum of the highest of them.
 PROBABILITIES = [0.4, 0.26, 0.18, 0.1, 0.06]
 BETWEEN = (0.5, 0.75, 0.9)
-# So many rows that two samples of one distribution differ by less than this (seven standard deviations).
+# With this many rows, two samples of one distribution differ by less than CLOSE (seven standard deviations).
 ROWS, CLOSE = 20000, {"rtol": 0.0, "atol": 0.035}
 
 
@@ -26,7 +26,7 @@ ROWS, CLOSE = 20000, {"rtol": 0.0, "atol": 0.035}
     hint="torch.where(seen > 0, seen / penalty, seen * penalty), at the row's tokens.",
 )
 def test_penalty(code: Student, draw: Draw) -> Cases:
-    """Positive logits of tokens in a row are divided, negative ones multiplied; others stay."""
+    """Positive logits of a row's tokens are divided, negative ones are multiplied, and others stay."""
     logits, tokens = draw.normal(1, 9), draw.permutation(9)[None, :5]
     penalty = draw.number(1.2, 3.0)
     yield "the logits", code.function("penalize_repetition")(logits, tokens, penalty)
@@ -34,7 +34,7 @@ def test_penalty(code: Student, draw: Draw) -> Cases:
 
 @promise("penalize_repetition", points=2, hint="Compute from the logits that came in, not in turn.")
 def test_penalty_once(code: Student, draw: Draw) -> Cases:
-    """A token that comes several times is penalized once."""
+    """A token that occurs several times is penalized once."""
     token = draw.integers(1, 1, high=9)
     logits = draw.normal(1, 9).abs() + 1
     yield "the logits", code.function("penalize_repetition")(logits, token.repeat(1, 3), 2.0)
@@ -89,7 +89,7 @@ def test_large_k(code: Student, draw: Draw) -> Cases:
     hint="Keep a token if the tokens before it in the order add up to less than p.",
 )
 def test_top_p(code: Student, draw: Draw) -> Cases:
-    """The fewest likely tokens that add up to p stay, the one that crosses p included."""
+    """The fewest tokens that add up to p stay: the most likely ones, up to the one that crosses p."""
     for p in BETWEEN:
         rows = torch.stack([logits(draw) for _ in range(4)])
         yield f"the result for p = {p}", code.function("keep_top_p")(rows, p)
@@ -104,7 +104,7 @@ def test_small_p(code: Student, draw: Draw) -> Cases:
 
 @promise("keep_top_p", points=2, hint="Sort along the last dimension, and scatter along it, too.")
 def test_top_p_of_any_shape(code: Student, draw: Draw) -> Cases:
-    """Any leading dimensions are fine, and tokens that are -inf already stay so."""
+    """Any leading dimensions are fine, and tokens that already are -inf stay so."""
     rows = torch.stack([logits(draw) for _ in range(6)]).reshape(2, 3, -1)
     gone = rows.masked_fill(rows < rows.sort(dim=-1).values[..., 1:2], -torch.inf)
     for what, given in {"finite logits": rows, "a token that is gone": gone}.items():
@@ -154,15 +154,15 @@ def test_greedy(code: Student, draw: Draw) -> Cases:
 
 @promise("sample", points=4, hint="Filter the logits, and take the softmax of the rest.")
 def test_filters(code: Student, draw: Draw) -> Cases:
-    """With top_k or top_p, only the tokens that are kept come, as often as they should."""
+    """With top_k or top_p, only the kept tokens are drawn, as often as they should be."""
     yield "the share of each token for top_k = 2", frequencies(code, draw, top_k=2)
     yield "the share of each token for top_p = 0.5", frequencies(code, draw, top_p=0.5)
 
 
 @promise("sample", points=3, hint="First logits / temperature, then top-k, then top-p.")
 def test_order(code: Student, draw: Draw) -> Cases:
-    """Temperature, top-k and top-p come in this order."""
-    # Of the best three, two have 0.79 of the probability; of all five they have 0.66.
+    """Temperature, top-k and top-p are applied in this order."""
+    # The best two have 0.79 of the probability of the best three, and 0.66 of that of all five.
     yield (
         "the share of each token for top_k = 3 and top_p = 0.72",
         frequencies(code, draw, top_k=3, top_p=0.72),
@@ -182,18 +182,18 @@ def test_order(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that tokens repeat",
 )
 def test_generator(code: Student, draw: Draw) -> Cases:
-    """The generator's state decides, and the global random state stays as it is."""
+    """The generator's state decides the tokens, and the global random state stays as it is."""
     seeds = [draw.seed() for _ in range(3)]
     around = [draw.seed() for _ in range(4)]
     report = code.run("repeated", draw.normal(40, 9), [seeds[0], *seeds], around)
     yield "the list of results with the same seed, and with two others,", report
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def logits(draw: Draw) -> Tensor:
-    """The logits of the probabilities above, up to a constant, in a random order."""
+    """Draw logits of the probabilities above, up to a constant and in a random order."""
     row = torch.tensor(PROBABILITIES).log() + draw.number(-2.0, 2.0)
     return permuted(draw, row)
 
@@ -203,7 +203,7 @@ def permuted(draw: Draw, row: Tensor) -> Tensor:
 
 
 def frequencies(code: Student, draw: Draw, **settings: Any) -> Any:
-    """How often each token comes, in many rows with the same logits."""
+    """Return how often each token is drawn, in many rows with the same logits."""
     row = logits(draw)
     tokens = code.run("drawn", row.repeat(ROWS, 1), draw.seed(), settings)
     tokens = assert_tensor(tokens, shape=(ROWS,), dtype=torch.int64, what="the tokens")

@@ -1,4 +1,4 @@
-"""What loggers hold after short programs, and what ran around them."""
+"""Short programs under loggers, with what is recorded and what runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def in_full(calls: list[Any]) -> list[Any]:
 
 
 def in_short(calls: Any) -> Any:
-    """Calls as "cat of [[2, 3], [1, 3]] gives [[3, 3]]", whatever else is in aten's names; None if no list.
+    """Return calls as "cat of [[2, 3], [1, 3]] gives [[3, 3]]", or None if they are not a list.
 
-    A shape () may be that of a number. A bare tuple has name and shapes in this order.
+    The rest of an operator's name does not count. A shape () is left out, since it may be that of a number. A
+    bare tuple has name and shapes in this order.
     """
     if not isinstance(calls, list):
         return None
@@ -34,19 +35,19 @@ def in_short(calls: Any) -> Any:
 
 
 def calls(module: Any, rows: list[Any]) -> list[Any]:
-    """The student's OperatorCalls of these names and shapes."""
+    """Make the student's OperatorCalls of these names and shapes."""
     return [module.OperatorCall(*fields) for fields in rows]
 
 
 def run(program: str, tensors: dict[str, Tensor]) -> Any:
-    """The `result` of a program, which is the suite's own text."""
+    """Run a program, which is the suite's own text, and return its `result`."""
     scope = {"torch": torch, **tensors}
     exec(program, scope)
     return scope["result"]
 
 
 def recorded(module: Any, program: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """What a new logger holds after a program, in short, and the result of that."""
+    """Return what a new logger records of a program, in short, and the program's result."""
     logger = module.OperatorLogger()
     before = len(logger.calls)
     with logger:
@@ -75,14 +76,14 @@ class Around(TorchDispatchMode):
 
 
 def seen_around(module: Any, program: str, tensors: dict[str, Tensor]) -> dict[str, int]:
-    """How often each operator runs while a logger is on."""
+    """Return how often each operator runs while a logger is on."""
     with Around() as around, module.OperatorLogger():
         run(program, tensors)
     return dict(Counter(around.names))
 
 
 def entered(module: Any, x: Tensor) -> dict[str, Any]:
-    """What loggers hold: one around a second one, and entered again; a third one, never entered."""
+    """Return what loggers record: one that is entered twice, one inside it, and one that is never entered."""
     first, second = module.OperatorLogger(), module.OperatorLogger()
     report = {"a new logger": in_short(first.calls)}
     with first:
@@ -101,7 +102,7 @@ def entered(module: Any, x: Tensor) -> dict[str, Any]:
 
 
 def alive(module: Any) -> dict[str, Any]:
-    """How many tensors live on, in the block and after it, when the program has dropped them all."""
+    """Return how many tensors live on, in the block and after it, though the program has dropped them all."""
     logger = module.OperatorLogger()
     with logger:
         x = torch.ones(3)
@@ -118,7 +119,7 @@ def living(references: list[Any]) -> int:
 
 
 def errors_of(call: Callable[[Callable[[], object]], object], x: Tensor) -> list[Any]:
-    """The type of the error that comes out of a call of each work that raises, and how many modes stay on."""
+    """Call each work, which raises. Return the type of the error that comes out, and how many modes stay on."""
     empty: dict[str, int] = {}
     works: list[Callable[[], object]] = [
         lambda: x @ x,
@@ -151,10 +152,10 @@ def errors_in_log_operators(module: Any, x: Tensor) -> list[Any]:
 
 
 def logged(module: Any, x: Tensor, names: list[str], shift: float) -> dict[str, Any]:
-    """What log_operators gives for a function of an argument and a keyword.
+    """Return what log_operators gives for a function of an argument and a keyword.
 
-    The function runs these operators, and drops their results. All are functions of torch: no object but a
-    tensor can stand for x, and write down its methods.
+    The function runs these operators, and drops their results. All are functions of torch, which take only
+    tensors: no other object can take the place of x and record calls of its methods.
     """
     grad_modes = []
 

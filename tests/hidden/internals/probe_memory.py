@@ -1,4 +1,4 @@
-"""Work whose saved tensors are counted, a model and its optimizer, layers that note when they run."""
+"""Work that saves tensors, a model with its optimizer, and layers that record when they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def work(program: str) -> Callable[..., None]:
-    """A function of x, y and z that runs a program, the suite's own text, and returns nothing."""
+    """Return a function of x, y and z that runs a program, the suite's own text, and returns nothing."""
 
     def run(*tensors: Tensor) -> None:
         exec(program, {"torch": torch, **dict(zip("xyz", tensors, strict=False))})
@@ -24,21 +24,21 @@ def work(program: str) -> Callable[..., None]:
 def bytes_without(
     module: Any, program: str, tensors: list[Tensor], excluded: list[int], begin: int
 ) -> Any:
-    """The bytes of a program's work on these tensors, without some of them, of which rows are excluded."""
+    """Return saved_bytes of a program on these tensors, excluding the rows of some of them from `begin` on."""
     leaves = [tensor.requires_grad_(tensor.is_floating_point()) for tensor in tensors]
     exclude = (leaves[i].detach()[begin:] for i in excluded)
     return module.saved_bytes(work(program), *leaves, exclude=exclude)
 
 
 def layer_bytes(module: Any, x: Tensor, weight: Tensor) -> Any:
-    """The bytes of a layer, with those of its weight."""
+    """Return saved_bytes of a layer, excluding nothing."""
     layer = nn.Linear(weight.shape[1], weight.shape[0])
     layer.weight = nn.Parameter(weight)
     return module.saved_bytes(layer, x.requires_grad_())
 
 
 class Watched(nn.Module):
-    """A module that notes how it is called."""
+    """A module that records how it is called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Watched(nn.Module):
 
 
 def called(module: Any, x: Tensor, seed: int, gradients_on: bool) -> dict[str, Any]:
-    """How a module was called, and the bytes."""
+    """Return how saved_bytes calls a module, and its result."""
     watched = Watched()
     torch.manual_seed(seed)
     with torch.set_grad_enabled(gradients_on):
@@ -61,14 +61,14 @@ def called(module: Any, x: Tensor, seed: int, gradients_on: bool) -> dict[str, A
 
 
 def with_backward(module: Any, x: Tensor) -> dict[str, Any]:
-    """The bytes of a forward and a backward pass, and the gradient."""
+    """Return saved_bytes of a forward and a backward pass, and the gradient."""
     x.requires_grad_()
     count = module.saved_bytes(lambda x: (x.exp() * x.sin()).sum().backward(), x, exclude=[x])
     return {"bytes": count, "gradient": x.grad}
 
 
 def with_error(module: Any, x: Tensor) -> dict[str, bool]:
-    """Whether the error of some work comes out, and whether it leaves hooks behind."""
+    """Return whether an error in f comes out, and whether hooks are left."""
 
     def fail(x: Tensor) -> None:
         x.exp()
@@ -83,7 +83,7 @@ def with_error(module: Any, x: Tensor) -> dict[str, bool]:
 
 
 def hooks_left() -> bool:
-    """Whether what autograd saves now goes through hooks: then it takes no others."""
+    """Return whether hooks still handle what autograd saves. If so, it accepts no others."""
     node: Any = torch.ones(1, requires_grad=True).exp().grad_fn
     try:
         node._raw_saved_result.register_hooks(lambda tensor: tensor, lambda tensor: tensor)
@@ -96,13 +96,13 @@ def hooks_left() -> bool:
 
 
 def spaced(kind: Any, device: Any) -> Tensor:
-    """A tensor of this shape and dtype, of every second element of a storage, which has more bytes than it."""
+    """Make a tensor of this shape and dtype that has every second element of a storage twice its size."""
     shape, dtype, *_ = kind
     return torch.ones(*shape, 2, dtype=getattr(torch, dtype), device=device)[..., 0]
 
 
 def network(module: Any, parameters: list[Any], buffers: list[Any], device: str) -> nn.Module:
-    """A model whose submodule has such parameters and buffers; it shares the first parameter."""
+    """Make a model with a submodule that has such parameters and buffers. Both share the first parameter."""
     part = nn.Module()
     for i, kind in enumerate(parameters):
         *_, trainable, has_gradient = kind
@@ -118,7 +118,7 @@ def network(module: Any, parameters: list[Any], buffers: list[Any], device: str)
 
 
 def optimizer(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
-    """An optimizer of the two parameters that learn: it keeps such tensors, by name, and other things."""
+    """Make an optimizer of the two parameters that learn. Its state has such tensors, and other things."""
     first, second = (p for p in model.parameters() if p.requires_grad and p.grad is not None)
     made = torch.optim.SGD([first, second])
     for name, kind in tensors.items():
@@ -130,14 +130,14 @@ def optimizer(module: Any, model: nn.Module, tensors: Any, others: Any) -> Any:
 # --- checkpointed_forward -------------------------------------------------------------------------
 
 log: list[str] = []
-# How many bytes go into them.
+# How many bytes go into the layers.
 inputs: list[int] = []
 # What the layers compute before their dropout.
 products: list[StorageWeakRef] = []
 
 
 class Block(nn.Module):
-    """A matrix, tanh and dropout; each run is noted, and when gradients reach its input."""
+    """A matrix, tanh and dropout. The log has each run, and each time that gradients reach its input."""
 
     def __init__(self, weight: Tensor, name: int, dropout: float) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class Block(nn.Module):
 def blocks(
     module: Any, weights: list[Tensor], names: list[int], dropout: float, frozen: list[int]
 ) -> list[Block]:
-    """Layers with these weights, some of them frozen."""
+    """Make layers with these weights, some of them frozen."""
     made = [Block(*named, dropout) for named in zip(weights, names, strict=True)]
     for i in frozen:
         made[i].requires_grad_(False)
@@ -172,21 +172,21 @@ def blocks(
 
 
 def doubled(module: Any, layers: list[Block]) -> list[Block]:
-    """The layers, with hooks that double what they return."""
+    """Give the layers hooks that double their results."""
     for layer in layers:
         layer.register_forward_hook(lambda _, __, y: 2 * y)
     return layers
 
 
 def evaluating(module: Any, layers: list[Block]) -> list[Block]:
-    """The layers in evaluation mode."""
+    """Put the layers into evaluation mode."""
     return [layer.eval() for layer in layers]
 
 
 def both_passes(
     module: Any, layers: list[Block], x: Tensor, factors: Tensor, seed: int
 ) -> dict[str, Any]:
-    """Output and gradients of checkpointed layers, and the random state after either pass."""
+    """Return output and gradients of checkpointed layers, and the random state after each pass."""
     torch.manual_seed(seed)
     y = module.checkpointed_forward(iter(layers), x)
     report: dict[str, Any] = {"output": y.detach().clone()}
@@ -198,7 +198,7 @@ def both_passes(
 
 
 def logged(module: Any, layers: list[Block], x: Tensor) -> dict[str, Any]:
-    """What runs in either pass, and what the forward pass keeps: more bytes than the inputs', or products."""
+    """Return what runs in each pass, whether more is saved than the inputs, and how many products live on."""
     parameters = {layer.weight.untyped_storage().data_ptr() for layer in layers}
     saved: dict[int, torch.UntypedStorage] = {}
 
@@ -222,7 +222,7 @@ def logged(module: Any, layers: list[Block], x: Tensor) -> dict[str, Any]:
 
 
 def graph_under_no_grad(module: Any, layers: list[Block], x: Tensor) -> bool:
-    """Whether the output requires a gradient, though no graph is asked for."""
+    """Return whether the output requires a gradient under no_grad."""
     with torch.no_grad():
         y: Tensor = module.checkpointed_forward(layers, x)
     return y.requires_grad

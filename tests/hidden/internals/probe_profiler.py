@@ -14,19 +14,19 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 
 class Average:
-    """What is used of an entry of key_averages()."""
+    """An entry of key_averages(), with the attributes that may be used."""
 
     def __init__(self, *row: Any) -> None:
         self.key, self.count, self.self_cpu_time_total, self.cpu_time_total = row
 
 
 def ranked(module: Any, rows: list[Any], *arguments: Any) -> Any:
-    """The top operators of such averages."""
+    """Return the top operators of averages with these rows."""
     return module.top_operators([Average(*row) for row in rows], *arguments)
 
 
 def averages_left(module: Any, rows: list[Any]) -> list[Any]:
-    """What a list of averages holds after a call."""
+    """Return the rows of a list of averages after a call."""
     averages = [Average(*row) for row in rows]
     module.top_operators(averages, 3, "count")
     return [list(vars(average).values()) for average in averages]
@@ -36,7 +36,7 @@ def averages_left(module: Any, rows: list[Any]) -> list[Any]:
 
 
 def profiled(module: Any, names: list[str], sizes: list[int], *arguments: Any) -> dict[str, Any]:
-    """The top operators of some work with these operators, on tensors of these sizes."""
+    """Return the top operators of work that calls these operators, on tensors of these sizes."""
 
     def work() -> None:
         for size in sizes:
@@ -51,7 +51,7 @@ def profiled(module: Any, names: list[str], sizes: list[int], *arguments: Any) -
 
 
 def called(module: Any, seed: int, gradients_on: bool) -> list[dict[str, Any]]:
-    """How some work was called."""
+    """Return how profile_operators calls some work."""
     calls: list[dict[str, Any]] = []
 
     def work() -> None:
@@ -64,7 +64,7 @@ def called(module: Any, seed: int, gradients_on: bool) -> list[dict[str, Any]]:
 
 
 def error_comes_out(module: Any) -> bool:
-    """Whether the error of some work comes out."""
+    """Return whether an error in some work comes out."""
 
     def work() -> None:
         raise LookupError("the work broke")
@@ -89,7 +89,7 @@ def stop() -> None:
 
 
 def new_step(more: int, ran: list[Any]) -> Callable[[int], None]:
-    """A step that notes that it ran; no attribute of it says how many operators it calls."""
+    """Make a step that records its runs. No attribute of it shows how many operators it calls."""
 
     def step(i: int) -> None:
         ran.append(i)
@@ -102,7 +102,7 @@ def new_step(more: int, ran: list[Any]) -> Callable[[int], None]:
 
 
 def stepped(module: Any, more: int, steps: int, schedule: dict[str, int]) -> dict[str, Any]:
-    """Which steps ran, and of each cycle the calls that they make, and the profiler's own entries."""
+    """Return which steps ran, and the counts of each cycle, also of the profiler's own entries."""
     ran: list[Any] = []
     try:
         cycles = module.profile_steps(new_step(more, ran), steps, **schedule)
@@ -115,7 +115,7 @@ def stepped(module: Any, more: int, steps: int, schedule: dict[str, int]) -> dic
 
 
 def refused_before_a_step(module: Any, steps: int, **schedule: int) -> None:
-    """Call profile_steps; a ValueError after a step is another error."""
+    """Call profile_steps, and turn a ValueError that comes after a step into another error."""
     ran: list[Any] = []
     try:
         module.profile_steps(new_step(1, ran), steps, **schedule)
@@ -137,13 +137,13 @@ def mark(part: str) -> None:
 
 
 def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
-    """A loss that leaves a mark, and that takes no targets for outputs."""
+    """A loss that leaves a mark, and that changes if outputs and targets are swapped."""
     mark("the loss")
     return (outputs - 2 * targets).square().mean()
 
 
 class Marked(nn.Linear):
-    """A linear layer whose hook notes its modes, and leaves marks when it and its backward pass run."""
+    """A linear layer with a hook that records its modes, and marks each run and each backward pass."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__(3, 2, bias=False)
@@ -160,14 +160,14 @@ class Marked(nn.Linear):
 
 
 def new_optimizer(model: nn.Module) -> torch.optim.Optimizer:
-    """An optimizer whose step leaves a mark."""
+    """Make an optimizer whose step leaves a mark."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
     optimizer.register_step_post_hook(lambda *_: mark("the step"))
     return optimizer
 
 
 def trained(module: Any, start: Tensor, batches: list[Any], training: bool) -> dict[str, Any]:
-    """The losses and the weights of steps on these batches, and the mode in each run of the model."""
+    """Return the losses and weights of steps on these batches, and the mode in each run of the model."""
     model = Marked(start).train(training)
     optimizer = new_optimizer(model)
     losses, graphs, weights = [], [], []
@@ -181,7 +181,7 @@ def trained(module: Any, start: Tensor, batches: list[Any], training: bool) -> d
 
 
 def labeled(module: Any, start: Tensor, batches: list[Any]) -> list[list[str]]:
-    """For each step when labels begin and end, and what runs, in order."""
+    """Return, for each step, the order in which labels begin and end and parts run."""
     model = Marked(start)
     optimizer = new_optimizer(model)
     steps = []

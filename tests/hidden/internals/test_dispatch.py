@@ -38,7 +38,7 @@ def test_keeps_no_tensor(code: Student, draw: Draw) -> Cases:
     hint="OperatorCall(str(func), the inputs' shapes, the outputs' shapes), each time.",
 )
 def test_names_and_shapes(code: Student, draw: Draw) -> Cases:
-    """Each operator is recorded in order: its name, and the shapes of its tensors, of nothing else."""
+    """Each operator is recorded in order: its name and the shapes of its tensors, and nothing else."""
     for program in (
         "result = torch.addmm(c, a, b).relu()",
         "result = torch.where(a > 0, a, 0.0)",
@@ -67,7 +67,7 @@ def test_runs_the_same(code: Student, draw: Draw) -> Cases:
     hint="self.calls = [] in __init__, not in the class.",
 )
 def test_loggers(code: Student, draw: Draw) -> Cases:
-    """Each logger goes on with a list of its own; an inner block is recorded by both."""
+    """Each logger has its own list, and goes on with it when entered again; both record an inner block."""
     report = code.run("entered", draw.normal(draw.size(2, 10), draw.size(2, 10)))
     for logger, calls in entry(report, kind=dict).items():
         yield f"the calls of {logger}", calls
@@ -80,7 +80,7 @@ def test_loggers(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what it recorded",
 )
 def test_lists(code: Student, draw: Draw) -> Cases:
-    """The tensors of a list leave their shapes one by one, and so do several outputs; none leave none."""
+    """Each tensor of a list, and each of several outputs, has its own shape; numbers have none."""
     yield from recorded(
         code,
         draw,
@@ -98,7 +98,7 @@ def test_lists(code: Student, draw: Draw) -> Cases:
     hint="func(*args, **kwargs), and the shapes of args and of kwargs.values().",
 )
 def test_keyword_arguments(code: Student, draw: Draw) -> Cases:
-    """Keyword arguments go on to the operator, and their tensors come after those of args."""
+    """Keyword arguments reach the operator, and the shapes of their tensors come after those of args."""
     yield from recorded(
         code,
         draw,
@@ -156,7 +156,7 @@ def test_errors(code: Student, draw: Draw) -> Cases:
     hint="with OperatorLogger() as logger: result = f(*args, **kwargs)",
 )
 def test_log_operators(code: Student, draw: Draw) -> Cases:
-    """log_operators calls f once, and gives its own result and the calls; errors come through."""
+    """log_operators calls f once, and returns its result and the calls; errors come through."""
     x = draw.normal(*sizes(draw, 2))
     for _ in range(2):
         names = [UNARY[i] for i in draw.permutation(len(UNARY))[: draw.size(2, 6)]]
@@ -208,9 +208,9 @@ def test_flops(code: Student, draw: Draw) -> Cases:
     after="test_flops",
 )
 def test_flops_add_up(code: Student, draw: Draw) -> Cases:
-    """The products of many calls add up, none give 0, and calls stay as they are."""
+    """The products of many calls add up, no calls give 0, and calls stay as they are."""
     yield "matmul_flops of no calls", code.function("matmul_flops")(code.made("calls", []))
-    # The last call is a product, too, as the first one is; equal calls count as often as they stand there.
+    # The first and the last call are products. Equal calls count as often as they occur.
     rows = new_calls(draw)
     calls = code.made("calls", 2 * (rows + rows[:1]))
     yield "matmul_flops of many calls", laws.check_changes_nothing(code, "matmul_flops", calls)
@@ -218,23 +218,23 @@ def test_flops_add_up(code: Student, draw: Draw) -> Cases:
     laws.check_not_used(code, "matmul_flops", calls, functions=functions, why=why)
 
 
-# --- what the tests share -------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def sizes(draw: Draw, count: int) -> list[int]:
-    """Different sizes from 2 to 8."""
+    """Draw different sizes from 2 to 8."""
     return [2 + int(size) for size in draw.permutation(7)[:count]]
 
 
 def new_tensors(draw: Draw) -> dict[str, Any]:
-    """The tensors of a program, with sizes that are drawn."""
+    """Draw the tensors of a program, and their sizes."""
     m, k, n = sorted(sizes(draw, 3))
     columns = draw.permutation(k)[:2]
     return {"a": draw.normal(m, k), "b": draw.normal(k, n), "c": draw.normal(n), "i": columns}
 
 
 def recorded(code: Student, draw: Draw, *programs: str) -> Cases:
-    """The calls of programs, in short, and their results: the judge of full names is test_names_and_shapes."""
+    """Yield the calls of programs, in short, and their results. test_names_and_shapes judges full names."""
     for program in programs:
         report = code.run("recorded", program, new_tensors(draw))
         yield f"logger.calls of `{program}`", entry(report, "calls")
@@ -242,7 +242,7 @@ def recorded(code: Student, draw: Draw, *programs: str) -> Cases:
 
 
 def new_calls(draw: Draw) -> list[Any]:
-    """Calls of matrix products, and of others."""
+    """Return calls of matrix products and of other operators."""
     m, k, n = sizes(draw, 3)
     batch = draw.size(2, 7)
     a, b, y = (m, k), (k, n), (m, n)

@@ -14,9 +14,9 @@ from grader.judge.student import Student
 
 ROWS = 6
 DROPOUT = 0.4
-# Expressions of x (n, k). All are functions of torch, which take tensors alone: an object of the student's
-# cannot stand for x, and write down its methods.
-# Of each of these autograd saves a result: a new tensor of the size of x.
+# Expressions of x (n, k). All are functions of torch, which take only tensors: no other object can take the
+# place of x and record calls of its methods.
+# For each of these, autograd saves a result: a new tensor of the size of x.
 SAVING_A_RESULT = [
     "torch.exp(x)",
     "torch.sqrt(x)",
@@ -25,7 +25,7 @@ SAVING_A_RESULT = [
     "torch.sin(torch.add(x, 1))",
     "torch.cos(torch.add(x, 2))",
 ]
-# Of each of these it saves x itself or a view of it.
+# For each of these, it saves x itself or a view of it.
 SAVING_X = [
     "torch.mul(x, x)",
     "torch.sin(x)",
@@ -42,7 +42,7 @@ DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 
 @promise("saved_bytes", points=6, hint="In pack: tensor.untyped_storage().nbytes().")
 def test_saved_tensors(code: Student, draw: Draw) -> Cases:
-    """What autograd saves is counted, in bytes of every dtype."""
+    """The tensors that autograd saves are counted in bytes, for every dtype."""
     for dtype in DTYPES:
         x = draw.uniform(*sizes(draw, 2), dtype=dtype)
         yield f"saved_bytes of results in {dtype}", saved(code, draw, [], [x], least=1)
@@ -73,7 +73,7 @@ def test_saved_storages(code: Student, draw: Draw) -> Cases:
     hint="Keep the storages themselves until the end, so that no address is used again.",
 )
 def test_saved_and_freed(code: Student, draw: Draw) -> Cases:
-    """What is freed before f ends counts, and so does a storage at the address of a freed one."""
+    """A storage that is freed before f ends counts, and so does a new one at its address."""
     x, times = draw.uniform(1024 * draw.size(15, 31)), draw.size(40, 71)
     program = f"for i in range({times}): torch.sin(torch.add(x, i))"
     yield "saved_bytes of a loop", exactly(code.run("bytes_without", program, [x], [], 0))
@@ -88,7 +88,7 @@ def test_saved_exclude(code: Student, draw: Draw) -> Cases:
     """Storages of excluded tensors are not counted, whichever view of them is saved or excluded."""
     n, k, m = sizes(draw, 3)
     tensors = [draw.uniform(n, k), draw.uniform(m, k), draw.uniform(m)]
-    # linear saves x and the weight, and no bias.
+    # linear saves x and the weight, but no bias.
     linear, names = ["torch.nn.functional.linear(x, y, z)"], ("x", "weight", "bias")
     for excluded, begin in itertools.product(([1, 2], [0], [0, 1]), (0, 1)):
         value = saved(code, draw, linear, tensors, excluded, begin)
@@ -102,7 +102,7 @@ def test_saved_exclude(code: Student, draw: Draw) -> Cases:
     word="the sandbox says how f was called",
 )
 def test_saved_calls(code: Student, draw: Draw) -> Cases:
-    """f runs once as it would without you; its error comes out, and no hook is left."""
+    """f runs once, as it would without you; its error comes out, and no hook is left."""
     x = draw.uniform(*sizes(draw, 2), low=0.5, high=1.5)
     for gradients_on in (True, False):
         report = code.run("called", x, draw.seed(), gradients_on)
@@ -160,7 +160,7 @@ def test_checkpoint(code: Student, draw: Draw) -> Cases:
 )
 def test_checkpoint_runs(code: Student, draw: Draw) -> Cases:
     """Only inputs are saved, and each layer runs again right before its gradients, the last one first."""
-    # What goes into a dropout is no layer's input: it lives on only where it is kept behind autograd's back.
+    # The input of a dropout is not the input of a layer: it lives on only if it is kept behind autograd's back.
     for count, frozen, dropout in ((1, [], 0.0), (3, [1], 0.0), (draw.size(4, 7), [], DROPOUT)):
         own_sizes, names = sizes(draw, count + 1), draw.permutation(1000)[:count].tolist()
         layers = blocks(code, draw, own_sizes, dropout, frozen, names)
@@ -182,7 +182,7 @@ def test_checkpoint_runs(code: Student, draw: Draw) -> Cases:
     after="test_checkpoint",
 )
 def test_checkpoint_without_gradient(code: Student, draw: Draw) -> Cases:
-    """Gradients are right where x requires none, and where layers are frozen; x stays as it was."""
+    """Gradients are right if x requires none, and if layers are frozen; x stays as it was."""
     yield from passes(code, draw, needs_gradient=False)
     yield from passes(code, draw, needs_gradient=False, frozen=[0])
     yield from passes(code, draw, needs_gradient=True, frozen=[1])
@@ -218,7 +218,7 @@ def test_checkpoint_hooks(code: Student, draw: Draw) -> Cases:
     after="test_checkpoint",
 )
 def test_checkpoint_leaves_all(code: Student, draw: Draw) -> Cases:
-    """Under no_grad no graph is built; without layers x comes back; all stays as it was."""
+    """Under no_grad no graph is built, without layers the result is x, and nothing is changed."""
     x, layers = new_x(draw, 3), blocks(code, draw, [3, 5, 4])
     needs_gradient = code.run("graph_under_no_grad", layers, leaf(code, x))
     yield "the output's requires_grad under no_grad", needs_gradient
@@ -228,11 +228,11 @@ def test_checkpoint_leaves_all(code: Student, draw: Draw) -> Cases:
         laws.check_changes_nothing(code, "checkpointed_forward", layers, kind)
 
 
-# --- what the tests share -------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def sizes(draw: Draw, count: int) -> list[int]:
-    """Sizes, all of them different, that no other size here is likely to make up for."""
+    """Draw different sizes, of which none is likely to make up for another one."""
     return [5 + int(size) for size in draw.permutation(9)[:count]]
 
 
@@ -246,9 +246,9 @@ def saved(
     *,
     least: int = 0,
 ) -> Any:
-    """The bytes that a program saves: these expressions and some that save a result, in any order.
+    """Return the bytes that a program saves: these expressions and some that save a result, in any order.
 
-    It holds all values until it ends.
+    The program holds all values until it ends.
     """
     order = draw.permutation(len(SAVING_A_RESULT))[: draw.size(least, len(SAVING_A_RESULT) + 1)]
     every = [*expressions, *(SAVING_A_RESULT[i] for i in order)]
@@ -257,7 +257,7 @@ def saved(
 
 
 def new_training(code: Student, draw: Draw, device: str) -> tuple[Any, Any]:
-    """A network, and an optimizer that keeps tensors and other things under odd names."""
+    """Make a network, and an optimizer that keeps tensors and other things under odd names."""
     one, two, three, *more = sizes(draw, 9)
     # The shape and dtype of each parameter, whether it learns, and whether it has a gradient.
     parameters = [
@@ -291,14 +291,14 @@ def blocks(
     frozen: Sequence[int] = (),
     names: Sequence[int] = range(3),
 ) -> Any:
-    """The probe's layers of these sizes, some of them frozen, and with names for what they note."""
+    """Make the probe's layers of these sizes, some of them frozen. They have `names` in the log."""
     pairs = itertools.pairwise(own_sizes)
     weights = [draw.normal(*pair, dtype=torch.float64) for pair in pairs]
     return code.made("blocks", weights, list(names)[: len(weights)], dropout, list(frozen))
 
 
 def leaf(code: Student, x: Tensor) -> Any:
-    """x as a leaf that requires a gradient, for a probe."""
+    """Make x a leaf that requires a gradient, for a probe."""
     return laws.shipped(code, "tensor").made(x, None, True)
 
 
@@ -310,7 +310,7 @@ def passes(
     dropout: float = 0.0,
     frozen: Sequence[int] = (),
 ) -> Cases:
-    """The output, the gradients of x and of the layers' weights, and the random state after each pass."""
+    """Yield the output, the gradients of x and of the layers' weights, and the random state after each pass."""
     own_sizes = [3, 5, 2, 4]
     x, factors = new_x(draw, own_sizes[0]), new_x(draw, own_sizes[-1])
     layers = blocks(code, draw, own_sizes, dropout, frozen)

@@ -14,7 +14,7 @@ DEFAULT_N = 10
 ALL = 200  # more entries than any list here has
 OPERATORS = ["sin", "cos", "tan", "exp", "neg", "ceil", "sign", "atan", "sinh", "sqrt", "floor"]
 OPERATORS += ["trunc", "round", "frac"]
-# So many elements that sorting them takes longer than all calls of the other operators.
+# Sorting this many elements takes longer than all calls of the other operators.
 SLOW_SIZE = 20_000
 
 
@@ -43,7 +43,7 @@ def test_top(code: Student, draw: Draw) -> Cases:
     after="test_top",
 )
 def test_top_steps(code: Student, draw: Draw) -> Cases:
-    """ProfilerStep is left out before the cut, and nothing else is."""
+    """ProfilerStep entries are left out before the n are taken, and no others are."""
     rows: list[Any] = [
         ["ProfilerStep*", 900, 9e6, 9e7],
         ["ProfilerStep#2", 901, 9.1e6, 9.1e7],
@@ -96,8 +96,8 @@ def test_top_errors(student: Student) -> None:
     hint="Call f() in a with profile() as prof: block, then prof.key_averages().",
 )
 def test_operators(code: Student, draw: Draw) -> Cases:
-    """Each operator that f runs is there once, with all of its calls, whatever the shapes."""
-    # More than there are without n.
+    """Each operator that f runs has one entry, with all of its calls, whatever the shapes."""
+    # More operators than n is by default.
     count = draw.size(DEFAULT_N + 1, len(OPERATORS) + 1)
     names = [OPERATORS[i] for i in draw.permutation(len(OPERATORS))[:count]]
     report = code.run("profiled", names, [3, 5, 7, 5], ALL)
@@ -112,7 +112,7 @@ def test_operators(code: Student, draw: Draw) -> Cases:
     word="the sandbox says how f ran",
 )
 def test_operators_run(code: Student, draw: Draw) -> Cases:
-    """f runs once, as by itself, and its error comes out."""
+    """f runs once, as it would without the profiler, and its error comes out."""
     for gradients_on in (True, False):
         yield "the list of calls of f", code.run("called", draw.seed(), gradients_on)
     yield "the statement that an exception of f comes out", code.run("error_comes_out")
@@ -125,15 +125,15 @@ def test_operators_run(code: Student, draw: Draw) -> Cases:
     after="test_operators",
 )
 def test_operators_top(code: Student, draw: Draw) -> Cases:
-    """n and sort_by are those of top_operators."""
-    # Each operator is called another number of times, and sort, the slowest, once.
+    """n and sort_by mean the same as for top_operators."""
+    # Each operator is called a different number of times; sort, the slowest, is called once.
     numbers = 10 + draw.permutation(20)[: len(OPERATORS)]
     names = [name for name, n in zip(OPERATORS, numbers, strict=True) for _ in range(n)]
     work = ["sort", *names], [SLOW_SIZE]
     for n in (1, 6):
         report = code.run("profiled", *work, n, "count")
         yield f"the number of entries for n = {n}", entry(report, "number")
-        # Where memory is recorded, too, it has an entry of its own.
+        # If memory is recorded, too, it has an entry of its own.
         own = entry(report, "own", kind=list)[: n - 1]
         yield f"the names and calls for n = {n} by count", own
     report = code.run("profiled", *work)
@@ -166,7 +166,7 @@ def test_steps(code: Student, draw: Draw) -> Cases:
     after="test_steps",
 )
 def test_steps_cut(code: Student, draw: Draw) -> Cases:
-    """A cycle that the end cuts short is left out; there are at most `repeat`, and later steps run, too."""
+    """An incomplete last cycle is left out; there are at most `repeat` cycles, and later steps run, too."""
     for steps in (7, 6, 0):
         yield from stepped(code, draw, steps)
     yield from stepped(code, draw, 12, repeat=1)
@@ -197,7 +197,7 @@ def test_steps_errors(student: Student) -> None:
     hint="zero_grad, the loss, backward, step; return loss.detach().",
 )
 def test_training(code: Student, draw: Draw) -> Cases:
-    """Steps train as ever, from clear gradients; the loss comes back, without its graph."""
+    """Each step trains from cleared gradients, and returns the loss without its graph."""
     report = code.run("trained", *new_training(draw), training=True)
     yield "the losses of three steps", entry(report, "losses")
     yield "the weights after each step", entry(report, "weights")
@@ -224,15 +224,15 @@ def test_training_mode(code: Student, draw: Draw) -> Cases:
     word="the sandbox says when a label was set",
 )
 def test_labels(code: Student, draw: Draw) -> Cases:
-    """Each part runs inside its label, and the labels come once each, one after the other."""
+    """Each part runs inside its label, and each label comes once, one after the other."""
     yield "the list of events in each of three steps", code.run("labeled", *new_training(draw))
 
 
-# --- what the tests share -------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def new_rows(draw: Draw, count: int) -> list[Any]:
-    """Operators whose orders by calls, self time and total time are all different."""
+    """Draw operators whose orders by calls, self time and total time are all different."""
     calls, self_times, more_times = (1 + draw.permutation(count) for _ in range(3))
     times = [
         (10.5 * int(own), 1e3 * int(more)) for own, more in zip(self_times, more_times, strict=True)
@@ -241,7 +241,7 @@ def new_rows(draw: Draw, count: int) -> list[Any]:
 
 
 def stepped(code: Student, draw: Draw, steps: int, **schedule: int) -> Cases:
-    """The steps that run, and the counts of each cycle, those of the probe's own operators."""
+    """Yield the steps that run, and the counts of each cycle for the probe's own operators."""
     schedule = {"wait": 1, "warmup": 1, "active": 2, "repeat": 0, **schedule}
     report = code.run("stepped", draw.size(1, 31), steps, schedule)
     yield f"the steps that run of {steps}, {schedule}", entry(report, "ran")
@@ -249,7 +249,7 @@ def stepped(code: Student, draw: Draw, steps: int, **schedule: int) -> Cases:
 
 
 def new_training(draw: Draw) -> tuple[Any, list[Any]]:
-    """The first weight, and batches of inputs and targets."""
+    """Draw the first weight, and batches of inputs and targets."""
     shapes = [(rows, columns) for rows in (4, 2, 5) for columns in (3, 2)]
     start, *tensors = (draw.normal(*shape, dtype=torch.float64) for shape in [(2, 3), *shapes])
     return start, list(zip(tensors[::2], tensors[1::2], strict=True))

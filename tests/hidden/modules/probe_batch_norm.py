@@ -1,4 +1,4 @@
-"""Modules whose output depends on the batch or on their own state, and what passes leave in a layer."""
+"""Modules whose output depends on the batch or on their state, and the state of a layer after its passes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Modules are made as by a function of this probe: the first argument is the student's module.
+# The constructors below are called like functions of this probe: their first argument is the student's module.
 
 
 class Counting(nn.Module):
-    """x times one more than the calls so far."""
+    """Multiply x by the number of calls, this one included."""
 
     def __init__(self, module: Any) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Counting(nn.Module):
 
 
 class Centered(nn.Module):
-    """x less the mean of its batch."""
+    """Subtract the mean of the batch from x."""
 
     def __init__(self, module: Any) -> None:
         super().__init__()
@@ -35,7 +35,10 @@ class Centered(nn.Module):
 
 
 def network(module: Any, seed: int, training: list[str]) -> nn.Sequential:
-    """(n, 3) to (n, 4), with two norms of PyTorch's; parts in `training` train; gradients from before."""
+    """A network from (n, 3) to (n, 4) with two of PyTorch's norms, and with old gradients.
+
+    Only the parts named in `training` are in training mode.
+    """
     made = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 4), nn.Tanh(), nn.BatchNorm1d(4)).double()
     generator = torch.Generator().manual_seed(seed)
     for tensor in made.state_dict().values():
@@ -67,7 +70,7 @@ def buffers_in_a_graph(module: Any, x: Tensor) -> list[str]:
 
 
 def files(module: Any, x: Tensor) -> list[str]:
-    """The folders of torch whose files run in a pass in training mode."""
+    """The folders of torch that have files which run during a pass in training mode."""
     layer = module.BatchNorm1d(3)
     seen: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Lives of a layer, as raw data, and modules that hold tensors in every way."""
+"""Reports on a layer that is trained, saved, copied and moved, and modules that hold tensors in every way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tensors_of(layer: nn.Module) -> dict[str, Tensor]:
 
 
 def kinds_of(layer: nn.Module) -> dict[str, str]:
-    """How the layer holds each of them."""
+    """How the layer holds each of its tensors."""
     kinds = dict.fromkeys(tensors_of(layer), "plain attribute")
     kinds |= {name: "parameter" for name, _ in layer.named_parameters()}
     saved = layer.state_dict()
@@ -30,7 +30,7 @@ def values_of(layer: nn.Module) -> dict[str, Tensor]:
 
 
 def places_of(layer: nn.Module) -> dict[str, dict[str, Any]]:
-    """Device, dtype and shape of each tensor, which may be on the device meta, without values."""
+    """Device, dtype and shape of each tensor; on the device meta, tensors have no values."""
     return {
         name: {
             "device": str(tensor.device),
@@ -42,7 +42,7 @@ def places_of(layer: nn.Module) -> dict[str, dict[str, Any]]:
 
 
 def new(module: Any, features: int) -> dict[str, Any]:
-    """What a new layer holds, and what of it is learned."""
+    """The tensors of a new layer, and the names of those that are learned."""
     layer = module.RunningCenter(features)
     learned = [name for name, tensor in tensors_of(layer).items() if tensor.requires_grad]
     return {"values": values_of(layer), "learned": learned}
@@ -57,14 +57,14 @@ def held(module: Any, x: Tensor) -> dict[str, dict[str, str]]:
 
 
 def fill(layer: nn.Module, state: dict[str, Tensor]) -> None:
-    """Write these values into the tensors of a layer that have such names."""
+    """Write these values into the layer's tensors of the same names."""
     for name, tensor in tensors_of(layer).items():
         if name in state:
             tensor.data.copy_(state[name])
 
 
 def kept(module: Any, state: dict[str, Tensor], slope: float) -> dict[str, Tensor]:
-    """A layer's tensors after double(), what another one saved of this state, and a step of SGD."""
+    """Save this state from one layer, load it into another, make a step of SGD, and report the tensors."""
     features = len(state["scale"])
     first, second = (module.RunningCenter(features).double() for _ in range(2))
     fill(first, state)
@@ -87,7 +87,7 @@ def trained(module: Any, batches: list[Tensor]) -> dict[str, list[Any]]:
 
 
 def resumed(module: Any, batches: list[Tensor]) -> dict[str, Any]:
-    """A layer goes on with the last batch from the state of another one."""
+    """Train a layer on all batches but the last, load its state into another, and go on with both."""
     first, second = (module.RunningCenter(batches[0].shape[-1]) for _ in range(2))
     for x in batches[:-1]:
         first(x)
@@ -96,7 +96,7 @@ def resumed(module: Any, batches: list[Tensor]) -> dict[str, Any]:
 
 
 def copied(module: Any, batches: list[Tensor]) -> dict[str, Any]:
-    """A deep copy of a layer goes on with the last batch."""
+    """Train a layer on all batches but the last, and go on with it and with a deep copy."""
     first = module.RunningCenter(batches[0].shape[-1])
     for x in batches[:-1]:
         first(x)
@@ -104,7 +104,11 @@ def copied(module: Any, batches: list[Tensor]) -> dict[str, Any]:
 
 
 def both_go_on(first: nn.Module, second: nn.Module, x: Tensor) -> dict[str, dict[str, bool]]:
-    """Whether the second layer, with this batch, holds what the first one then does, which stays meanwhile."""
+    """Give both layers this batch, the second one first, and report on each tensor of the first layer.
+
+    "goes on" tells whether both layers end with the same values. "stays" tells whether the second layer's pass
+    left the first layer alone.
+    """
     before = values_of(first)
     second(x)
     meanwhile = values_of(first)
@@ -128,7 +132,7 @@ def evaluated(module: Any, state: dict[str, Tensor], x: Tensor) -> Tensor:
 
 
 def doubled(module: Any, x: Tensor, scale: Tensor) -> dict[str, Any]:
-    """Where a layer's tensors are after double() and a batch in float64, and its scale, set before that."""
+    """The places of a layer's tensors after double() and a batch in float64, and its scale, set before it."""
     layer = module.RunningCenter(x.shape[-1]).double()
     fill(layer, {"scale": scale})
     layer(x.double())
@@ -136,14 +140,14 @@ def doubled(module: Any, x: Tensor, scale: Tensor) -> dict[str, Any]:
 
 
 def moved(module: Any, x: Tensor) -> dict[str, dict[str, Any]]:
-    """Where a layer's tensors are after a batch and to("meta")."""
+    """The places of a layer's tensors after a batch and to("meta")."""
     layer = module.RunningCenter(x.shape[-1])
     layer(x)
     return places_of(layer.to("meta"))
 
 
 def holding(module: Any, parts: dict[str, dict[str, str]]) -> nn.Module:
-    """A module with others inside, by their dotted paths, that hold tensors of these names in these ways."""
+    """A module with a submodule for each dotted path, which holds tensors of these names in these ways."""
     outer = nn.Module()
     for path, tensors in parts.items():
         part = outer

@@ -1,4 +1,4 @@
-"""Blocks that keep what they see, modules that hide layers, and what the containers hold."""
+"""Blocks that keep their inputs and outputs, modules that hide layers, and the contents of containers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def block(module: Any, weight: Tensor) -> Block:
 
 
 def generator(module: Any, weights: list[Tensor]) -> Iterator[Block]:
-    """New blocks, to be iterated once."""
+    """A generator of new blocks."""
     return (Block(weight) for weight in weights)
 
 
 def class_of(value: Any) -> str:
-    """The name of the class of torch.nn that it belongs to, or else of its own, with its module."""
+    """The name of the value's class in torch.nn, or the full name of its own class if there is none."""
     own = type(value)
     for kind in CLASSES:
         if issubclass(own, kind):
@@ -48,13 +48,13 @@ def class_of(value: Any) -> str:
 
 
 def layers_of(module: Any, widths: list[int]) -> dict[str, Any]:
-    """The class of an MLP's layers, and those of what they hold."""
+    """The class of an MLP's `layers`, and the classes of its items."""
     layers = module.MLP(widths).layers
     return {"class": class_of(layers), "items": ", ".join(map(class_of, layers))}
 
 
 def blocks_of(module: Any, blocks: Any) -> dict[str, Any]:
-    """The class of a stack's blocks, and the weights of what they hold."""
+    """The class of a stack's `blocks`, and the weights of its items."""
     kept = module.ResidualStack(blocks).blocks
     return {"class": class_of(kept), "weights": [one.weight.detach() for one in kept]}
 
@@ -62,7 +62,7 @@ def blocks_of(module: Any, blocks: Any) -> dict[str, Any]:
 def calls(
     module: Any, weights: list[Tensor], x: Tensor, skip: Collection[int]
 ) -> dict[str, list[Any]]:
-    """How often a forward pass calls each block and runs its hook, and what is left of its inputs and outputs.
+    """How often a forward pass calls each block and runs its hook, and the inputs and outputs afterwards.
 
     The pass may end with a ValueError about `skip`.
     """
@@ -82,7 +82,7 @@ def calls(
 
 
 def holding(module: Any, parts: dict[str, dict[str, str]]) -> nn.Module:
-    """A module with others inside, by their dotted paths, that have attributes of these kinds."""
+    """A module with a submodule for each dotted path, which has attributes of these kinds."""
     outer = nn.Module()
     for path, attributes in parts.items():
         part = outer
@@ -95,7 +95,7 @@ def holding(module: Any, parts: dict[str, dict[str, str]]) -> nn.Module:
 
 
 class Pair(NamedTuple):
-    """A tuple of a subclass."""
+    """A subclass of tuple."""
 
     first: int
     second: nn.Module
@@ -125,7 +125,7 @@ def values() -> dict[str, Any]:
 
 
 def sharing(module: Any, parts: list[str], names: list[str]) -> nn.Module:
-    """A model whose first part has a list of the second one, which has a list of a layer."""
+    """A model of two parts: the first has the second in a list, and the second has a layer in a list."""
     first, second = nn.Module(), nn.Module()
     setattr(first, names[0], [second])
     setattr(second, names[1], [nn.Linear(2, 2)])

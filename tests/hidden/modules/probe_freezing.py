@@ -1,4 +1,4 @@
-"""A network with parameters of every kind, a step of it after freeze, and what parameter_groups makes of it."""
+"""A network with parameters of every kind, a step after freeze, and the groups of parameter_groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ START, OLD_GRADIENT, DECAY = 1.0, 7.0, 0.25
 
 
 class Network(nn.Module):
-    """Names that begin alike, and parameters of zero to four dimensions; it is never called."""
+    """A network with names that begin alike and parameters of zero to four dimensions. It is never called."""
 
     def __init__(self, more: Sequence[Sequence[int]]) -> None:
         super().__init__()
@@ -39,9 +39,9 @@ def network(
     evaluating: Sequence[str] = (),
     gradient: float | None = OLD_GRADIENT,
 ) -> Network:
-    """A Network with `more` parameters of these shapes; all are ones, with a gradient from before or None.
+    """A Network with `more` parameters of these shapes. All are ones, and hold this old gradient or none.
 
-    Parameters in `frozen` require none, submodules in `evaluating` are in evaluation mode.
+    Parameters in `frozen` require no gradient. Submodules in `evaluating` are in evaluation mode.
     """
     made = Network(more)
     for name, parameter in made.named_parameters():
@@ -53,7 +53,7 @@ def network(
 
 
 def tied(module: Any, more: Sequence[Sequence[int]]) -> Network:
-    """A Network with a decoder that has the weight of the embedding."""
+    """A Network with a decoder that shares the weight of the embedding."""
     made = Network(more)
     made.decoder = nn.Linear(3, 5, bias=False)
     made.decoder.weight = made.embedding.weight
@@ -61,22 +61,22 @@ def tied(module: Any, more: Sequence[Sequence[int]]) -> Network:
 
 
 def types_of_counts(module: Any, model: nn.Module) -> list[str]:
-    """The names of the types of what count_parameters returns."""
+    """The names of the types of the numbers that count_parameters returns."""
     return [type(number).__name__ for number in module.count_parameters(model)]
 
 
 def stepped(
     module: Any, model: nn.Module, names: Sequence[str], slopes: dict[str, float]
 ) -> dict[str, Any]:
-    """What freeze gives, and the weights after a step of SGD on a loss that has these slopes."""
+    """The result of freeze, and the weights after a step of SGD on a loss with these slopes."""
     result = module.freeze(model, names)
-    # By attributes: a model can be made to say that it has other parameters.
+    # Read from attributes: named_parameters() could be made to return others.
     parameters = {name: attrgetter(name)(model) for name in slopes}
     loss = torch.zeros((), requires_grad=True)
     for name, slope in slopes.items():
         loss = loss + slope * parameters[name].sum()
     loss.backward()
-    # As SGD does with a learning rate of 1; to import PyTorch's takes most of a second.
+    # The step of SGD with a learning rate of 1. Importing PyTorch's SGD would take most of a second.
     with torch.no_grad():
         for parameter in parameters.values():
             if parameter.grad is not None:
@@ -86,12 +86,12 @@ def stepped(
 
 
 def groups(module: Any, model: nn.Module, weight_decay: float) -> list[Any]:
-    """The result of parameter_groups, with names in the place of the model's own Parameter objects."""
+    """The result of parameter_groups, with names in place of the model's Parameter objects."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     result = []
     for group in module.parameter_groups(model, weight_decay):
         params = group["params"]
-        # By their positions, which a set does not have.
+        # Read by position, so that a set is refused.
         items = [params[i] for i in range(len(params))]
         shown = [names.get(id(item), f"(type: {type(item).__name__})") for item in items]
         result.append({**group, "params": shown})

@@ -1,4 +1,4 @@
-"""A network for gradient_flow, with every fate that a parameter can have."""
+"""A network for gradient_flow, with parameters that gradients reach and parameters that they do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that are looked into, and what passes in a block and after it give."""
+"""Models to look into, and the results of passes inside a block and after it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# PyTorch says so of a full backward hook where x requires no gradient, which the stub allows.
+# PyTorch's warning about a full backward hook where x requires no gradient. The stub allows that.
 warnings.filterwarnings("ignore", "Full backward hook is firing")
 
-# The names of the modules that run between body and head, in order, and whether each has a skip connection.
+# The modules that run between body and head, in order: their names, and whether each has a skip connection.
 Plan = Sequence[tuple[str, bool]]
-# What a Parts was called on; a list of this module, so that a deep copy of a model writes into it, too.
+# The inputs that a Parts was called on. The list is global, so that a deep copy of a model writes into it, too.
 inputs: list[Tensor] = []
 
 
 class Gain(nn.Module):
-    """A layer of one's own, without children."""
+    """A custom layer without children."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,9 +45,11 @@ class Total(nn.Module):
 
 
 def planned(plan: Plan) -> Callable[[nn.Module, Tensor], Tensor]:
-    """Calls a model's modules by a plan, which no attribute says: the calls cannot be listed beforehand.
+    """A function that calls a model's modules by a plan.
 
-    The outputs of "side", "pair" and "total" go nowhere.
+    The plan is in no attribute, so nobody can list the calls beforehand.
+
+    The outputs of "side", "pair" and "total" are not used.
     """
 
     def run(model: nn.Module, x: Tensor) -> Tensor:
@@ -61,7 +63,7 @@ def planned(plan: Plan) -> Callable[[nn.Module, Tensor], Tensor]:
 
 
 class Parts(nn.Module):
-    """Leaves of all kinds; between body and head a plan says which run, some twice, and one never does."""
+    """A model with leaves of all kinds. A plan says which modules run between body and head."""
 
     def __init__(self, error: str, plan: Plan) -> None:
         super().__init__()
@@ -87,16 +89,16 @@ class Parts(nn.Module):
 
 
 def repeat_rows(_model: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
-    """A hook of the model's own, which model.forward skips."""
+    """A hook on the model itself. Calling model.forward skips it."""
     return (torch.cat([given[0], given[0]]),)
 
 
 def look(_layer: nn.Module, _given: tuple[Tensor], _output: Tensor) -> None:
-    """A hook of somebody else."""
+    """A hook that somebody else has registered."""
 
 
 class Network(nn.Module):
-    """(n, 3) to (n, 2); between body and head a plan says what runs."""
+    """A network from (n, 3) to (n, 2). A plan says which modules run between body and head."""
 
     def __init__(self, in_place: bool, plan: Plan) -> None:
         super().__init__()
@@ -114,7 +116,7 @@ class Network(nn.Module):
 
 
 def parts(module: Any, error: str = "", plan: Plan = (("gain", False),)) -> Parts:
-    """A Parts that runs these in its middle, and that ends with this error."""
+    """A Parts that runs this plan, and then raises this error if one is named."""
     return Parts(error, plan)
 
 
@@ -139,7 +141,7 @@ def network(
 
 
 def trace(module: Any, model: nn.Module, x: Tensor) -> dict[str, Any]:
-    """What trace_shapes returns, and what it called the model on."""
+    """The result of trace_shapes, and the inputs on which it called the model."""
     inputs.clear()
     shapes = module.trace_shapes(model, x)
     return {"shapes": shapes, "inputs": [*inputs]}
@@ -154,7 +156,7 @@ def out_of_trace(module: Any, model: nn.Module, x: Tensor) -> str:
     return ""
 
 
-# --- blocks: `name` is that of the function that captures ----------------------------------------
+# --- blocks: `name` is the name of the capturing function ----------------------------------------
 
 
 def passes(model: nn.Module, x: Tensor, weight: Tensor) -> dict[str, Any]:
@@ -169,7 +171,7 @@ def passes(model: nn.Module, x: Tensor, weight: Tensor) -> dict[str, Any]:
 def two_passes(
     module: Any, model: nn.Module, names: Sequence[str], x: Tensor, later: Tensor
 ) -> dict[str, Any]:
-    """The activations after a pass under torch.no_grad(), and after another one."""
+    """The activations before a pass, after one under torch.no_grad(), and after another."""
     with module.capture_activations(model, names) as activations:
         begin = dict(activations)
         with torch.no_grad():
@@ -197,7 +199,7 @@ def changed_output(module: Any, model: nn.Module, names: Sequence[str], x: Tenso
 def captured(
     module: Any, name: str, model: nn.Module, names: Sequence[str], x: Tensor, weight: Tensor
 ) -> Any:
-    """What a block holds after a pass."""
+    """The dict of a block after a pass."""
     with getattr(module, name)(model, names) as values:
         passes(model, x, weight)
         return dict(values)
@@ -217,10 +219,10 @@ def two_backward_passes(
 def pass_after_the_block(
     module: Any, model: nn.Module, names: Sequence[str], x: Tensor, weight: Tensor
 ) -> list[str]:
-    """The names whose gradients one more backward pass through a block's graph changes after its end.
+    """The names whose gradients change in a backward pass through a block's graph after the block's end.
 
-    PyTorch's own module hooks stay in a graph that was made while they were there: only outputs that have
-    hooks of their own are asked.
+    PyTorch's module hooks stay in a graph that was built while they were registered, so only outputs with
+    hooks of their own count.
     """
     outputs: dict[str, Tensor] = {}
 
@@ -240,7 +242,7 @@ def pass_after_the_block(
 
 
 def under_no_grad(module: Any, model: nn.Module, names: Sequence[str], x: Tensor) -> Any:
-    """The gradients after a pass without any."""
+    """The gradients after a pass under torch.no_grad()."""
     with module.capture_gradients(model, names) as gradients, torch.no_grad():
         model(x)
     return gradients
@@ -256,7 +258,7 @@ def beside_other_hooks(
     before: float,
     inside: float,
 ) -> dict[str, Any]:
-    """Passes in a block and after it, with hooks that multiply: one from before, one from inside."""
+    """Passes in a block and after it, beside two hooks that multiply: one registered before, one inside."""
     model.head.register_forward_hook(lambda _head, _given, output: output * before)
     with getattr(module, name)(model, names):
         model.head.register_forward_hook(lambda _head, _given, output: output * inside)
@@ -272,7 +274,7 @@ def nested(
     first: tuple[Tensor, Tensor],
     second: tuple[Tensor, Tensor],
 ) -> dict[str, Any]:
-    """What two nested blocks hold after a pass in both and one in the outer one alone."""
+    """The dicts of two nested blocks after a pass in both and a pass in the outer one only."""
     with getattr(module, name)(model, names) as outer:
         with getattr(module, name)(model, names) as inner:
             passes(model, *first)
@@ -281,18 +283,18 @@ def nested(
 
 
 def call(module: Any, name: str, model: nn.Module, names: Sequence[str]) -> None:
-    """Call the function, and begin no block."""
+    """Call the function without entering a block."""
     getattr(module, name)(model, names)
 
 
 def begin(module: Any, name: str, model: nn.Module, names: Sequence[str]) -> None:
-    """Begin a block, and end it."""
+    """Enter a block and leave it."""
     with getattr(module, name)(model, names):
         pass
 
 
 def out_of_block(module: Any, name: str, model: nn.Module, names: Sequence[str], error: str) -> str:
-    """The name of the exception that comes out of a block in which this error is raised."""
+    """The name of the exception that comes out of a block whose body raises this error."""
     try:
         with getattr(module, name)(model, names):
             raise getattr(builtins, error)("the block broke")

@@ -1,4 +1,4 @@
-"""Weights of every kind, modules of every class, and what a call leaves in them."""
+"""Weights of every kind, modules of every class, and their contents after a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Norm(nn.BatchNorm1d):
 
 
 class Own(nn.Module):
-    """A module that is no layer of PyTorch's, though its parameters have the names of a layer's."""
+    """A module that is not a layer of PyTorch's, although its parameters have the names of a layer's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,12 +35,12 @@ class Own(nn.Module):
         self.bias = nn.Parameter(torch.ones(3))
 
 
-# The classes that are not PyTorch's.
+# Classes of this probe, not of PyTorch.
 OWN = {made.__name__: made for made in (Adapter, Picture, Table, Norm, Own)}
 
 
 def layer(module: Any, kind: str, *sizes: Any, frozen: bool = False, **options: Any) -> nn.Module:
-    """A module with a mark in all of its parameters, gradients and buffers; those of OWN have a child."""
+    """A module with MARK in all of its parameters, gradients and buffers; a class of OWN gets a child."""
     if kind in OWN:
         made: nn.Module = OWN[kind](*sizes, **options)
         made.add_module("inner", nn.Linear(2, 3))
@@ -66,7 +66,7 @@ def parameter(module: Any, shape: list[int], *, requires_grad: bool) -> nn.Param
 
 
 def view_filled(module: Any, name: str, rows: int, columns: int) -> dict[str, bool]:
-    """Whether a call fills a transposed view of every second column, nothing beside it, and returns it."""
+    """Whether a call fills a transposed view of every second column and nothing beside it, and returns it."""
     memory = torch.zeros(columns, 2 * rows, dtype=torch.float64)
     weight = memory[:, ::2].t()
     result = getattr(module, name)(weight)

@@ -21,15 +21,15 @@ from grader.judge.checks import (
 from grader.judge.student import Student
 
 LAYER = "MultiHeadAttention"
-# Attention by itself: the numbers of queries and keys, and the size of a value.
+# For attention itself: the numbers of queries and keys, and the size of a value.
 QUERIES, KEYS, WIDTH = 5, 7, 3
-# The layer with several heads.
+# For the layer with several heads.
 BATCH, TIME, HEADS = 2, 5, 3
-# The size of a query where it matters. Elsewhere it is 1, whose square root is 1: a slip in the scale, or in
-# which features belong to which head, costs the tests about it.
+# The size of a query where it matters. Elsewhere it is 1, whose square root is 1: then a wrong scale, or wrong
+# features in a head, fail only the tests about them.
 SIZE = 4
 LARGEST_SCORE = 1e4
-# Of several sums in float32, in whatever order.
+# Tolerances for several sums in float32, in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
 NO_PAIR = "forward does not return a pair: the output, and the cache for the next call."
 NO_CACHE = "The cache is not a pair of keys and values."
@@ -88,7 +88,7 @@ def test_attention(code: Student, draw: Draw) -> Cases:
     hint="Fill the scores of hidden keys before the softmax, so that it leaves them out.",
 )
 def test_mask(code: Student, draw: Draw) -> Cases:
-    """A hidden key has no weight, and the softmax is that over the other keys."""
+    """A hidden key has no weight, and the softmax is taken over the other keys."""
     output = code.function("attention")(*inputs(draw), random_mask(draw, QUERIES, KEYS))
     yield "the output with a mask", output
 
@@ -118,7 +118,7 @@ def test_large_scores(code: Student, draw: Draw) -> Cases:
     after="test_attention",
 )
 def test_leading_dimensions(code: Student, draw: Draw) -> Cases:
-    """Any leading dimensions are fine, as those of a batch and its heads, and a mask broadcasts."""
+    """Any leading dimensions are fine, such as batch and heads, and a mask broadcasts."""
     mask_shapes = {
         (2,): (1, KEYS),
         (2, 3): (2, 1, 1, KEYS),
@@ -137,7 +137,7 @@ def test_leading_dimensions(code: Student, draw: Draw) -> Cases:
     after="test_mask",
 )
 def test_hidden_rows(code: Student, draw: Draw) -> Cases:
-    """A query that may look at no key gets zeros, and the other queries what they get without it."""
+    """A query that may look at no key gets zeros, and does not affect the other queries."""
     output = code.function("attention")(*inputs(draw), mask_with_hidden_rows(draw))
     laws.check_finite(output, what="the output with rows that are hidden altogether", why=NAN_ROWS)
     yield "the output with rows that are hidden altogether", output
@@ -171,7 +171,7 @@ def test_gradients_of_hidden_rows(code: Student, draw: Draw) -> Cases:
     after="test_attention",
 )
 def test_float64(code: Student, draw: Draw) -> Cases:
-    """In float64 the result has float64's precision, with a mask, too."""
+    """In float64 the result has float64's precision, also with a mask."""
     query, key, value = (tensor.double() for tensor in inputs(draw, size=SIZE))
     output = code.function("attention")(query, key, value, random_mask(draw, QUERIES, KEYS))
     yield "the output", output
@@ -266,7 +266,7 @@ def test_heads_with_masks(code: Student, draw: Draw) -> Cases:
     after=("test_hidden_rows", "test_heads_with_masks"),
 )
 def test_heads_with_hidden_rows(code: Student, draw: Draw) -> Cases:
-    """A position that may look at no other one makes no NaN in the layer."""
+    """A position that may look at no position makes no NaN in the layer."""
     layer, x = new_layer(code, draw), draw.normal(BATCH, TIME, HEADS)
     yield "the output for a sequence without real positions", output_of(layer(x, padding(TIME, 0)))
 
@@ -292,7 +292,7 @@ def test_first_cache(code: Student, draw: Draw) -> Cases:
     after="test_first_cache",
 )
 def test_pieces(code: Student, draw: Draw) -> Cases:
-    """A sequence in pieces, each with the cache of those before, gives what it gives at once."""
+    """A sequence in pieces, each with the cache of the earlier ones, gives the same as the whole sequence."""
     layer, x = new_layer(code, draw), draw.normal(BATCH, 6, HEADS)
     # An early position of one sequence is padding, which the mask hides from later pieces, too.
     mask = causal(6).repeat(BATCH, 1, 1, 1)
@@ -312,7 +312,7 @@ def test_pieces(code: Student, draw: Draw) -> Cases:
     after="test_first_cache",
 )
 def test_remembers_nothing(code: Student, draw: Draw) -> Cases:
-    """Without a cache a call gives the same, whatever was called before."""
+    """Without a cache the result of a call does not depend on earlier calls."""
     layer = new_layer(code, draw)
     x, other = draw.normal(2, BATCH, TIME, HEADS)
     answer = layer(other, None, cache_of(layer(other)))
@@ -329,7 +329,7 @@ def test_remembers_nothing(code: Student, draw: Draw) -> Cases:
 def test_gradients_of_parameters(code: Student, draw: Draw) -> Cases:
     """Gradients reach x and all four layers."""
     layer = new_layer(code, draw, dtype=torch.float64)
-    # The bias of the keys adds the same to all scores of a query: its gradient is nothing but rounding.
+    # The bias of the keys adds the same to all scores of a query, so its gradient is only rounding.
     del draw.leaves["key.bias"]
     x = draw.normal(BATCH, TIME, HEADS, dtype=torch.float64, grad="x")
     answer = entry(layer(x), kind=(tuple, list), count=2, told=NO_PAIR)
@@ -348,7 +348,7 @@ def test_forward_changes_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, layer, x, causal(5)[3:], cache, call="forward")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def inputs(draw: Draw, *leading: int, size: int = 1) -> list[Tensor]:
@@ -364,7 +364,7 @@ def leaves(draw: Draw) -> list[Tensor]:
 
 
 def random_mask(draw: Draw, *shape: int) -> Tensor:
-    """About half of the keys; every query may look at one of them at least."""
+    """A mask with about half of the keys, and at least one for every query."""
     mask = draw.uniform(*shape) < 0.5
     mask[..., draw.size(0, shape[-1])] = True
     return mask
@@ -378,24 +378,24 @@ def mask_with_hidden_rows(draw: Draw) -> Tensor:
 
 
 def causal(size: int) -> Tensor:
-    """A causal mask of as many queries as keys."""
+    """A causal mask for as many queries as keys."""
     return torch.ones(size, size, dtype=torch.bool).tril()
 
 
 def padding(size: int, length: int) -> Tensor:
-    """A padding mask, where the last sequence has so many real positions."""
+    """A padding mask in which the last sequence has `length` real positions."""
     mask = torch.ones(BATCH, 1, 1, size, dtype=torch.bool)
     mask[-1, ..., length:] = False
     return mask
 
 
 def new_layer(code: Student, draw: Draw, size: int = 1, dtype: torch.dtype = torch.float32) -> Any:
-    """A layer with heads of this size, and with new values, so that nothing depends on how it starts."""
+    """A layer with heads of this size and drawn weights, so that nothing depends on the initialization."""
     return draw.fill(code.module(LAYER, HEADS * size, HEADS).to(dtype), scale=0.5)
 
 
 def output_of(answer: object) -> Any:
-    """The first result of forward, to be compared without its gradients."""
+    """The first result of forward, compared without its gradients."""
     output = entry(answer, kind=(tuple, list), count=2, told=NO_PAIR)[0]
     return any_gradients(within(output, **SUMS))
 

@@ -22,17 +22,17 @@ from grader.judge.student import Student
 NORM = "BatchNorm1d"
 AFFINE, RUNNING = ("weight", "bias"), ("running_mean", "running_var")
 BUFFERS = (*RUNNING, "num_batches_tracked")
-# In so many rows it makes no difference, within LOOSE, whether the variance is divided by m or by m - 1.
+# With this many rows, dividing the variance by m or by m - 1 makes no difference within LOOSE.
 MANY = 2000
 LOOSE = {"rtol": 2e-3, "atol": 2e-3}
-STATISTICS = {"rtol": 1e-5, "atol": 1e-6}  # of running statistics
-# Where the variance is small, eps shows.
+STATISTICS = {"rtol": 1e-5, "atol": 1e-6}  # for running statistics
+# The last feature has a small variance, so that eps shows.
 SPREAD = torch.tensor([2.0, 2.0, 0.02])
 FAR = 1e8
 FAR_DIGITS = {"rtol": 0.0, "atol": 0.01}  # a variance from squares is off by about 1 there
 # The parts of the network that are in training mode; its norms are "0" and "3".
 ALL = ["", "0", "1", "2", "3"]
-# So far are the rows of one batch from the others.
+# How far the rows of one batch lie from the others.
 SHIFT = torch.tensor([-40.0, 30.0, 0.0])
 STATE = "The module is not as it was. (state_dict() holds the tensors themselves, not copies.)"
 
@@ -55,7 +55,7 @@ def test_state(code: Student, draw: Draw) -> Cases:
     yield f"the parameters of a new {call}", parameters
     learned = {name: parameter.requires_grad for name, parameter in parameters.items()}
     yield "the dict of requires_grad of the parameters", learned
-    # Buffers that are not saved are free.
+    # The layer may have further buffers that are not saved.
     own = {name: buffers[name] for name in BUFFERS if name in buffers}
     yield f"the buffers of a new {call}", own
 
@@ -105,7 +105,7 @@ def test_biased_variance(code: Student, draw: Draw) -> Cases:
     hint="The denominator is sqrt(var + eps), with the eps that the layer was made with.",
 )
 def test_eps(code: Student, draw: Draw) -> Cases:
-    """eps stands inside the root, and is 1e-5 unless another one is asked for."""
+    """eps is inside the root, and is 1e-5 by default."""
     for name, options in {"eps = 0.5": {"eps": 0.5}, "eps = 1e-05": {}}.items():
         layer = new_layer(code, draw, *RUNNING, **options)
         x = draw.normal(MANY, 3) * SPREAD + 1
@@ -189,7 +189,7 @@ def test_gradients(code: Student, draw: Draw) -> Cases:
     hint="(x - mean).square().mean(dims), not x.square().mean(dims) - mean.square().",
 )
 def test_far_from_zero(code: Student, draw: Draw) -> Cases:
-    """Where data lie far from zero the variance keeps its digits, also in running_var."""
+    """For data far from zero the variance keeps its digits, also in running_var."""
     layer = new_layer(code, draw).double()
     x = standard(draw.normal(256, 3, dtype=torch.float64)) + FAR
     output, after = layer(x), buffers_after(code, layer, x)
@@ -221,7 +221,7 @@ def test_any_x(student: Student) -> None:
     "BatchNorm1d.forward", points=2, hint="Check x before anything is computed, in both modes."
 )
 def test_shape_errors(code: Student, draw: Draw) -> Cases:
-    """An x with other than 2 or 3 dimensions, or with other features, is a ValueError."""
+    """An x without 2 or 3 dimensions, or with another number of features, is a ValueError."""
     for mode in ("training", "evaluation"):
         layer = code.module(NORM, 3).train(mode == "training")
         for shape in ((2, 3, 4, 5), (4, 1), (2, 4, 3)):
@@ -231,7 +231,7 @@ def test_shape_errors(code: Student, draw: Draw) -> Cases:
 
 @promise("BatchNorm1d.forward", hint="m is N, or N * L: a variance needs two values.")
 def test_too_few_values(code: Student, draw: Draw) -> Cases:
-    """One row, with L = 1 too, is a ValueError in training mode; one row of two values is fine."""
+    """One row is a ValueError in training mode, also with L = 1; one row with L = 2 is fine."""
     layer = code.module(NORM, 3)
     for shape in ((1, 3), (1, 3, 1)):
         what = f"BatchNorm1d(3) in training mode, for x of shape {shape},"
@@ -248,7 +248,7 @@ def test_empty_batch(code: Student, draw: Draw) -> Cases:
 
 @promise("BatchNorm1d.forward", hint="Check x first; only then compute and update.")
 def test_errors_change_nothing(student: Student) -> None:
-    """An x that is refused leaves the state as it is."""
+    """A refused x leaves the state as it is."""
     for shape in ((2, 4), (1, 3)):
         x, layer = torch.randn(shape), student.module(NORM, 3)
         call = f"forward for x of shape {shape}"
@@ -288,7 +288,7 @@ def test_gap(code: Student, draw: Draw) -> Cases:
 
 @promise("batching_gap", points=6, hint="Call neither train() nor eval().", after="test_gap")
 def test_gap_modes(code: Student, draw: Draw) -> Cases:
-    """The module and its parts run in the modes in which they are."""
+    """The module and its parts run in their own modes."""
     for training in (ALL, ["3"]):
         network = code.made("network", draw.seed(), training)
         gap = code.function("batching_gap")(network, draw.normal(6, 3, dtype=torch.float64), 2)
@@ -302,7 +302,7 @@ def test_gap_modes(code: Student, draw: Draw) -> Cases:
     after="test_gap",
 )
 def test_gap_starts_anew(code: Student, draw: Draw) -> Cases:
-    """Every pass starts from the module's state of now, not from what the previous pass left."""
+    """Every pass starts from the module's state before the call, not from the state after the previous pass."""
     gap = code.function("batching_gap")(code.made("Counting"), draw.normal(6, 3), 2)
     yield "the gap of a module that multiplies x by the number of its calls", gap
 
@@ -313,10 +313,10 @@ def test_gap_starts_anew(code: Student, draw: Draw) -> Cases:
     hint="state_dict() holds the tensors themselves: work on copy.deepcopy(module).",
 )
 def test_gap_leaves_the_module(student: Student) -> None:
-    """Afterwards the module is as it was, also when it raises, and its error passes through."""
+    """Afterwards the module is as before, also when it raises, and its error passes through."""
     network, x = student.made("network", 0, ["", "0"]), torch.randn(6, 3).double()
     laws.check_changes_nothing(student, "batching_gap", network, x, 2, told=STATE)
-    # For the last batch, of one row, a norm in training mode raises.
+    # The last batch has one row, for which a norm in training mode raises.
     network, call = student.made("network", 0, ALL), "batching_gap with a module that raises"
     laws.check_changes_nothing(
         student, "batching_gap", network, x[:5], 2, raises=ValueError, call=call, told=STATE
@@ -334,16 +334,16 @@ def test_gap_errors(code: Student, draw: Draw) -> Cases:
     for size in (0, -1):
         what = f"batching_gap with a batch_size of {size}"
         yield what, raises(ValueError, "batch_size", gap, module, x, size)
-    gap(module, x, 1)  # is no error
+    gap(module, x, 1)  # not an error
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_layer(code: Student, draw: Draw, *random: str, **options: Any) -> Any:
-    """A layer with random numbers in the parameters and buffers in `random`, and the rest as it begins.
+    """A layer with drawn numbers in the parameters and buffers named in `random`, the others at their defaults.
 
-    Whether the layer has all of them, and how they begin, is another test's.
+    Another test judges whether the layer has all of them, and how they start.
     """
     layer = code.module(NORM, 3, **options)
     own = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
@@ -356,14 +356,14 @@ def new_layer(code: Student, draw: Draw, *random: str, **options: Any) -> Any:
 
 
 def standard(x: Tensor) -> Tensor:
-    """x with mean 0 and variance 1 for each feature, so that other slips do not show."""
+    """Standardize each feature of x to mean 0 and variance 1, so that other mistakes do not show."""
     dims = [0, *range(2, x.dim())]
     deviations = x - x.mean(dims, keepdim=True)
     return deviations / deviations.square().mean(dims, keepdim=True).sqrt()
 
 
 def loosely(output: Any) -> Any:
-    """An output of which other tests look at the last digits, and at the gradients."""
+    """Compare an output loosely: other tests look at its last digits and its gradients."""
     return any_gradients(within(output, **LOOSE))
 
 

@@ -27,7 +27,7 @@ SAVED = ("scale", "running_mean", "num_samples")
 STATISTICS = ("batch_mean", "num_samples", "running_mean")
 LOOSE = {"rtol": 1e-5, "atol": 1e-5}  # a mean may be updated in float32
 FEATURES = 5
-# The ways in which the probe's modules hold tensors.
+# How the probe's modules may hold tensors.
 WAYS = [
     "parameter",
     "frozen parameter",
@@ -55,7 +55,7 @@ def test_kinds_of_state(code: Student, draw: Draw) -> Cases:
     before, after = fields(code.run("held", draw.normal(4, FEATURES)), "before", "after")
     yield "the dict from the tensors of a layer to their kinds", before
     yield "the dict from the tensors of a layer to their kinds, after a batch,", after
-    # What is saved comes back with its values, of which SGD moves what is learned.
+    # Saved tensors come back with their values, and then SGD moves the learned ones.
     state = {name: draw.normal(FEATURES, dtype=torch.float64) for name in (*SAVED, "batch_mean")}
     state["num_samples"] = torch.tensor(draw.size(2, 99))
     tensors = code.run("kept", state, draw.number(1, 3))
@@ -120,7 +120,7 @@ def test_going_on(code: Student, draw: Draw) -> Cases:
     for probe, who in (("resumed", "a layer with a loaded state"), ("copied", "a deep copy")):
         report = code.run(probe, new_batches(draw))
         for name in STATISTICS:
-            # The first layer, which did not stop, is what the second one has to be.
+            # The second layer has to end like the first one, which was never interrupted.
             goes_on, stays = fields(entry(report, name), "goes on", "stays")
             yield f"the statement that {name} of {who} continues as in the first layer", goes_on
             yield (
@@ -139,7 +139,7 @@ def test_training_result(code: Student, draw: Draw) -> Cases:
     batches = new_batches(draw)
     report = code.run("trained", batches)
     for i, x in enumerate(batches):
-        # The layer's own mean: whether it is right is another test.
+        # The layer's own mean. Another test judges whether it is right.
         mean = assert_tensor(entry(report, "values", i, "running_mean"), shape=(FEATURES,))
         result = assert_tensor(entry(report, "results", i), shape=x.shape)
         yield f"the result for batch {i + 1}, plus running_mean,", within(result + mean, **LOOSE)
@@ -219,7 +219,7 @@ def test_state_follows(student: Student) -> None:
     hint="Only buffers change. Use reshape where you use view; name no dtype.",
 )
 def test_forward_leaves_the_rest(student: Student) -> None:
-    """x may have any strides, in float32 and float64; it, scale and the mode stay as they were."""
+    """x may have any strides, in float32 and float64; x, scale and the mode stay as they were."""
     layer, x = loaded(student), torch.randn(3, FEATURES, requires_grad=True)
     laws.check_changes_nothing(student, layer, x, call="forward", allow=("module.buffers",))
     laws.check_layouts(student, layer, torch.randn(3, 2, FEATURES), what="the result")
@@ -252,11 +252,11 @@ def test_forgotten(code: Student, draw: Draw) -> Cases:
     names = laws.check_changes_nothing(code, "forgotten_tensors", module)
     told = "forgotten_tensors has to return a list of names."
     names = entry(names, kind=(list, tuple), told=told)
-    # As text: the message about lists of different lengths shows the lengths alone.
+    # As text: for lists of different lengths, a message shows only the lengths.
     yield "the sorted list of the forgotten tensors", " ".join(sorted(map(str, names)))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_batches(draw: Draw) -> list[Tensor]:
@@ -274,13 +274,13 @@ def statistic(code: Student, draw: Draw, name: str) -> Cases:
 
 
 def check_places(places: Any, device: str, dtype: str, after: str) -> None:
-    """Each tensor of a layer is on this device, and all but the number of samples have this dtype."""
+    """Check that each tensor of a layer is on this device, and has this dtype unless it counts samples."""
     right = {
         name: {"device": device, "dtype": dtype, "shape": [FEATURES]}
         for name in ("scale", *STATISTICS)
     }
     right["num_samples"] = {"device": device, "dtype": "torch.int64", "shape": []}
-    # Which tensors a layer holds is another test; none of those it has stays behind.
+    # Another test judges which tensors a layer has. Here, none of them may stay behind.
     own = {name: place for name, place in entry(places, kind=dict).items() if name in right}
     what = f"the dict of device, dtype and shape of a layer's tensors after {after}"
     assert_equal(own, {name: right[name] for name in own}, what=what)
@@ -288,7 +288,7 @@ def check_places(places: Any, device: str, dtype: str, after: str) -> None:
 
 
 def as_doubles(tensor: Any) -> Tensor:
-    """The values, whatever dtype and shape hold them: these are judged elsewhere."""
+    """The values as a flat float64 tensor. Other tests judge dtype and shape."""
     return assert_tensor(tensor, what="a tensor of the layer").double().flatten()
 
 
@@ -305,14 +305,14 @@ def loaded(student: Student) -> Any:
 
 
 def new_parts(draw: Draw) -> dict[str, dict[str, str]]:
-    """For the probe's `holding`: how a module, "", and one deep inside of it hold tensors of drawn names.
+    """Arguments for the probe's `holding`: how the outer module "" and one deep inside hold tensors.
 
-    Both have the same names, each held in another way, so that names have to be told apart by their dots.
+    Both use the same drawn names, each held in a different way, so that only the dotted path tells them apart.
     """
     names = shuffled(draw, WORDS)[: len(WAYS)]
     outer = dict(zip(names, WAYS, strict=True))
     inner = dict(zip(names[1:] + names[:1], WAYS, strict=True))
-    outer["_cache"] = "tensor"  # counts, though its name begins with an underscore
+    outer["_cache"] = "tensor"  # counts, although its name begins with an underscore
     return {"": outer, ".".join(shuffled(draw, PARTS)[:2]): inner}
 
 

@@ -20,15 +20,15 @@ from grader.judge.checks import (
 )
 from grader.judge.student import Student
 
-# Two widths in the middle are alike, and so are the first and the last.
+# The two widths in the middle are equal, and so are the first and the last.
 WIDTHS = [4, 3, 3, 4]
-# Wide enough that a few thousand weights tell how they are spread; the spread may be off by a third.
+# Wide enough to measure the spread of the weights. The spread may be off by SPREAD.
 WIDE, SPREAD = (400, 100), 0.3
 FEATURES = 3
 BLOCKS = 3
-# Of so many blocks, "10" stands before "2" where names are sorted as text.
+# So many that sorting the names as text puts "10" before "2".
 MANY_BLOCKS = 12
-# Attributes of the probe's models: those that hide a layer or a parameter, and others.
+# Attributes of the probe's models: some hide a layer or a parameter, the others do not.
 HIDING = [
     "list",
     "tuple",
@@ -49,7 +49,7 @@ OTHERS = [
     "nn.ModuleList",
     "nn.Sequential",
 ]
-# Names of attributes, and of submodules.
+# Names for attributes and for submodules.
 WORDS = ["layers", "parts", "heads", "table", "stages", "sizes"]
 WORDS += ["cells", "experts", "maps", "gates", "steps", "rows"]
 SUBMODULES = ["encoder", "decoder", "block", "norm", "trunk"]
@@ -65,7 +65,7 @@ SUBMODULES = ["encoder", "decoder", "block", "norm", "trunk"]
 )
 def test_mlp_parameters(code: Student, draw: Draw) -> Cases:
     """The state dict holds layers.0.weight, layers.0.bias, layers.2.weight, ..., and nothing else."""
-    # Where all widths are alike, one layer could stand for all.
+    # With equal widths, a single shared layer would fit everywhere.
     for widths in (new_widths(draw), [draw.size(2, 10)] * 4):
         layer = code.module("MLP", widths)
         named = {name: list(tensor.shape) for name, tensor in layer.named_parameters()}
@@ -134,7 +134,7 @@ def test_mlp_float64(code: Student, draw: Draw) -> Cases:
     after="test_mlp_forward",
 )
 def test_mlp_leading_dimensions(code: Student, draw: Draw) -> Cases:
-    """Any number of leading dimensions is fine, none included."""
+    """Any number of leading dimensions is fine, also none."""
     layer = new_mlp(code, draw)
     for leading in ((2, 3), (1,), ()):
         output = any_gradients(layer(draw.normal(*leading, WIDTHS[0])))
@@ -225,7 +225,7 @@ def test_stack_skip(code: Student, draw: Draw) -> Cases:
     after="test_stack_skip",
 )
 def test_stack_each_call(code: Student, draw: Draw) -> Cases:
-    """Only the skip of this call counts, not that of an earlier one, and not the mode."""
+    """Only this call's skip counts, whatever earlier calls had, and whatever the mode is."""
     stack, x = new_stack(code, draw).eval(), draw.normal(4, FEATURES)
     skip = [draw.size(0, BLOCKS)]
     yield f"the output in evaluation mode for {skip=}", any_gradients(stack(x, skip))
@@ -268,7 +268,7 @@ def test_stack_changes_nothing(student: Student) -> None:
     after="test_stack_forward",
 )
 def test_stack_blocks_keep(code: Student, draw: Draw) -> Cases:
-    """Neither what a block was given nor what it returned is changed in place."""
+    """Neither a block's input nor its output is changed in place."""
     report, left = calls(code, draw, []), "as the forward pass leaves it,"
     yield f"the list of what each block was given, {left}", entry(report, "inputs")
     yield f"the list of what each block returned, {left}", entry(report, "outputs")
@@ -343,7 +343,7 @@ def test_plain_names(code: Student, draw: Draw) -> Cases:
     after="test_plain_names",
 )
 def test_plain_registered(code: Student, draw: Draw) -> Cases:
-    """A module that PyTorch knows is looked into, even if it stands in a plain list, too."""
+    """A registered module is looked into, even if it is also in a plain list."""
     model = code.made("sharing", sample(draw, SUBMODULES, 2), sample(draw, WORDS, 2))
     yield from names_in(code, model)
 
@@ -361,21 +361,21 @@ def test_plain_not_others(code: Student, draw: Draw) -> Cases:
     yield from names_in(code, code.made("holding", {"": dict(zip(names, kinds, strict=True))}))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def sample(draw: Draw, options: Sequence[Any], count: int) -> list[Any]:
-    """So many of the options, in a drawn order."""
+    """`count` of the options, in a drawn order."""
     return [options[place] for place in draw.permutation(len(options))[:count].tolist()]
 
 
 def new_widths(draw: Draw) -> list[int]:
-    """Four widths or more, no two of which are alike."""
+    """Four widths or more, all of them different."""
     return sample(draw, range(2, 9), draw.size(4, 7))
 
 
 def new_mlp(code: Student, draw: Draw) -> Any:
-    """An MLP with new values."""
+    """An MLP with drawn weights."""
     return draw.fill(code.module("MLP", WIDTHS))
 
 
@@ -386,20 +386,20 @@ def new_stack(code: Student, draw: Draw) -> Any:
 
 
 def kept(code: Student, how: str, blocks: Any) -> Cases:
-    """What a stack keeps of its blocks."""
+    """The class of a stack's `blocks`, and the weights in it."""
     report = code.run("blocks_of", blocks)
     yield "the class of blocks", entry(report, "class")
     yield f"the list of the weights of blocks, {how},", entry(report, "weights")
 
 
 def calls(code: Student, draw: Draw, skip: list[int]) -> Any:
-    """How a forward pass of a new stack calls its blocks."""
+    """The probe's report on how a forward pass of a new stack calls its blocks."""
     weights: list[Tensor] = list(draw.normal(BLOCKS, FEATURES))
     return code.run("calls", weights, draw.normal(4, FEATURES), skip)
 
 
 def names_in(code: Student, model: Any) -> Cases:
-    """The names that are reported of a model, in any order; it stays as it is."""
+    """The names that plain_containers reports for a model, in any order. The model may not change."""
     result = laws.check_changes_nothing(code, "plain_containers", model)
     names = entry(
         result, kind=(list, tuple), told="plain_containers has to return a list of names."

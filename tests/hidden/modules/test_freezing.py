@@ -10,8 +10,8 @@ import torch
 from grader.judge.checks import Cases, Draw, assert_tensor, entry, laws, promise, raises
 from grader.judge.student import Student
 
-# The parameters of the probe's Network, in its order. Names that begin or end alike tell apart what covers
-# them: "encoder", "encoder2" and "my.encoder"; "head.0" and "head_0"; "bias" and all that end in ".bias".
+# The parameters of the probe's Network, in its order. Some names begin or end alike, to show which rule covers
+# them: "encoder", "encoder2" and "my.encoder"; "head.0" and "head_0"; "bias" and all names ending in ".bias".
 VECTORS = [
     "gain",
     "encoder.0.bias",
@@ -27,7 +27,7 @@ MATRICES += ["head.0.weight", "head_0.weight"]
 NAMES = [*VECTORS, *MATRICES]
 # Modules with submodules, and modules without.
 BLOCKS, LAYERS = ["encoder", "my", "head"], ["norm", "layer_norm", "conv", "embedding", "encoder2"]
-# What is frozen before a call in many of the tests.
+# Parameters that many of the tests freeze before a call.
 FROZEN = ("encoder.0.weight", "norm.bias", "conv.weight", "gain")
 # The probe's parameters and their gradients before a call.
 START, OLD_GRADIENT = 1.0, 7.0
@@ -42,7 +42,7 @@ START, OLD_GRADIENT = 1.0, 7.0
     hint="numel() is the number of elements; requires_grad tells if a parameter learns.",
 )
 def test_count(code: Student, draw: Draw) -> Cases:
-    """All elements of all parameters are counted, and those that are trainable."""
+    """total counts the elements of all parameters, and trainable those that can learn."""
     model = code.made("network", new_shapes(draw), frozen=FROZEN)
     counts = code.function("count_parameters")(model)
     yield "the pair (total, trainable)", numbers_of(counts)
@@ -55,7 +55,7 @@ def test_count(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which types they have",
 )
 def test_count_types(code: Student, draw: Draw) -> Cases:
-    """Both numbers are ints, as Python has them: JSON, for example, writes no others."""
+    """Both numbers are Python ints: JSON, for example, can write no others."""
     types = code.run("types_of_counts", code.made("network", new_shapes(draw)))
     yield "the list of the types of (total, trainable)", types
 
@@ -78,7 +78,7 @@ def test_count_tied(code: Student, draw: Draw) -> Cases:
     after="test_count",
 )
 def test_count_changes_nothing(student: Student) -> None:
-    """Counting changes nothing of the model."""
+    """Counting changes nothing in the model."""
     laws.check_changes_nothing(student, "count_parameters", used_network(student))
 
 
@@ -118,7 +118,7 @@ def test_freeze_covers(code: Student, draw: Draw) -> Cases:
 )
 def test_freeze_returns(code: Student, draw: Draw) -> Cases:
     """The names of all covered parameters come back in the model's order, each once."""
-    # Of these, "norm.bias" and "encoder.0.weight" were frozen before.
+    # "norm.bias" and "encoder.0.weight" are frozen already.
     some = sample(draw, ["embedding", "my", "layer_norm", "conv", "encoder2"], draw.size(2, 5))
     names = ["head", *some, "norm", "encoder"]
     names.append("encoder.2")  # "encoder" covers its parameters, too.
@@ -165,7 +165,7 @@ def test_freeze_leaves_the_others(code: Student, draw: Draw) -> Cases:
 )
 def test_freeze_unknown(code: Student, draw: Draw) -> Cases:
     """A name that covers no parameter is a ValueError that names it, and nothing has changed."""
-    # No name at all, the beginning of one, a module without parameters, a buffer.
+    # An unknown name, the beginning of a name, a module without parameters, a buffer.
     for name in ("decoder", "enc", "encoder.1", "norm.running_mean"):
         refusal = raises(ValueError, name, code.function("freeze"), code.made("network"), [name])
         yield f"freeze(model, [{name!r}])", refusal
@@ -180,7 +180,7 @@ def test_freeze_unknown(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was left alone",
 )
 def test_freeze_changes_nothing_else(student: Student) -> None:
-    """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing at all."""
+    """Values, buffers, modes and the Parameter objects stay; an empty list changes nothing."""
     model, allow = used_network(student), ("0.requires_grad", "0.grad")
     laws.check_changes_nothing(student, "freeze", model, ["encoder", "norm"], allow=allow)
     told = "Without names nothing changes."
@@ -192,7 +192,7 @@ def test_freeze_changes_nothing_else(student: Student) -> None:
 
 @promise("parameter_groups", points=6, hint="parameter.dim() >= 2 is the whole question.")
 def test_groups(code: Student, draw: Draw) -> Cases:
-    """Parameters of two or more dimensions decay, those of fewer do not, whatever their names."""
+    """Parameters of two or more dimensions decay, and others do not, whatever their names."""
     yield from members(code, code.made("network", new_shapes(draw)))
 
 
@@ -243,41 +243,41 @@ def test_groups_negative(code: Student, draw: Draw) -> Cases:
     after="test_groups",
 )
 def test_groups_change_nothing(student: Student) -> None:
-    """Sorting changes nothing of the model."""
+    """Grouping changes nothing in the model."""
     laws.check_changes_nothing(student, "parameter_groups", used_network(student), 0.1)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_shapes(draw: Draw) -> list[tuple[int, ...]]:
-    """Shapes for more parameters of a network, one dimension or two by chance."""
+    """Shapes for further parameters of a network, with one or two dimensions at random."""
     return [draw.choice([(size,), (size, 3)]) for size in (draw.size(2, 99) for _ in range(8))]
 
 
 def sample(draw: Draw, names: Sequence[str], count: int) -> list[str]:
-    """So many of the names, in a drawn order."""
+    """`count` of the names, in a drawn order."""
     return [names[place] for place in draw.permutation(len(names))[:count].tolist()]
 
 
 def used_network(student: Student) -> Any:
-    """A network with frozen parameters, and with submodules in evaluation mode."""
+    """A network with some parameters frozen and some submodules in evaluation mode."""
     return student.made("network", frozen=FROZEN, evaluating=["encoder", "norm"])
 
 
 def numbers_of(counts: Any) -> list[float]:
-    """Both numbers, a whole one as an int: that they are ints is judged once."""
+    """Both numbers, with whole ones as ints. Only one test judges that they are ints."""
     numbers = [entry(counts, at, kind=(int, float)) for at in range(2)]
     return [int(number) if float(number).is_integer() else number for number in numbers]
 
 
 def listed(names: Sequence[Any]) -> str:
-    """Names in one text: a message shows where two texts differ."""
+    """Join names into one text, because a message shows where two texts differ."""
     return ", ".join(map(str, names))
 
 
 def stepped(code: Student, draw: Draw, names: Sequence[str], **setting: Any) -> list[Any]:
-    """What freeze gives, and the weights after a step of SGD on a loss with drawn slopes."""
+    """The result of freeze, and the weights after a step of SGD on a loss with drawn slopes."""
     slopes = {name: draw.number(1, 3) for name in NAMES}
     model = code.made("network", **{"gradient": None, **setting})
     report = code.run("stepped", model, list(names), slopes)
@@ -291,14 +291,14 @@ def has_stayed(weights: Any, name: str) -> bool:
 
 
 def frozen_by(code: Student, draw: Draw, names: Sequence[str]) -> Cases:
-    """The parameters that these names freeze: a step leaves them as they were."""
+    """The parameters that these names freeze, which are those that a step leaves alone."""
     _, weights = stepped(code, draw, names)
     frozen = [name for name in NAMES if has_stayed(weights, name)]
     yield f"the text of the parameters that freeze(model, {list(names)}) freezes", listed(frozen)
 
 
 def grouped(code: Student, model: Any, weight_decay: float) -> list[Any]:
-    """The two groups, with names of parameters."""
+    """The two groups, with parameters replaced by their names."""
     told = "The result does not have two groups: keep an empty group, too."
     groups = code.run("groups", model, weight_decay)
     return list(entry(groups, kind=list, count=2, told=told))

@@ -36,7 +36,7 @@ def test_parameters(code: Student, draw: Draw) -> Cases:
     after="test_parameters",
 )
 def test_out_features(code: Student, draw: Draw) -> Cases:
-    """Without out_features the layer halves in_features, which with one may also be odd."""
+    """out_features is half of in_features by default; if it is given, in_features may be odd."""
     yield "the parameters without out_features", parameters_of(code, 2 * draw.size())
     yield (
         "the parameters for odd in_features",
@@ -61,7 +61,7 @@ def test_odd_in_features(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what the state dict holds",
 )
 def test_nothing_else(student: Student) -> None:
-    """Nothing but weight and bias appears in the state_dict."""
+    """Only weight and bias are in the state_dict."""
     laws.check_state_dict(student.module(GLU, 6, 5), ["weight", "bias"])
 
 
@@ -96,7 +96,7 @@ def test_forward(code: Student, draw: Draw) -> Cases:
     hint="Project with self.weight and self.bias as they are at each call.",
 )
 def test_current_values(code: Student, draw: Draw) -> Cases:
-    """The current values of weight and bias count, as an optimizer has changed them."""
+    """The layer uses the current values of weight and bias, which an optimizer may have changed."""
     layer, x = code.module(GLU, 6, 5), draw.normal(4, 6)
     layer(x)
     draw.fill(layer).eval()
@@ -190,7 +190,7 @@ def test_forward_changes_nothing(student: Student) -> None:
     word="the sandbox says which gradients there are",
 )
 def test_flow_tells_who_learns(code: Student, draw: Draw) -> Cases:
-    """gradient_flow tells the parameters that a gradient reaches from the others."""
+    """gradient_flow distinguishes parameters that a gradient reaches from the others."""
     yield "the answer of gradient_flow", flow(code, draw)
 
 
@@ -202,7 +202,7 @@ def test_flow_tells_who_learns(code: Student, draw: Draw) -> Cases:
 )
 def test_flow_zero_gradient(code: Student, draw: Draw) -> Cases:
     """A gradient that is all zeros is a gradient."""
-    # With an input of zeros the weight of the first layer has a gradient of zeros.
+    # For an input of zeros, the gradient of the first layer's weight is all zeros.
     yield "the answer of gradient_flow", flow(code, draw, scale=0.0)
 
 
@@ -214,7 +214,7 @@ def test_flow_zero_gradient(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which gradients there are",
 )
 def test_flow_old_gradients(code: Student, draw: Draw) -> Cases:
-    """A gradient from before never counts."""
+    """Old gradients never count."""
     yield "the answer of gradient_flow", flow(code, draw, old_gradient=OLD_GRADIENT)
 
 
@@ -226,7 +226,7 @@ def test_flow_old_gradients(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which gradients there are",
 )
 def test_flow_frozen(code: Student, draw: Draw) -> Cases:
-    """A frozen parameter is False, and if all are frozen everything is."""
+    """A frozen parameter is False, and if all are frozen, all are False."""
     for frozen in (FROZEN, ["all"]):
         yield "the answer of gradient_flow", flow(code, draw, frozen=frozen)
 
@@ -266,18 +266,18 @@ def test_flow_leaves_gradients(code: Student, draw: Draw) -> Cases:
     after="test_flow_tells_who_learns",
 )
 def test_flow_changes_nothing_else(student: Student) -> None:
-    """Parameters, requires_grad, modes, x with its .grad and what x was computed from are left alone."""
+    """Parameters, requires_grad, modes, x with its .grad, and the tensors behind x are left alone."""
     data, _, leaf, computed = laws.kinds_of(torch.randn(5, 4))  # the leaf has a .grad
     for x, evaluating in zip((data, leaf, computed), EVALUATING, strict=True):
         network = student.made("network", 0, x.detach(), frozen=FROZEN, evaluating=evaluating)
         laws.check_changes_nothing(student, "gradient_flow", network, x, allow=("0.grad",))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def parameters_of(code: Student, *sizes: int) -> dict[str, Any]:
-    """The shape, the dtype and whether it learns, of each parameter of a new layer."""
+    """For each parameter of a new layer: its shape, its dtype, and whether it learns."""
     named = code.module(GLU, *sizes).named_parameters()
     return {name: [list(p.shape), str(p.dtype), p.requires_grad] for name, p in named}
 
@@ -291,7 +291,7 @@ def flow(code: Student, draw: Draw, *, scale: float = 1.0, **setting: Any) -> An
 def gradients_left(
     code: Student, draw: Draw, *, dtype: torch.dtype = torch.float32, **setting: Any
 ) -> dict[str, Any]:
-    """The gradients on the network, which had old ones, after gradient_flow."""
+    """The gradients on a network after gradient_flow. It had old gradients before."""
     x = draw.normal(5, 4, dtype=dtype)
     network = code.made("network", draw.seed(), x, old_gradient=OLD_GRADIENT, **setting)
     return laws.observe(code, "gradient_flow", network, x).checked().gradients(0)

@@ -15,9 +15,9 @@ ACTIVATIONS, GRADIENTS = "capture_activations", "capture_gradients"
 # Modules of the probe's Network: "body.0" and "body.1" are not asked for, and "side" gets no gradient.
 NAMES = ["", "body", "gain", "bend", "side", "mix", "head"]
 ALL_NAMES = [*NAMES, "body.0", "body.1"]
-# What ends a model or a block: an ordinary exception, and an interrupt.
+# Exceptions that end a model's forward or a block: an ordinary one and an interrupt.
 ERRORS = ["LookupError", "KeyboardInterrupt"]
-# The names of the modules that run in a model's middle, and whether each has a skip connection.
+# The modules that run in a model's middle: their names, and whether each has a skip connection.
 Plan = list[tuple[str, bool]]
 
 
@@ -32,12 +32,12 @@ Plan = list[tuple[str, bool]]
 def test_trace(code: Student, draw: Draw) -> Cases:
     """Each call of a leaf gives its name and the shape of its output, in the order of the calls."""
     rows, columns = draw.size(2, 99), draw.size(2, 99)
-    # Each of them at least once, in any order, the block twice.
+    # Each module at least once, in any order, and the block twice.
     middle = ["block", "block", "gain", "total", "pair"]
     middle += [draw.choice(middle) for _ in range(3)]
     plan = [(name, False) for name in shuffled(draw, middle)]
     calls = traced(code, code.made("parts", "", plan), draw.normal(rows, columns, 3))
-    # All names in a line, which a message shows as a whole.
+    # All names in one line, because a message shows a whole line.
     yield "the text of all names in the list", ", ".join(str(name) for name, _ in calls)
     yield "the result", calls
     calls = traced(code, code.made("layer", columns, rows), draw.normal(5, columns))
@@ -64,7 +64,7 @@ def test_trace_calls_the_model_once(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which hooks are left",
 )
 def test_trace_leaves_no_hook(code: Student, draw: Draw) -> Cases:
-    """It removes its hooks, also when the model raises, and the exception passes through."""
+    """trace_shapes removes its hooks, also when the model raises, and the exception passes through."""
     for error in ERRORS:
         call = f"trace_shapes of a model that ends with a {error}"
         model, probe = code.made("parts", error), code.probe("out_of_trace")
@@ -79,7 +79,7 @@ def test_trace_leaves_no_hook(code: Student, draw: Draw) -> Cases:
     after="test_trace",
 )
 def test_trace_changes_nothing(student: Student) -> None:
-    """Hooks of others, values, gradients, modes and random states are as they were."""
+    """Other people's hooks, values, gradients, modes and random states are as they were."""
     model = student.made("parts")
     laws.check_changes_nothing(student, "trace_shapes", model, torch.randn(2, 3))
 
@@ -121,7 +121,7 @@ def test_activations_are_detached(code: Student, draw: Draw) -> Cases:
     after="test_activations",
 )
 def test_activations_are_copies(code: Student, draw: Draw) -> Cases:
-    """A value stays as the module returned it, of its latest call, also before a ReLU in place."""
+    """A value is the module's latest output, and a later change in place, as by a ReLU, does not reach it."""
     model = network(code, draw, [*new_plan(draw), *new_plan(draw)], in_place=True)
     yield "the dict", code.run("changed_output", model, ALL_NAMES, double(draw, 5, 3))
 
@@ -133,7 +133,7 @@ def test_activations_are_copies(code: Student, draw: Draw) -> Cases:
     after="test_activations",
 )
 def test_activations_leave_the_model(code: Student, draw: Draw) -> Cases:
-    """The model's outputs and gradients and other hooks are what they are without a block."""
+    """The block changes neither the model's outputs and gradients nor other hooks."""
     yield from beside_other_hooks(code, draw, ACTIVATIONS)
 
 
@@ -207,7 +207,7 @@ def test_no_gradient(code: Student, draw: Draw) -> Cases:
     after="test_gradients",
 )
 def test_gradients_leave_the_model(code: Student, draw: Draw) -> Cases:
-    """The model's outputs and gradients and other hooks are what they are without a block."""
+    """The block changes neither the model's outputs and gradients nor other hooks."""
     yield from beside_other_hooks(code, draw, GRADIENTS)
 
 
@@ -235,11 +235,11 @@ def test_gradient_names(code: Student, draw: Draw) -> Cases:
     yield from unknown_names(code, draw, GRADIENTS)
 
 
-# --- what both blocks promise --------------------------------------------------------------------
+# --- promises of both blocks ---------------------------------------------------------------------
 
 
 def beside_other_hooks(code: Student, draw: Draw, name: str) -> Cases:
-    """What the model and other hooks give in a block and after it."""
+    """The model's output and gradients in a block and after it, with other hooks on the model."""
     factors = draw.number(), draw.number()
     model, given = network(code, draw), new_pass(draw)
     report = code.run("beside_other_hooks", name, model, NAMES, *given, *factors)
@@ -250,7 +250,7 @@ def beside_other_hooks(code: Student, draw: Draw, name: str) -> Cases:
 
 
 def no_hook_left(code: Student, draw: Draw, name: str) -> Cases:
-    """The call alone registers no hook, and a block that raises leaves none."""
+    """Check that the call itself registers no hook, and that a block that raises leaves none."""
     model, call = network(code, draw), f"{name}(...) without a block"
     laws.check_changes_nothing(code, code.probe("call"), name, model, NAMES, call=call)
     for error in ERRORS:
@@ -261,7 +261,7 @@ def no_hook_left(code: Student, draw: Draw, name: str) -> Cases:
 
 
 def nested(code: Student, draw: Draw, name: str) -> Cases:
-    """The last pass within each of two nested blocks is what its dict keeps."""
+    """The dicts of two nested blocks: each keeps the last pass within its own block."""
     model, in_both, in_outer = network(code, draw), new_pass(draw), new_pass(draw)
     report = code.run("nested", name, model, NAMES, in_both, in_outer)
     for key in ("inner", "outer"):
@@ -269,7 +269,7 @@ def nested(code: Student, draw: Draw, name: str) -> Cases:
 
 
 def unknown_names(code: Student, draw: Draw, name: str) -> Cases:
-    """A name that no module has is refused, also that of a parameter, and no hook is left."""
+    """Unknown names, such as a parameter's, which have to be refused without leaving a hook."""
     for wrong in ("nope", "body.0.weight"):
         model, names, begin = network(code, draw), ["gain", wrong], code.probe("begin")
         yield f"{name}(model, {names})", raises(ValueError, wrong, begin, name, model, names)
@@ -279,11 +279,11 @@ def unknown_names(code: Student, draw: Draw, name: str) -> Cases:
         )
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def traced(code: Student, model: Any, x: Tensor) -> list[Any]:
-    """The result of trace_shapes, with plain tuples in the place of named ones."""
+    """The result of trace_shapes, with plain tuples in place of named ones."""
     shapes = entry(
         code.run("trace", model, x), "shapes", kind=list, told="The result is not a list."
     )
@@ -297,13 +297,13 @@ def shuffled(draw: Draw, names: Sequence[str]) -> list[str]:
 
 
 def new_plan(draw: Draw) -> Plan:
-    """Each module of the Network's middle once, in any order."""
+    """A plan that runs each module of the Network's middle once, in a drawn order."""
     names = shuffled(draw, ["gain", "bend", "side", "mix"])
     return [(name, draw.choice([False, True])) for name in names]
 
 
 def network(code: Student, draw: Draw, plan: Plan | None = None, **setting: Any) -> Any:
-    """A Network of the probe, which runs its middle by this plan, or by a new one."""
+    """One of the probe's Networks, which runs this plan or a new one."""
     return code.made("network", draw.seed(), plan or new_plan(draw), **setting)
 
 
@@ -312,5 +312,5 @@ def double(draw: Draw, *shape: int) -> Tensor:
 
 
 def new_pass(draw: Draw) -> tuple[Tensor, Tensor]:
-    """What a pass starts from: an input, and the weights with which the output is summed."""
+    """Inputs of a pass: x, and the weights with which the output is summed."""
     return double(draw, 5, 3), double(draw, 5, 2)

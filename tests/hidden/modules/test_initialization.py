@@ -21,12 +21,12 @@ from grader.judge.checks import (
 from grader.judge.student import Student
 
 XAVIER, KAIMING = "xavier_uniform_", "kaiming_normal_"
-# What stands in the parameters and buffers of the probe's modules.
+# The number in the parameters and buffers of the probe's modules.
 MARK = 7.0
 KERNEL = (4, 5)
-# Of at least 20,000 draws the mean and the deviation are known to much less than this.
+# At least 20,000 draws tell the mean and the deviation much better than this.
 SPREAD = 0.05
-# The largest draw of a uniform distribution is at 1.73 deviations, that of a normal one far beyond the last.
+# The largest draw lies at 1.73 deviations for a uniform distribution, and far beyond FAR for a normal one.
 FAR, FAR_DIGITS = 2.5, 0.02
 BANNED = [f"torch.nn.init.{name}" for name in ("xavier_", "kaiming_", "_calculate_")]
 BY_HAND = "work out the fans and the scale yourself"
@@ -87,7 +87,7 @@ def test_xavier_gain(code: Student, draw: Draw) -> Cases:
     "xavier_uniform_", points=2, hint="Take fan_in and fan_out from fans, which know of the kernel."
 )
 def test_xavier_kernels(code: Student, draw: Draw) -> Cases:
-    """For the weight of a convolution the bound follows from fans with the kernel in them."""
+    """For a convolution's weight the kernel counts in both fans, and so in the bound."""
     weight = filled(code, XAVIER, draw.size(25, 28), draw.size(60, 68), *KERNEL)
     yield DEVIATION, within(deviation(weight), rtol=SPREAD)
 
@@ -104,7 +104,7 @@ def test_kaiming(code: Student, draw: Draw) -> Cases:
 
 @promise("kaiming_normal_", points=2, hint="Take fan_in from fans, which know of the kernel.")
 def test_kaiming_kernels(code: Student, draw: Draw) -> Cases:
-    """For the weight of a convolution the deviation follows from fan_in with the kernel in it."""
+    """For a convolution's weight the kernel counts in fan_in, and so in the deviation."""
     weight = filled(code, KAIMING, draw.size(25, 28), draw.size(60, 68), *KERNEL)
     yield DEVIATION, within(deviation(weight), rtol=SPREAD)
 
@@ -115,7 +115,7 @@ def test_kaiming_kernels(code: Student, draw: Draw) -> Cases:
     hint="with torch.no_grad(): return weight.uniform_(-bound, bound)",
 )
 def test_xavier_in_place(student: Student) -> None:
-    """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
+    """xavier_uniform_ fills the weight itself, Parameter or view, and returns it; a seed decides the values."""
     check_in_place(student, XAVIER)
     check_generator(student, XAVIER)
     laws.check_errors(student, XAVIER, {"weight": [(torch.ones(4),)]})
@@ -123,7 +123,7 @@ def test_xavier_in_place(student: Student) -> None:
 
 @promise("kaiming_normal_", points=5, hint="with torch.no_grad(): return weight.normal_(0, std)")
 def test_kaiming_in_place(student: Student) -> None:
-    """It fills the weight itself, a Parameter or a view, and returns it; a seed decides the values."""
+    """kaiming_normal_ fills the weight itself, Parameter or view, and returns it; a seed decides the values."""
     check_in_place(student, KAIMING)
     check_generator(student, KAIMING)
     laws.check_errors(student, KAIMING, {"weight": [(torch.ones(4),)]})
@@ -158,7 +158,7 @@ def test_init_convolutions(code: Student, draw: Draw) -> Cases:
         after = initialized(code, kind, inputs, 25, kernel)
         yield from drawn_by(code, KAIMING, entry(after, "weight"), 25, inputs, *kernel)
         yield f"the bias of {kind}", after.get("bias")
-    # With five groups an output sums up a fifth of the inputs.
+    # With five groups, each output sums over a fifth of the inputs.
     after = initialized(code, "Conv2d", 5 * inputs, 25, KERNEL, groups=5, bias=False)
     yield from drawn_by(code, KAIMING, entry(after, "weight"), 25, inputs, *KERNEL)
 
@@ -187,12 +187,12 @@ def test_init_embedding(code: Student, draw: Draw) -> Cases:
     hint="With affine=False weight and bias are None: look before you fill them.",
 )
 def test_init_norms(code: Student, draw: Draw) -> Cases:
-    """LayerNorm, BatchNorm1d, BatchNorm2d: weight one, bias zero, where there are any."""
+    """LayerNorm, BatchNorm1d, BatchNorm2d: weight one, bias zero, if they exist."""
     for kind in ("LayerNorm", "BatchNorm1d", "BatchNorm2d", "Norm"):
         after = initialized(code, kind, draw.size(2, 99))
         for name in ("weight", "bias"):
             yield f"the {name} of {kind}", after.get(name)
-    # Without parameters there is nothing to fill, and no error.
+    # Without parameters there is nothing to fill, and that is not an error.
     initialized(code, "BatchNorm2d", 3, affine=False)
 
 
@@ -241,14 +241,14 @@ def test_not_used(student: Student) -> None:
         laws.check_not_used(student, "init_weights", made, functions=BANNED, why=BY_HAND)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 DEVIATION = "the standard deviation of the weight"
 
 
 def sizes(draw: Draw) -> tuple[int, int]:
-    """How many outputs and inputs a matrix has: so different that all formulas can be told apart."""
+    """Numbers of outputs and inputs, different enough to tell all formulas apart."""
     return draw.size(120, 135), draw.size(300, 340)
 
 
@@ -265,7 +265,7 @@ def initialized(code: Student, kind: str, *shape: Any, **options: Any) -> dict[s
 
 
 def filled(code: Student, name: str, *shape: int, **options: float) -> Tensor:
-    """What a call leaves in a weight of zeros."""
+    """The values of a weight that was all zeros before the call."""
     seen = laws.observe(code, name, torch.zeros(shape), **options).checked()
     return assert_tensor(
         seen.after(0, "values"), shape=shape, dtype=torch.float32, what="the weight"
@@ -273,12 +273,12 @@ def filled(code: Student, name: str, *shape: int, **options: float) -> Tensor:
 
 
 def deviation(weight: Tensor) -> float:
-    """The standard deviation of a weight, never quite 0."""
+    """The standard deviation of a weight, never exactly 0."""
     return weight.std().item() + 1e-12
 
 
 def distribution(weight: Tensor) -> Cases:
-    """What tells how a weight was drawn: spread, mean, and how far the farthest draw is."""
+    """Measures of a weight's distribution: its spread, its mean, and the distance of the farthest draw."""
     spread = deviation(weight)
     yield DEVIATION, within(spread, rtol=SPREAD)
     mean = round(weight.mean().item() / spread, 2)
@@ -289,12 +289,12 @@ def distribution(weight: Tensor) -> Cases:
 
 
 def ratio(one: Tensor, other: Tensor) -> Any:
-    """The quotient of two standard deviations, rounded, so that the same mistake looks the same."""
+    """The ratio of two standard deviations, rounded so that the same mistake always looks the same."""
     return within(round(deviation(one) / deviation(other), 2), rtol=SPREAD)
 
 
 def drawn_by(code: Student, name: str, values: Any, *shape: int) -> Cases:
-    """How a weight is spread, compared with the code's own function, whose formula has its own test."""
+    """The spread of a weight relative to the student's own function `name`, whose formula has its own test."""
     weight = assert_tensor(values, shape=shape, what="the weight after init_weights")
     own = filled(code, name, *shape)
     told = "The weight is left as it is: fill the weight itself, not a copy of it."
@@ -304,7 +304,7 @@ def drawn_by(code: Student, name: str, values: Any, *shape: int) -> Cases:
 
 
 def check_in_place(student: Student, name: str) -> None:
-    """A call fills the weight itself, a Parameter or a view, and returns it."""
+    """Check that a call fills the weight itself, a Parameter or a view, and returns it."""
     for requires_grad in (True, False):
         weight = student.made("parameter", [8, 30], requires_grad=requires_grad)
         laws.check_changes_nothing(student, name, weight, allow=("0.values", "random"))
@@ -317,7 +317,7 @@ def check_in_place(student: Student, name: str) -> None:
 
 
 def check_generator(student: Student, name: str) -> None:
-    """All draws come from PyTorch's global generator, of which a call does not set the seed."""
+    """Check that all draws come from PyTorch's global generator, and that a call does not seed it."""
     draws = entry(student.run("repeated", name, torch.zeros(6, 5)), kind=list, count=3)
     first, second, again = (assert_tensor(draw, shape=(6, 5)) for draw in draws)
     told = "Two calls in a row give the same values: is a seed set on the way?"

@@ -1,4 +1,4 @@
-"""Graphs to count, functions with breaks to compile, and a clock that only calls and waiting advance."""
+"""Graphs to count, functions with breaks to compile, and a clock that only calls and waits advance."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# A function of x and a name, of which no argument says how many breaks it has. It notes each run that is not
-# compiled. The breaks are written out: in a loop torch.compile would give up the whole function. A call without
-# x does nothing: arguments that are dropped cost points in test_calls alone.
+# A function of x and a name. The name decides how many breaks it has, but does not show the number. `runs` gets
+# the name of each run that is not compiled. The breaks are written out: if they were in a loop, torch.compile
+# would give up the whole function. A call without x does nothing: dropped arguments then fail only test_calls.
 HEAD = """
 def f(x=None, name=""):
     if not torch.compiler.is_compiling():
@@ -35,7 +35,7 @@ SOURCE = HEAD + "".join(BREAK.format(i=i) for i in range(MOST_BREAKS)) + "    re
 
 
 class Program(nn.Module):
-    """Steps, each one call node in a graph: a module, a method, a function, or one with an attribute."""
+    """A program of steps. Each is one call node in a graph: of a module, a method or a function."""
 
     def __init__(self, steps: list[str], factor: Tensor) -> None:
         super().__init__()
@@ -61,12 +61,12 @@ def graph_of(steps: list[str], factor: Tensor) -> Any:
 def counts_of(backend: Any) -> list[Any]:
     operations = backend.operations
     if isinstance(operations, list):
-        operations = list(operations)  # as it is now: the backend may append to it
+        operations = list(operations)  # a copy, because the backend may append to it
     return [backend.graphs, operations]
 
 
 def counted(module: Any, programs: list[list[str]], factor: Tensor, x: Tensor) -> dict[str, Any]:
-    """What a backend counts at first and after each graph, and a second one after all of them."""
+    """The counts of a backend at first and after each graph, and then those of two other backends."""
     backend, other = module.CountingBackend(), module.CountingBackend()
     counts = [counts_of(backend)]
     for steps in programs:
@@ -76,15 +76,15 @@ def counted(module: Any, programs: list[list[str]], factor: Tensor, x: Tensor) -
 
 
 def ran(module: Any, steps: list[str], factor: Tensor, inputs: list[Tensor]) -> dict[str, Any]:
-    """What the backend's callable gives for each input, and how many graphs are counted afterwards."""
+    """The results of the backend's callable for each input, and the number of graphs afterwards."""
     backend = module.CountingBackend()
     run = backend(graph_of(steps, factor), inputs[:1])
     return {"values": [run(x) for x in inputs], "graphs": backend.graphs}
 
 
 def gradient(module: Any, steps: list[str], factor: Tensor, x: Tensor) -> Tensor | None:
-    """The gradient of the sum, by x, of a compiled program."""
-    module.CountingBackend()(graph_of(steps, factor), [x])  # what is not written raises here
+    """The gradient of x for the sum of a compiled program's output."""
+    module.CountingBackend()(graph_of(steps, factor), [x])  # raises here if it is not written yet
     torch._dynamo.reset()
     compiled = torch.compile(Program(steps, factor), backend=module.CountingBackend())
     x = x.requires_grad_()
@@ -100,9 +100,9 @@ def gradient(module: Any, steps: list[str], factor: Tensor, x: Tensor) -> Tensor
 def function(
     module: Any, breaks: dict[str, int] | None = None, runs: list[str] | None = None
 ) -> Callable[..., Any]:
-    """A function with so many breaks for each name; its code is its own, and is compiled for it alone.
+    """A function with this number of breaks for each name. It shares no compiled code with other functions.
 
-    `runs` gets the name of each run that is not compiled.
+    `runs` gets the name in each call that is not compiled.
     """
     runs = [] if runs is None else runs
     breaks = {"": 0, **(breaks or {})}
@@ -113,7 +113,7 @@ def function(
 
 
 class PlainBackend:
-    """A backend that counts graphs, and no operations: how to count those is the student's to find out."""
+    """A backend that counts graphs but no operations, because students have to find out how to count those."""
 
     def __init__(self) -> None:
         self.graphs, self.operations = 0, list[int]()
@@ -125,9 +125,9 @@ class PlainBackend:
 
 
 def apart_from_backend(module: Any, name: str, *arguments: Any) -> Any:
-    """What a function gives with PlainBackend: mistakes in the student's own backend cost points once.
+    """The result of a function with PlainBackend, so that mistakes in the student's backend do not count again.
 
-    Where the function uses something that only the student's backend has, it gets that one after all.
+    If the function uses an attribute that PlainBackend lacks, it runs with the student's backend after all.
     """
     own = module.CountingBackend
     module.CountingBackend = PlainBackend
@@ -141,9 +141,9 @@ def apart_from_backend(module: Any, name: str, *arguments: Any) -> Any:
 
 
 def afresh(module: Any, name: str, breaks: dict[str, int], *arguments: Any) -> Any:
-    """What compilations or graph_breaks gives for a function that torch.compile gave up."""
+    """The result of compilations or graph_breaks for a function that torch.compile has given up."""
     f = function(module, breaks)
-    # One size more than torch.compile is ready for: nothing is compiled until it is reset.
+    # One size above torch.compile's limit: nothing is compiled until it is reset.
     config: Any = torch._dynamo.config
     with config.patch(recompile_limit=1):
         compiled = torch.compile(f, backend=lambda gm, _: gm.forward, dynamic=False)
@@ -153,7 +153,7 @@ def afresh(module: Any, name: str, breaks: dict[str, int], *arguments: Any) -> A
 
 
 def own_runs(module: Any, name: str, *arguments: Any) -> int:
-    """How often compilations or graph_breaks runs a function itself, and not what is compiled."""
+    """How often compilations or graph_breaks runs a function itself instead of the compiled one."""
     names = list[str]()
     apart_from_backend(module, name, function(module, runs=names), *arguments)
     return len(names)
@@ -163,12 +163,12 @@ def own_runs(module: Any, name: str, *arguments: Any) -> int:
 
 
 def clipped(module: Any, inputs: list[Tensor], max_norm: float) -> dict[str, Any]:
-    """Values of the compiled clip_by_norm, and how many graphs there are after each."""
+    """The values of the compiled clip_by_norm, and the number of graphs after each."""
     return compiled_values(module, module.clip_by_norm, True, inputs, max_norm)
 
 
 def clipped_inside(module: Any, inputs: list[Tensor], max_norm: float) -> dict[str, Any]:
-    """The same of a compiled function that calls it."""
+    """The same for a compiled function that calls clip_by_norm."""
 
     def caller(x: Tensor, max_norm: float) -> Any:
         return module.clip_by_norm(x * 2, max_norm) + 1
@@ -180,7 +180,7 @@ def compiled_values(
     module: Any, f: Any, whole: bool, inputs: list[Tensor], max_norm: float
 ) -> dict[str, Any]:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        module.clip_by_norm(inputs[0], max_norm)  # dynamo would wrap what is raised here
+        module.clip_by_norm(inputs[0], max_norm)  # dynamo would wrap an error raised here
     torch._dynamo.reset()
     backend = PlainBackend()
     compiled: Any = torch.compile(f, backend=backend, fullgraph=whole)
@@ -188,7 +188,7 @@ def compiled_values(
     for x in inputs:
         try:
             values.append(compiled(x, max_norm))
-        except Exception as error:  # noqa: BLE001 - torch.compile's own, of many kinds
+        except Exception as error:  # noqa: BLE001 - torch.compile raises many kinds
             return {"printed": printed.getvalue(), "error": str(error).partition("\n")[0][:300]}
         graphs.append(backend.graphs)
     return {"printed": printed.getvalue(), "error": None, "values": values, "graphs": graphs}
@@ -198,9 +198,9 @@ def compiled_values(
 
 
 class Work:
-    """Calls that take these seconds, at once or when they are waited for; what was done, in order.
+    """Calls that take these seconds, at once or when they are waited for, and a log of events in order.
 
-    `pending` are the seconds of what is still to be waited for.
+    `pending` is the number of seconds of work that is not done yet.
     """
 
     def __init__(self, seconds: list[float], pending: float) -> None:
@@ -231,7 +231,7 @@ class Work:
 
 
 def timed(module: Any, seconds: list[float], arguments: list[Any], options: Any) -> dict[str, Any]:
-    """Time calls that take these seconds."""
+    """The report on first_and_later for calls that take these seconds."""
     work = Work(seconds, 0.0)
     return report_on(module, work, work.call_and_wait, arguments, options)
 
@@ -239,7 +239,7 @@ def timed(module: Any, seconds: list[float], arguments: list[Any], options: Any)
 def timed_with_queue(
     module: Any, seconds: list[float], earlier_work: float, options: Any
 ) -> dict[str, Any]:
-    """Time calls whose work is done when it is waited for, and so is earlier work of so many seconds."""
+    """The report on first_and_later for calls that are queued behind `earlier_work` seconds of other work."""
     work = Work(seconds, earlier_work)
     return report_on(module, work, work.call, [], {**options, "synchronize": work.synchronize})
 
@@ -247,9 +247,9 @@ def timed_with_queue(
 def report_on(
     module: Any, work: Work, f: Any, arguments: list[Any], options: Any
 ) -> dict[str, Any]:
-    """What first_and_later gives for this work, and what was done.
+    """The result of first_and_later for this work, with the calls and the log.
 
-    A ValueError that comes after a call of f is raised as another error.
+    A ValueError after a call of f becomes a RuntimeError.
     """
     torch._dynamo.reset()
     frames: Any = torch._dynamo.utils.counters["frames"]

@@ -1,6 +1,6 @@
 """Models and ranks for the functions of data_parallel.
 
-Ranks are forks and cost time: several tests look at one launch.
+Ranks are forks and take time, so several tests share one launch.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 import ranks
 
-ranks.JOIN_SECONDS = 3.0  # a test has less time than a student
+ranks.JOIN_SECONDS = 3.0  # shorter than for students, because tests have little time
 
 
 class Net(nn.Module):
-    """A model that is linear in `weight` and `bias`; further parameters are not used."""
+    """A linear model with `weight` and `bias`. It does not use further parameters."""
 
     weight: Tensor
     bias: Tensor
@@ -37,7 +37,7 @@ def values_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def gradients_of(model: nn.Module) -> dict[str, Any]:
-    """The gradients by name, None where there is none."""
+    """The gradients by name, None for parameters without one."""
     gradients: dict[str, Any] = {}
     for name, parameter in model.named_parameters():
         gradient = parameter.grad
@@ -46,7 +46,7 @@ def gradients_of(model: nn.Module) -> dict[str, Any]:
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """A mean in which outputs and targets play different parts."""
+    """A loss that changes if its arguments are swapped."""
     return (outputs - 2 * targets).square().mean()
 
 
@@ -81,7 +81,7 @@ def train(
     batches: list[tuple[Tensor, Tensor]],
     modes: list[bool],
 ) -> dict[str, Any]:
-    """What train steps of a model in these modes, which still holds gradients, returned and left."""
+    """The results of train steps, and the weights and modes after them. The model had old gradients before."""
     net = Net(parameters)
     model = nn.Sequential(net, nn.Dropout(0.0))
     for part, mode in zip(model.modules(), modes, strict=True):
@@ -101,10 +101,10 @@ def train(
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """What a part of a launch returned or raised: the other parts go on."""
+    """Run one part of a launch and report its result or its error, so that the other parts go on."""
     try:
         return {"value": function(*arguments)}
-    except Exception as error:  # noqa: BLE001 - it is reported
+    except Exception as error:  # noqa: BLE001 - the report says it
         return {"error": type(error).__name__, "message": str(error)}
 
 
@@ -133,7 +133,7 @@ def plain_step(
 def average(
     module: ModuleType, gradients: dict[str, Tensor | None], frozen: list[str]
 ) -> dict[str, Any]:
-    """The gradients that a rank holds after average_gradients; the parameters belong to a submodule."""
+    """The gradients of a rank after average_gradients. The parameters belong to a submodule."""
     zeros = torch.zeros(2, 3, dtype=torch.float64)
     inner = nn.ParameterDict({name: zeros.clone() for name in gradients})
     for name, gradient in gradients.items():
@@ -150,10 +150,10 @@ def group(
     batches: list[tuple[Tensor, Tensor]],
     cases: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    """What each rank of one launch reports, part by part.
+    """The reports of all ranks of one launch, part by part.
 
-    `parameters` and `batches` are those of each rank. A case of average_gradients has the gradients of each
-    rank, and the names of those that are frozen.
+    `parameters` and `batches` have an entry for each rank. A case of average_gradients has the gradients of
+    each rank and the names of the frozen parameters.
     """
 
     def worker(rank: int, world_size: int) -> dict[str, Any]:
@@ -167,12 +167,12 @@ def group(
         for name, (gradients, frozen) in cases.items():
             report[name] = attempt(average, module, gradients[rank], frozen)
             if "error" in report[name]:
-                break  # the ranks may wait for each other in vain now
+                break  # from here on the ranks could wait for each other in vain
         return report
 
     return ranks.launch(worker, len(batches))
 
 
 def raise_unwritten(module: ModuleType, message: str) -> NoReturn:
-    """Raise here what a rank raised, because a part is still to be written."""
+    """Raise a rank's NotImplementedError in this process: a part is not written yet."""
     raise NotImplementedError(message)

@@ -1,4 +1,4 @@
-"""Models with given weights, what exporters make of them, and what was saved of that and is run."""
+"""Models with drawn weights, their exports, and runs of the saved exports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 FEATURES, OUTPUTS = 3, 2
-# Of the network, BatchNorm, what follows it, and the Linear, ReLU and Dropout in there.
+# For the network, its BatchNorm, the Sequential behind it, and the Linear, ReLU and Dropout in that.
 NETWORK_MODES = [True, True, False, False, True, True]
 
 
@@ -32,7 +32,7 @@ def network(module: Any, seed: int, like: Tensor) -> nn.Module:
 
 
 def drawn(model: nn.Module, seed: int) -> nn.Module:
-    """The model with weights, biases and statistics that are drawn."""
+    """The model, with drawn weights, biases and statistics."""
     generator = torch.Generator().manual_seed(seed)
     for name, value in model.state_dict().items():
         if "running_var" in name:
@@ -43,7 +43,7 @@ def drawn(model: nn.Module, seed: int) -> nn.Module:
 
 
 class Answering(nn.Module):
-    """Answers the number i with output i, plus 100 for each module that is in train mode."""
+    """Return output i for the number i, plus 100 for each module that is in train mode."""
 
     def __init__(self, outputs: list[Tensor]) -> None:
         super().__init__()
@@ -64,22 +64,22 @@ def set_modes(model: nn.Module, modes: list[bool]) -> None:
         part.training = mode
 
 
-# --- what comes of them --------------------------------------------------------------------------
+# --- exports and their outputs -------------------------------------------------------------------
 
 
 def outputs_of(run: Callable[[Tensor], Any], batches: list[Tensor]) -> list[Any]:
-    """The output for each batch, or what was raised in its place."""
+    """The output for each batch, or the first line of its error."""
     outputs: list[Any] = []
     for x in batches:
         try:
             outputs.append(run(x).detach())
-        except Exception as error:  # noqa: BLE001 - torch's own, of many kinds
+        except Exception as error:  # noqa: BLE001 - torch raises many kinds
             outputs.append(first_line(error))
     return outputs
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error; the last one of TorchScript's, which tells of another error in it."""
+    """The first line of an error, or the last one if it comes from TorchScript, which puts the cause there."""
     lines = str(error).strip().splitlines() or [""]
     if "TorchScript" in lines[0]:
         return lines[-1][:200]
@@ -87,7 +87,7 @@ def first_line(error: Exception) -> str:
 
 
 def shared(module: Any, router: nn.Module) -> dict[str, Any]:
-    """How many of a router's parameters a BranchFreeRouter has, and how many it has in all."""
+    """The number of parameters that a BranchFreeRouter shares with the router, and of all its parameters."""
     free = module.BranchFreeRouter(router)
     own = {id(parameter) for parameter in free.parameters()}
     of_router = {id(parameter) for parameter in router.parameters()}
@@ -101,18 +101,18 @@ def routed(module: Any, router: nn.Module, batches: list[Tensor]) -> dict[str, A
 
 
 def router_program(module: Any, free: Any, example: Tensor) -> dict[str, Any]:
-    """A BranchFreeRouter that torch.export exported, saved, or why it could not."""
-    free(example)  # what is not written raises here
+    """A BranchFreeRouter exported by torch.export and saved, or the reason why that failed."""
+    free(example)  # raises here if it is not written yet
     sizes = ({0: torch.export.Dim("batch", min=1)},)
     try:
         program = torch.export.export(free.eval(), (example,), dynamic_shapes=sizes)
-    except Exception as error:  # noqa: BLE001 - torch's own, of many kinds
+    except Exception as error:  # noqa: BLE001 - torch raises many kinds
         return {"error": first_line(error)}
     return {"error": None, "saved": saved(torch.export.save, program)}
 
 
 def script(module: Any, model: nn.Module) -> bytes | None:
-    """The model as TorchScript, saved; None for an object of another class."""
+    """The saved TorchScript of the model, or None if the result has another class."""
     result = module.to_torchscript(model)
     if not issubclass(type(result), torch.jit.ScriptModule):
         return None
@@ -120,7 +120,7 @@ def script(module: Any, model: nn.Module) -> bytes | None:
 
 
 def program(module: Any, model: nn.Module, example: Tensor) -> bytes | None:
-    """The model as torch.export exported it, saved; None for an object of another class."""
+    """The saved program of the model, or None if the result has another class."""
     result = module.to_exported(model, example)
     if type(result) is not torch.export.ExportedProgram:
         return None
@@ -134,7 +134,7 @@ def saved(save: Callable[[Any, Any], None], value: Any) -> bytes:
 
 
 def run_saved(module: Any, kind: str, data: bytes, batches: list[Tensor]) -> list[Any]:
-    """The outputs of a saved script or program; called where no student's code runs."""
+    """The outputs of a saved script or program. It runs in a process without the student's code."""
     file = io.BytesIO(data)
     try:
         run = torch.jit.load(file) if kind == "script" else torch.export.load(file).module()
@@ -144,13 +144,13 @@ def run_saved(module: Any, kind: str, data: bytes, batches: list[Tensor]) -> lis
 
 
 def difference(module: Any, model: nn.Module, outputs: list[Tensor]) -> Any:
-    """largest_difference of a model and of what answers the number i with output i."""
+    """The largest_difference between a model and a function that returns output i for the number i."""
     inputs = (torch.tensor(i) for i in range(len(outputs)))
     return module.largest_difference(model, lambda x: outputs[int(x)], inputs)
 
 
 def run_onnx(module: Any, model: bytes, batches: list[Tensor]) -> dict[str, Any]:
-    """What an ONNX model says of itself, and its outputs; called where no student's code runs."""
+    """The names in an ONNX model, and its outputs. It runs in a process without the student's code."""
     import onnx
     from onnx.reference import ReferenceEvaluator
     from onnx.version_converter import convert_version
@@ -159,7 +159,7 @@ def run_onnx(module: Any, model: bytes, batches: list[Tensor]) -> dict[str, Any]
         proto = onnx.load_from_string(model)
         versions = [one.version for one in proto.opset_import if one.domain in ("", "ai.onnx")]
         if max(versions, default=0) < 15:
-            # The evaluator takes every BatchNormalization of older opsets for one that is trained.
+            # For older opsets, the evaluator runs every BatchNormalization in training mode.
             proto = convert_version(proto, 15)
         evaluator = ReferenceEvaluator(proto)
     except Exception as error:  # noqa: BLE001 - of bytes that may be anything
@@ -183,6 +183,6 @@ def run_onnx(module: Any, model: bytes, batches: list[Tensor]) -> dict[str, Any]
 
 
 def fixed_rows(value: Any) -> int | None:
-    """The number of rows that a value's shape fixes; None where it fixes none."""
+    """The number of rows to which a value's shape is fixed, or None."""
     sizes = value.type.tensor_type.shape.dim
     return sizes[0].dim_value if len(sizes) and sizes[0].HasField("dim_value") else None

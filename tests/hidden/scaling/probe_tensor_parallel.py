@@ -1,6 +1,6 @@
 """Layers on the ranks of a launch.
 
-Ranks are forks and cost time: several tests look at one launch.
+Ranks are forks and take time, so several tests share one launch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import ranks
 
-ranks.JOIN_SECONDS = 3.0  # a test has less time than a student
+ranks.JOIN_SECONDS = 3.0  # shorter than for students, because tests have little time
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
@@ -28,13 +28,13 @@ def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
 
 
 def layers_of(module: ModuleType, case: dict[str, Any]) -> Any:
-    """The layers of a case in turn, with an activation between two."""
+    """The layer of a case, or its two layers in turn with an activation in between."""
     made = [getattr(module, kind)(linear(*numbers)) for kind, numbers in case["layers"]]
     return made[0] if len(made) == 1 else nn.Sequential(made[0], nn.Tanh(), made[1])
 
 
 def passes(module: ModuleType, case: dict[str, Any], rank: int) -> dict[str, Any]:
-    """What a rank's layers hold and give, and the gradients, as far as they came."""
+    """The parameters, output and gradients of a rank's layers, up to the first error."""
     report: dict[str, Any] = {}
     try:
         layers = layers_of(module, case)
@@ -51,13 +51,13 @@ def passes(module: ModuleType, case: dict[str, Any], rank: int) -> dict[str, Any
         (output * case["incoming"][rank]).sum().backward()
         report["x"] = x.grad
         report["gradients"] = {name: p.grad for name, p in layers.named_parameters()}
-    except Exception as error:  # noqa: BLE001 - it is reported
+    except Exception as error:  # noqa: BLE001 - the report says it
         report["error"], report["message"] = type(error).__name__, str(error)
     return report
 
 
 def group(module: ModuleType, count: int, cases: dict[str, Any]) -> Any:
-    """What each rank of one launch reports, case by case, or the message of a launch that failed."""
+    """The reports of all ranks of one launch, case by case, or the message of a failed launch."""
 
     def worker(rank: int, world_size: int) -> dict[str, Any]:
         del world_size
@@ -66,7 +66,7 @@ def group(module: ModuleType, count: int, cases: dict[str, Any]) -> Any:
             reports[name] = passes(module, case, rank)
             message = reports[name].get("message", "")
             if "Connection closed" in message or "Timed out" in message:
-                break  # the ranks would wait for each other in vain again
+                break  # the next case would wait in vain, too
         return reports
 
     try:
@@ -76,5 +76,5 @@ def group(module: ModuleType, count: int, cases: dict[str, Any]) -> Any:
 
 
 def raise_unwritten(module: ModuleType, message: str) -> NoReturn:
-    """Raise here what a rank raised, because a part is still to be written."""
+    """Raise a rank's NotImplementedError in this process: a part is not written yet."""
     raise NotImplementedError(message)

@@ -1,6 +1,6 @@
 """Models, spies and fake clocks for the functions of throughput.
 
-What a spy in a rank saw comes back with the result of the rank's worker.
+The notes of a spy in a rank come back with the result of the rank's worker.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Tensor, nn
 import parallel
 import ranks
 
-# How late rank 1 is, so that a missing barrier shows.
+# The delay of rank 1, which makes a missing barrier visible.
 DELAY_SECONDS = 0.05
-ranks.JOIN_SECONDS = 3.0  # a test has less time than a student
+ranks.JOIN_SECONDS = 3.0  # shorter than for students, because tests have little time
 
 
 class Net(nn.Module):
-    """A model that is linear in `weight` and `bias`; further parameters are not used."""
+    """A linear model with `weight` and `bias`. It does not use further parameters."""
 
     weight: Tensor
     bias: Tensor
@@ -44,7 +44,7 @@ def values_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def gradients_of(model: nn.Module) -> dict[str, Any]:
-    """The gradients by name, None where there is none."""
+    """The gradients by name, None for parameters without one."""
     gradients: dict[str, Any] = {}
     for name, parameter in model.named_parameters():
         gradient = parameter.grad
@@ -53,12 +53,12 @@ def gradients_of(model: nn.Module) -> dict[str, Any]:
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """A mean in which outputs and targets play different parts."""
+    """A loss that changes if its arguments are swapped."""
     return (outputs - 2 * targets).square().mean()
 
 
 def launch_that_reports(notes: Any, reports: dict[int, list[Any]]) -> Callable[..., list[Any]]:
-    """A launch for the student's code, after which `reports` holds each rank's `notes`, by world size."""
+    """A launch for the student's code, which writes each rank's `notes` into `reports`, by world size."""
 
     def launch_and_report(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
         def worker_with_notes(rank: int, *rest: Any) -> Any:
@@ -73,7 +73,7 @@ def launch_that_reports(notes: Any, reports: dict[int, list[Any]]) -> Callable[.
 
 @contextmanager
 def replaced(module: ModuleType, **new: Any) -> Iterator[None]:
-    """Let the student's code find other functions, in its own module and in those that it is given."""
+    """Replace functions in the student's module and in the given ones, as long as the block runs."""
     modules = [vars(each) for each in (module, sys.modules["ranks"], sys.modules["parallel"])]
     old = [{name: names[name] for name in new if name in names} for names in modules]
     for names, own in zip(modules, old, strict=True):
@@ -89,10 +89,10 @@ def replaced(module: ModuleType, **new: Any) -> Iterator[None]:
 
 
 class Machine:
-    """A machine with a fake clock, whose steps take these seconds and get through so many samples.
+    """A machine with a fake clock. Step i takes `seconds[i]` and processes `samples[i]` samples.
 
-    Reading the clock takes time, too, and so does waiting for the machine. It is asynchronous where there
-    is something to wait for: then a step returns at once and leaves its seconds to synchronize.
+    Each reading of the clock takes `reading` seconds. If `waiting` is given, the machine is asynchronous: a
+    step returns at once, and synchronize takes the step's seconds and `waiting` more.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class Machine:
 
 
 def throughput(module: ModuleType, machine: dict[str, Any], options: dict[str, int]) -> Any:
-    """The throughput of such a machine, with these options."""
+    """The throughput of a Machine, with these options."""
     made = Machine(**machine)
     synchronize = None if made.waiting is None else made.synchronize
     return module.throughput(made.step, clock=made.clock, synchronize=synchronize, **options)
 
 
 def checked_throughput(module: ModuleType, steps: int, warmup: int) -> Any:
-    """Measure two steps at most; a ValueError after a step is another error."""
+    """Measure at most two steps. A ValueError after a step becomes a RuntimeError."""
     machine = Machine([4, 4], [0.5, 0.5])
     try:
         return module.throughput(machine.step, steps, warmup, machine.clock)
@@ -148,10 +148,10 @@ def checked_throughput(module: ModuleType, steps: int, warmup: int) -> Any:
 
 
 class Watch:
-    """The fake clock of a rank, which moves by what is called, and notes of what happened there.
+    """The fake clock of a rank, advanced by calls, and notes about events on the rank.
 
-    `costs` are the seconds of each rank: of a `row` in shard, of `average` and `forward`, of a `reading`
-    of the clock, and what the `first` shard and average_gradients take longer.
+    `costs` has the seconds of each rank: for a `row` in shard, for `average` and `forward`, and for a `reading`
+    of the clock. The first calls of shard and average_gradients take `first` seconds longer.
     """
 
     def __init__(self, costs: list[dict[str, float]]) -> None:
@@ -163,7 +163,10 @@ class Watch:
         return self.costs[dist.get_rank()][name]
 
     def end(self, name: str, begin: float, seconds: float) -> None:
-        """End a call that took so long, whatever it called; the first one takes longer, and rank 1 waits."""
+        """Advance the clock to the end of a call that took `seconds`, whatever it called.
+
+        The first call of each name takes longer, and on rank 1 it is delayed in real time, too.
+        """
         self.now = begin + seconds
         if name in self.notes["ended_at"]:
             return
@@ -173,9 +176,9 @@ class Watch:
         self.notes["ended_at"][name] = time.monotonic()
 
     def read(self, model: nn.Module) -> float:
-        """Read the clock and note the parameters, of which those at the last reading stay.
+        """Read the clock and note the parameters, replacing those of the reading before.
 
-        At each reading the ranks drift apart: they agree at the next one only after a broadcast.
+        Each reading also lets the ranks drift apart, so that they agree again only after a broadcast.
         """
         self.notes["read_at"].append(time.monotonic())
         self.notes["parameters"] = values_of(model)
@@ -193,7 +196,7 @@ def overheads(
     inputs: Tensor,
     costs: list[dict[str, float]],
 ) -> dict[str, Any]:
-    """Measure the overheads on as many ranks as there are costs, and watch it in each rank."""
+    """Measure the overheads on one rank for each entry of `costs`, with a Watch in each rank."""
     watch = Watch(costs)
     shard = getattr(module, "shard", parallel.shard)
     average = getattr(module, "average_gradients", parallel.average_gradients)
@@ -206,13 +209,13 @@ def overheads(
     model = WatchedNet(parameters)
     for name in frozen:
         getattr(model, name).requires_grad_(False)
-    # The last one is the model that the rank works on: it may be a copy.
+    # The last one is the model that the rank uses, which may be a copy.
     models: list[nn.Module] = [model]
 
     def watched_shard(*arguments: Any, **keywords: Any) -> Any:
         begin = watch.now
         part = shard(*arguments, **keywords)
-        if dist.is_initialized():  # and not to check the arguments before the launch
+        if dist.is_initialized():  # otherwise the call only checks the arguments before the launch
             watch.end("shard", begin, len(part) * watch.cost("row"))
         return part
 
@@ -238,7 +241,7 @@ def overheads(
 
 
 def no_launch(worker: Any, world_size: int, *arguments: Any) -> NoReturn:
-    """Refuse what launch refuses, and launch nothing."""
+    """Refuse the world sizes that launch refuses, and launch nothing."""
     if world_size < 1:
         raise ValueError("world_size")
     raise RuntimeError("launched ranks before it checked its arguments")
@@ -261,10 +264,10 @@ def benchmark(
     steps_taken: int,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Benchmark with a throughput that takes `steps_taken` steps, whatever it was asked for.
+    """Run benchmark with a fake throughput that takes `steps_taken` steps, whatever it was asked for.
 
-    It measures the rank's rate in a world size, and 0.0 outside of launch. Each rank builds a model with its
-    own `parameters`, and the process that launches with the last ones.
+    The fake returns the rank's rate for the world size, and 0.0 outside of launch. Each rank builds a model
+    with its own `parameters`. The launching process builds one with the last ones.
     """
     wrap = getattr(module, "wrap", parallel.wrap)
     notes: dict[str, Any] = {"returned": [], "weights": []}
@@ -309,13 +312,13 @@ def benchmark(
 
 
 def default_benchmark(module: ModuleType) -> Any:
-    """Benchmark with its defaults; a throughput tells how many steps it was asked for."""
+    """Run benchmark with its defaults and a fake throughput whose result tells its steps and warm-up."""
 
     def fake_throughput(step: Any, steps: int = 20, warmup: int = 5, *_: Any, **__: Any) -> float:
         return 1000.0 * steps + warmup
 
     def launch_one(worker: Any, world_size: int, *arguments: Any) -> list[Any]:
-        """Launch one rank, whose result stands for that of all."""
+        """Launch one rank, and repeat its result for all."""
         return ranks.launch(worker, 1, *arguments) * world_size
 
     with replaced(module, launch=launch_one, throughput=fake_throughput):

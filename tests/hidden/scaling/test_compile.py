@@ -16,12 +16,12 @@ Call = tuple[Tensor, str]
 
 # The steps of the probe's programs, each of which is one call.
 STEPS = ["module", "method", "function", "attribute"]
-# Names by which the probe's function tells how many breaks it has.
+# Names by which the probe's function looks up its number of breaks.
 NAMES = ["first", "second", "third"]
 MAX_NORM = 3.0
-# A small number in the denominator, as clip_grad_norm_ has it, is fine.
+# A small number in the denominator, as in clip_grad_norm_, is fine.
 CLIP_TOLERANCE: Any = {"rtol": 1e-5, "atol": 1e-7}
-# A part of the first call's seconds, so small that it is lost where they are rounded.
+# A part of the first call's seconds that is so small that rounding them loses it.
 TICK = 2.0**-12
 
 
@@ -34,7 +34,7 @@ TICK = 2.0**-12
     hint="node.op in ('call_function', 'call_method', 'call_module') for gm.graph.nodes",
 )
 def test_counts(code: Student, draw: Draw) -> Cases:
-    """It counts the graphs, and the calls of each: functions, methods and modules."""
+    """A backend counts the graphs, and the calls in each: of functions, methods and modules."""
     programs = shuffled(draw, [[], new_steps(draw), new_steps(draw)])
     report = code.run("counted", programs, draw.normal(3), draw.normal(3))
     yield (
@@ -50,7 +50,7 @@ def test_counts(code: Student, draw: Draw) -> Cases:
     word="0 and [] are the same for all programs",
 )
 def test_counts_for_itself(code: Student, draw: Draw) -> Cases:
-    """Each backend counts for itself: another one has 0 graphs and no operations."""
+    """Each backend counts for itself: another backend has 0 graphs and no operations."""
     report = code.run("counted", [new_steps(draw)], draw.normal(3), draw.normal(3))
     yield "the list of counts of backends without a graph", entry(report, "others")
 
@@ -61,7 +61,7 @@ def test_counts_for_itself(code: Student, draw: Draw) -> Cases:
     hint="return gm.forward, and count when the backend is called: once for each graph.",
 )
 def test_runs(code: Student, draw: Draw) -> Cases:
-    """It returns a callable that computes the graph for what it is given; runs are not counted."""
+    """A backend returns a callable that computes the graph for its inputs; runs are not counted."""
     inputs = [draw.normal(3), draw.normal(3)]
     report = code.run("ran", new_steps(draw), draw.normal(3), inputs)
     yield "the list of the callable's results for two inputs", entry(report, "values")
@@ -89,12 +89,12 @@ def test_gradients_flow(code: Student, draw: Draw) -> Cases:
     hint="before = backend.graphs; compiled(*arguments); backend.graphs - before",
 )
 def test_compilations(code: Student, draw: Draw) -> Cases:
-    """Each call has the number of graphs that it compiles, and 0 where it compiles none."""
-    # All different: with equal numbers, what is compiled behind a break for one name fits the other.
+    """The list has, for each call, the number of graphs that it compiles, which may be 0."""
+    # All different: with equal numbers, graphs compiled behind a break for one name would fit another.
     breaks = dict(zip(NAMES, draw.permutation(4)[:3].tolist(), strict=True))
     first, second, third = zip(new_vectors(draw, 3), NAMES, strict=True)
     later = [third, *(draw.choice([first, second, third]) for _ in range(3))]
-    # The last one has a size from before, and another name.
+    # The last call has an earlier size with another name.
     calls = [first, second, *shuffled(draw, later), (first[0], NAMES[1])]
     f = code.made("function", breaks)
     graphs = code.run("apart_from_backend", "compilations", f, calls, False)
@@ -129,7 +129,7 @@ def test_no_calls(code: Student, draw: Draw) -> Cases:
     after="test_compilations",
 )
 def test_fresh_start(code: Student, draw: Draw) -> Cases:
-    """It begins from a fresh start, and with dynamic=None the second size is compiled as a variable."""
+    """compilations starts fresh, and with dynamic=None the second size is compiled as a variable."""
     first, second, third = new_vectors(draw, 3)
     vectors = draw.choice([[first, second, third, second], [first, first, second, third, second]])
     calls = [(x, "f") for x in vectors]
@@ -158,7 +158,7 @@ def test_runs_compiled(code: Student, draw: Draw) -> Cases:
     hint="Count the graphs of one call: each break adds one to the first.",
 )
 def test_breaks(code: Student, draw: Draw) -> Cases:
-    """It is the number of graphs of one call, minus one."""
+    """The number of breaks is the number of graphs of one call, minus one."""
     for breaks in (0, draw.size(2, 5)):
         f = code.made("function", {"f": breaks})
         value = code.run("apart_from_backend", "graph_breaks", f, torch.ones(3), "f")
@@ -172,7 +172,7 @@ def test_breaks(code: Student, draw: Draw) -> Cases:
     after="test_breaks",
 )
 def test_breaks_fresh(code: Student, draw: Draw) -> Cases:
-    """It begins from a fresh start."""
+    """graph_breaks starts fresh."""
     value = code.run("afresh", "graph_breaks", {"f": draw.size(1, 5)}, torch.ones(3), "f")
     yield "graph_breaks of an f compiled before", value
 
@@ -193,7 +193,7 @@ def test_breaks_run_compiled(code: Student, draw: Draw) -> Cases:
 
 @promise("clip_by_norm", points=8, hint="torch.where(norm > max_norm, x * (max_norm / norm), x)")
 def test_clip(code: Student, draw: Draw) -> Cases:
-    """Where the norm of all of x is above max_norm, x is scaled to it, else x has its values."""
+    """If the norm of all of x is above max_norm, x is scaled to that norm, else it keeps its values."""
     for shape in ((2, 3, 2), ()):
         for norm in (7.0, 0.3, 0.97 * MAX_NORM):
             value = code.function("clip_by_norm")(of_norm(draw, norm, shape), MAX_NORM)
@@ -225,7 +225,7 @@ def test_clip_dtypes(code: Student, draw: Draw) -> Cases:
     """The result has the dtype of x, and float64 is computed to float64's precision."""
     x = of_norm(draw, 7.0, (3, 4))
     laws.check_dtypes(code, "clip_by_norm", x, MAX_NORM)
-    # The norm is so large that a small number in the denominator makes no difference.
+    # So large a norm that a small number in the denominator makes no difference.
     yield "clip_by_norm", code.function("clip_by_norm")(1e4 * x, 1.0)
 
 
@@ -235,7 +235,7 @@ def test_clip_dtypes(code: Student, draw: Draw) -> Cases:
     hint="No .item(), no if, no print: comparisons and torch.where work on tensors.",
 )
 def test_clip_one_graph(code: Student, draw: Draw) -> Cases:
-    """Compiled with fullgraph=True, it is one graph, which fits a long and a short x."""
+    """Compiled with fullgraph=True, clip_by_norm is one graph, which fits a long and a short x."""
     report = code.run("clipped", long_and_short(draw), MAX_NORM)
     yield from one_graph(report, "compiled with fullgraph=True")
 
@@ -247,7 +247,7 @@ def test_clip_one_graph(code: Student, draw: Draw) -> Cases:
     after="test_clip",
 )
 def test_clip_inside(code: Student, draw: Draw) -> Cases:
-    """It breaks no graph of a compiled function that calls it."""
+    """clip_by_norm breaks no graph of a compiled function that calls it."""
     report = code.run("clipped_inside", long_and_short(draw), MAX_NORM)
     yield from one_graph(report, "called by a compiled function")
 
@@ -259,7 +259,7 @@ def test_clip_inside(code: Student, draw: Draw) -> Cases:
     word="code that prints nothing passes, whatever else it does",
 )
 def test_clip_prints_nothing(code: Student, draw: Draw) -> Cases:
-    """It prints nothing."""
+    """clip_by_norm prints nothing."""
     report = code.run("clipped", long_and_short(draw), MAX_NORM)
     yield "the text that clip_by_norm prints", entry(report, "printed")
 
@@ -273,7 +273,7 @@ def test_clip_prints_nothing(code: Student, draw: Draw) -> Cases:
     hint="Read the clock before the first call, after it, and after the last one.",
 )
 def test_times(code: Student, draw: Draw) -> Cases:
-    """It gives the time of the first call, and the mean time of all others."""
+    """The result is the time of the first call, and the mean time of all others."""
     for count in (2, draw.size(3, 8)):
         report = code.run("timed", new_seconds(draw, count), [], {"calls": count})
         yield "first_and_later", entry(report, "value")
@@ -332,7 +332,7 @@ def test_calls_below_2(code: Student, draw: Draw) -> Cases:
         yield f"first_and_later with calls={calls}", refused
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def shuffled(draw: Draw, items: Sequence[T]) -> list[T]:
@@ -341,12 +341,12 @@ def shuffled(draw: Draw, items: Sequence[T]) -> list[T]:
 
 
 def new_steps(draw: Draw) -> list[str]:
-    """The steps of a program: each kind of call, and some of them again."""
+    """The steps of a program: each kind of call once, and some again."""
     return shuffled(draw, [*STEPS, *(draw.choice(STEPS) for _ in range(draw.size(1, 4)))])
 
 
 def new_vectors(draw: Draw, count: int) -> list[Tensor]:
-    """Vectors of different sizes. Those of 0 and 1 are special to torch.compile, and are not among them."""
+    """Vectors of different sizes, without 0 and 1, which torch.compile treats specially."""
     return [torch.ones(2 + size) for size in draw.permutation(28)[:count].tolist()]
 
 
@@ -361,7 +361,7 @@ def of_norm(draw: Draw, norm: float, shape: tuple[int, ...]) -> Tensor:
 
 
 def long_and_short(draw: Draw) -> list[Tensor]:
-    """An x that is to be clipped to MAX_NORM, and one that is not."""
+    """One x with a norm above MAX_NORM, and one below."""
     return [of_norm(draw, norm, (3, 4)) for norm in (5.0, 1.0)]
 
 
@@ -375,6 +375,6 @@ def one_graph(report: Any, how: str) -> Cases:
 
 
 def new_seconds(draw: Draw, count: int) -> list[float]:
-    """Seconds of so many calls, the first of which takes longest; their sums are exact."""
+    """Seconds of `count` calls, the first of which takes longest. Their sums are exact."""
     first, *later = draw.integers(count, low=1, high=64).tolist()
     return [4 + first / 32 + TICK, *(each / 32 for each in later)]

@@ -16,9 +16,9 @@ Batch = tuple[Tensor, Tensor]
 RANKS = 3
 LR = 0.0625
 OLD_GRADIENT = 1.5
-# Modes of the probe's model and of the two modules in it.
+# The modes of the probe's model and of the two modules in it.
 MODES = [False, True, False]
-# Added to the gradients of each rank: they nearly cancel, so that float32 would lose their mean.
+# Added to the gradients of each rank. They nearly cancel, so that float32 would lose the mean.
 LARGE_GRADIENTS = (1e4, -1e4, 0.0)
 
 
@@ -79,7 +79,7 @@ def test_wrap_alone(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what the wrapper is",
 )
 def test_wrap_in_group(code: Student, draw: Draw) -> Cases:
-    """In a process group it is DistributedDataParallel, which brings rank 0's weights to all ranks."""
+    """In a process group the wrapper is DistributedDataParallel, which brings rank 0's weights to all ranks."""
     yield "the list of the ranks' wrappers", by_rank(code, "wrap")
 
 
@@ -135,7 +135,7 @@ def test_average_gradients_alone(code: Student, draw: Draw) -> Cases:
 
 @promise("train_step", points=3, hint="zero_grad, forward, loss, backward, step: in this order.")
 def test_train_step(code: Student, draw: Draw) -> Cases:
-    """A train step moves the weights by this batch's gradient alone."""
+    """A train step moves the weights only by this batch's gradient."""
     yield "the list of the weights after each step", entry(trained(code, draw), "weights")
 
 
@@ -177,7 +177,7 @@ def test_plain_step_in_group(code: Student, draw: Draw) -> Cases:
     yield "the list of the ranks' weights", by_rank(code, "plain")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def parts_of(code: Student, batch: Tensor, world_size: int) -> list[Any]:
@@ -189,8 +189,8 @@ def new_parameters(draw: Draw) -> Parameters:
 
 
 def trained(code: Student, draw: Draw) -> Any:
-    """What the probe has seen of some train steps."""
-    # One row of targets, which the loss broadcasts: rows are counted in the inputs.
+    """The probe's report on three train steps."""
+    # One row of targets, which the loss broadcasts: the rows to count are those of the inputs.
     batches = [(draw.normal(draw.size(2, 20), 3), draw.normal(1, 2)) for _ in range(3)]
     return code.run("train", new_parameters(draw), OLD_GRADIENT, LR, batches, MODES)
 
@@ -205,12 +205,12 @@ def new_gradients(draw: Draw, *names: str) -> list[dict[str, Tensor | None]]:
 
 def new_cases(draw: Draw) -> dict[str, Any]:
     """Cases of average_gradients: the gradients of each rank, and the names of frozen parameters."""
-    # The gradient of d is missing on all ranks, and each of the others on one rank. So all ranks lack two:
-    # those that skip them call as many collectives as the others, and no rank waits in vain.
+    # The gradient of d is missing on all ranks, and each other gradient on one rank. So every rank lacks two.
+    # Code that skips missing gradients calls equally many collectives on all ranks, and no rank waits in vain.
     missing = new_gradients(draw, "a", "b", "c", "d")
     for own, name in zip(missing, ("a", "b", "c"), strict=True):
         own[name] = own["d"] = None
-    # The frozen scale has a gradient, the frozen shift has none.
+    # Both are frozen; scale has a gradient, and shift has none.
     frozen = new_gradients(draw, "weight", "scale", "shift")
     for own in frozen:
         own["shift"] = None
@@ -222,7 +222,7 @@ def new_cases(draw: Draw) -> dict[str, Any]:
 
 
 def by_rank(code: Student, part: str) -> list[Any]:
-    """What a part of the one launch gave on each rank; if it raised, the test fails and says so."""
+    """The results of one part of the shared launch, by rank. If it raised, the test fails and says so."""
 
     def ask() -> Any:
         draw = Draw(random.randrange(2**31))

@@ -13,21 +13,21 @@ from grader.judge.checks import Cases, Draw, any_gradients, entry, fields, laws,
 from grader.judge.student import Student
 
 FEATURES = 3
-# Rows of both signs, and a mean above 0.
+# Signs and sizes of the rows, whose mean is above 0.
 SIGNS = [[-1.0], [2.0], [4.0], [-2.0], [3.0]]
 # How often a batch is repeated to have more rows than any bound.
 REPEATS = 250
-# A mean above 0 that half precision takes for 0.
+# A mean above 0 that half precision rounds to 0.
 TINY = 1e-9
-# What an exporter may not change.
+# The parts of a model that an exporter may not change.
 LEFT = ("values", "parameters", "buffers", "requires_grad", "mode")
-# A difference that torch.allclose and float32 lose.
+# A difference that torch.allclose and float32 ignore.
 SMALL_DIFFERENCE = 2.0**-30
 ONNX_TOLERANCE = 1e-4
-# Of new_batches: the two of several rows, and those of one row and of many.
+# Parts of new_batches: the two batches of several rows, and those of one row and of many.
 SEVERAL_ROWS = slice(2)
 ONE_ROW_AND_MANY = slice(2, None)
-# Modes of the probe's Answering and of the three modules in it.
+# The modes of the probe's Answering and of the three modules in it.
 EVAL = [False] * 4
 TRAIN = [True] * 4
 MIXED = [True, False, True, False]
@@ -43,7 +43,7 @@ MIXED = [True, False, True, False]
     word="the sandbox says which objects are the same",
 )
 def test_router_shares(code: Student, draw: Draw) -> Cases:
-    """Its two layers are those of the router: shared, not copied, and registered as submodules."""
+    """The two layers are the router's own: shared, not copied, and registered as submodules."""
     report = code.run("shared", made_router(code, draw))
     yield "the statement that it is the router itself", entry(report, "is_router")
     told = "BranchFreeRouter does not have all of the router's parameters: share its layers."
@@ -57,7 +57,7 @@ def test_router_shares(code: Student, draw: Draw) -> Cases:
     hint="torch.where(x.mean() > 0, self.positive(x), self.negative(x))",
 )
 def test_router(code: Student, draw: Draw) -> Cases:
-    """It has the values of the router, by one decision for the whole batch."""
+    """The output is the router's, by one decision for the whole batch."""
     yield from routed(code, draw, new_batches(draw))
 
 
@@ -69,7 +69,7 @@ def test_router(code: Student, draw: Draw) -> Cases:
 def test_router_near_zero(code: Student, draw: Draw) -> Cases:
     """A mean of 0 is not positive, and a mean just above 0 is."""
     positive = draw.uniform(2, FEATURES, low=1, high=2, dtype=torch.float64)
-    # Whole numbers, so that their sum is exactly 0 in whatever order.
+    # Whole numbers, so that their sum is exactly 0 in any order.
     whole = draw.integers(1, FEATURES, low=1, high=9).double()
     yield from routed(code, draw, [TINY * positive, -TINY * positive, torch.cat([whole, -whole])])
 
@@ -80,10 +80,10 @@ def test_router_near_zero(code: Student, draw: Draw) -> Cases:
     hint="No if, no .item(), no bool(): the condition stays a tensor.",
 )
 def test_router_exports(code: Student, draw: Draw) -> Cases:
-    """Exported by torch.export, it is right for batches of both kinds and of any size."""
+    """Exported by torch.export, the router is right for batches of both kinds and of any size."""
     batches = new_batches(draw)
     free = code.own("BranchFreeRouter", made_router(code, draw))
-    # A size of 1 is a constant to torch.export.
+    # torch.export takes a size of 1 for a constant.
     report = code.run("router_program", free, draw.choice(batches[SEVERAL_ROWS]))
     error = entry(report, "error")
     assert error is None, f"torch.export cannot export it, an if on a value? {error}"
@@ -110,7 +110,7 @@ def test_script(code: Student, draw: Draw) -> Cases:
     hint="Set the model to eval mode before you script it, and keep its dtype.",
 )
 def test_script_mode(code: Student, draw: Draw) -> Cases:
-    """It has the outputs of the model in eval mode, whatever mode it is in, also in float64."""
+    """The script has the outputs of the model in eval mode, whatever mode it is in, also in float64."""
     batches = new_batches(draw, torch.float64)
     script = code.run("script", made_network(code, draw, torch.float64))
     yield from outputs(code, "script", script, batches)
@@ -149,7 +149,7 @@ def test_exported(code: Student, draw: Draw) -> Cases:
     hint="Export with two rows at least: cat the example with itself.",
 )
 def test_exported_from_one_row(code: Student, draw: Draw) -> Cases:
-    """An example may have one row, and inputs more dimensions than two, and float64."""
+    """The example may have one row, and inputs may have more than two dimensions, and be float64."""
     example = draw.normal(1, FEATURES, FEATURES, dtype=torch.float64)
     program = code.run("program", made_network(code, draw, torch.float64), example)
     channels = draw.normal(FEATURES, 1, dtype=torch.float64)
@@ -182,9 +182,9 @@ def test_exported_leaves_the_model(student: Student) -> None:
     hint="(expected - actual).abs().max().item(), and the largest of all inputs.",
 )
 def test_difference(code: Student, draw: Draw) -> Cases:
-    """It is the largest absolute difference over all inputs and elements, as a float."""
+    """The result is the largest absolute difference over all inputs and elements, a float."""
     base, largest = draw.normal(3, 2), draw.number(3, 6)
-    # Relative differences, and those of the smaller outputs, are in another order.
+    # Relative differences, and differences of the smaller outputs, have another order.
     shift = torch.tensor([[0.1, -1.0], [0.2, 0.0], [0.3, 0.6]]) * largest
     outputs = [base, base, 2 * base]
     others = [base + 0.5 * shift, base + shift, 2 * base + 0.25 * shift]
@@ -215,7 +215,7 @@ def test_small_difference(code: Student, draw: Draw) -> Cases:
     after="test_difference",
 )
 def test_difference_of_shapes(code: Student, draw: Draw) -> Cases:
-    """Outputs of different shapes make it infinity, even if the shapes broadcast."""
+    """If outputs have different shapes, the difference is infinity, even if the shapes broadcast."""
     x = draw.normal(2, 3)
     for other in (x[:, :1], x[0], x.T):
         value = surrounded(code, x, other)
@@ -229,7 +229,7 @@ def test_difference_of_shapes(code: Student, draw: Draw) -> Cases:
     after="test_difference",
 )
 def test_difference_of_nan(code: Student, draw: Draw) -> Cases:
-    """A NaN in an output makes it infinity."""
+    """If an output has a NaN, the difference is infinity."""
     x = draw.normal(2, 3)
     nan = x.clone()
     nan[draw.size(0, 2), draw.size(0, 3)] = math.nan
@@ -245,7 +245,7 @@ def test_difference_of_nan(code: Student, draw: Draw) -> Cases:
     after="test_difference",
 )
 def test_difference_in_eval_mode(code: Student, draw: Draw) -> Cases:
-    """The model runs in eval mode, and each of its submodules does."""
+    """The model and each of its submodules run in eval mode."""
     x, gap = torch.ones(2, 3), draw.number(0.25, 0.75)
     for modes in (TRAIN, MIXED):
         value = difference(code, [x], [x + gap], modes)
@@ -260,7 +260,7 @@ def test_difference_in_eval_mode(code: Student, draw: Draw) -> Cases:
     word="the sandbox says in which mode a submodule is",
 )
 def test_difference_leaves_modes(student: Student) -> None:
-    """Afterwards every submodule has the mode that it had, even where shapes differ."""
+    """Afterwards every submodule is in its old mode, even if shapes differ."""
     x, compare = torch.ones(2, 3), student.probe("difference")
     for other in (x + 1, x[0]):
         model = student.made("answering", [x], MIXED)
@@ -288,7 +288,7 @@ def test_onnx_names(code: Student, draw: Draw) -> Cases:
     after="test_onnx_names",
 )
 def test_onnx_dynamic(code: Student, draw: Draw) -> Cases:
-    """The batch dimension is dynamic, even where the example has one row."""
+    """The batch dimension is dynamic, even if the example has one row."""
     fixed = entry(onnx_model(code), "fixed_rows")
     yield "the list of the numbers of rows to which input and output are fixed", fixed
 
@@ -300,7 +300,7 @@ def test_onnx_dynamic(code: Student, draw: Draw) -> Cases:
     after="test_onnx_names",
 )
 def test_onnx(code: Student, draw: Draw) -> Cases:
-    """Its outputs are those of the model in eval mode."""
+    """The outputs of the ONNX model are those of the model in eval mode."""
     yield from onnx_outputs(code, SEVERAL_ROWS)
 
 
@@ -311,7 +311,7 @@ def test_onnx(code: Student, draw: Draw) -> Cases:
     after="test_onnx_dynamic",
 )
 def test_onnx_sizes(code: Student, draw: Draw) -> Cases:
-    """They are so for one row and for many, though the example has one row."""
+    """The outputs are right for one row and for many, although the example has one row."""
     yield from onnx_outputs(code, ONE_ROW_AND_MANY)
 
 
@@ -328,21 +328,21 @@ def test_onnx_leaves_the_model(student: Student) -> None:
     laws.check_changes_nothing(student, "to_onnx", model, example, only=LEFT)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def made_router(code: Student, draw: Draw, dtype: torch.dtype = torch.float32) -> Any:
-    """The stub's Router, with weights that are drawn."""
+    """The stub's Router with drawn weights."""
     return code.made("router", draw.seed(), torch.empty(0, dtype=dtype))
 
 
 def made_network(code: Student, draw: Draw, dtype: torch.dtype = torch.float32) -> Any:
-    """The probe's network, with weights and statistics that are drawn, partly in train mode."""
+    """The probe's network with drawn weights and statistics, partly in train mode."""
     return code.made("network", draw.seed(), torch.empty(0, dtype=dtype))
 
 
 def new_batches(draw: Draw, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Two batches of several rows and two of one row, with means above 0 and below, and one of many rows."""
+    """Two batches of several rows and two of one row, with means above and below 0, and one of many rows."""
     sizes = draw.uniform(len(SIGNS), FEATURES, low=1, high=2, dtype=dtype)
     batch = torch.tensor(SIGNS, dtype=dtype) * sizes
     return [batch, -batch, batch[1:2], -batch[1:2], batch.repeat(REPEATS, 1)]
@@ -356,7 +356,7 @@ def routed(code: Student, draw: Draw, batches: list[Tensor]) -> Cases:
 
 
 def check_made(kind: str, data: Any) -> bytes:
-    """What an exporter made, saved; the probe saves nothing of another class."""
+    """The saved bytes of an export. If there are none, the export has the wrong class, and the test fails."""
     told = {
         "script": "to_torchscript does not return a torch.jit.ScriptModule.",
         "program": "to_exported does not return a torch.export.ExportedProgram.",
@@ -366,12 +366,12 @@ def check_made(kind: str, data: Any) -> bytes:
 
 
 def outputs(code: Student, kind: str, data: Any, batches: list[Tensor]) -> Cases:
-    """The outputs of what was exported and saved, where no student's code runs."""
+    """The outputs of a saved export, run in a process without the student's code."""
     yield from each(code.apart("run_saved", kind, check_made(kind, data), batches), batches)
 
 
 def each(values: Any, batches: list[Tensor], **tolerances: float) -> Cases:
-    """The outputs for batches; in the place of one may stand what was raised."""
+    """The outputs for batches. If one of them is the text of an error, the test fails and says so."""
     for x, value in zip(batches, entry(values, kind=list, count=len(batches)), strict=True):
         what = f"the output for a batch of {len(x)} rows"
         assert not isinstance(value, str), f"It fails for a batch of {len(x)} rows: {value}"
@@ -381,20 +381,20 @@ def each(values: Any, batches: list[Tensor], **tolerances: float) -> Cases:
 def difference(
     code: Student, expected: list[Tensor], actual: list[Tensor], modes: list[bool] = EVAL
 ) -> Any:
-    """The largest difference of the outputs of a model and those of what was exported."""
+    """The largest_difference of a model with the `expected` outputs and an export with the `actual` ones."""
     return code.run("difference", code.made("answering", expected, modes), actual)
 
 
 def surrounded(code: Student, expected: Tensor, actual: Tensor) -> Any:
-    """The largest difference where finite ones come before and after that of these two outputs."""
+    """The largest_difference for these two outputs, with finite differences before and after theirs."""
     finite = expected.nan_to_num()
     return difference(code, [finite, expected, finite], [finite + 1, actual, finite + 1])
 
 
 def onnx_model(code: Student) -> dict[str, Any]:
-    """What the ONNX model of a network says of itself, and its outputs, with the batches; once for all tests.
+    """The probe's report on the ONNX model of a network, with the batches. It is made once for all tests.
 
-    It is exported from one row, and run where no student's code runs.
+    The model is exported from one row, and run in a process without the student's code.
     """
 
     def ask() -> dict[str, Any]:

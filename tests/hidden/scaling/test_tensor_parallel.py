@@ -11,9 +11,9 @@ from grader.judge.checks import Cases, Draw, entry, promise, within
 from grader.judge.student import Student
 
 RANKS = 2
-# All of them can be divided by the ranks, so that a check of the wrong one costs no other test.
+# The number of ranks divides all of them, so that a check of the wrong size fails no other test.
 IN, HIDDEN, OUT = 6, 4, 8
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
 COLUMN, ROW = "ColumnParallel", "RowParallel"
 IN_VAIN = (
@@ -33,7 +33,7 @@ def test_column_parameters(code: Student, draw: Draw) -> Cases:
 
 @promise("ColumnParallel.forward", points=6, hint="linear(x, self.weight, self.bias).")
 def test_column_output(code: Student, draw: Draw) -> Cases:
-    """Each rank gives its part of the outputs."""
+    """Each rank returns its part of the outputs."""
     yield "the list of the ranks' outputs", by_rank(code, COLUMN, "column", "output")
 
 
@@ -78,7 +78,7 @@ def test_row_bias(code: Student, draw: Draw) -> Cases:
 
 @promise("RowParallel.forward", points=6, hint="The backward of the sum passes the gradient on.")
 def test_row_gradients(code: Student, draw: Draw) -> Cases:
-    """The incoming gradient, which all ranks have, is not summed: x and weight get their own part."""
+    """The incoming gradient is the same on all ranks and is not summed: x and weight get their own part."""
     yield "the list of the ranks' gradients of x", by_rank(code, ROW, "without bias", "x")
     gradients = by_rank(code, ROW, "without bias", "gradients")
     yield "the list of the ranks' gradients of the weight", gradients
@@ -96,7 +96,7 @@ def test_row_gradient_of_bias(code: Student, draw: Draw) -> Cases:
 
 @promise("RowParallel", points=2, hint="The outputs are right: what do the gradients lack?")
 def test_both(code: Student, draw: Draw) -> Cases:
-    """Both layers in turn, with an activation in between, are two layers on one process."""
+    """Both layers in turn, with an activation in between, compute the same as two layers in one process."""
     for part in ("output", "x", "gradients"):
         yield f"the list of the ranks' {part}, for both layers", by_rank(code, ROW, "both", part)
 
@@ -121,13 +121,13 @@ def test_row_refuses(code: Student, draw: Draw) -> Cases:
     yield "the list of errors for 3 inputs on 2 ranks", refused(code, ROW, "in_features")
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def column_cases(draw: Draw) -> dict[str, Any]:
-    """Cases of ColumnParallel: whole layers, x and the incoming gradient of each rank.
+    """Cases of ColumnParallel: whole layers, and x and the incoming gradient of each rank.
 
-    Where there are numbers, these replace the rank's parameters, so that a wrong part does not cost the rest.
+    "numbers" replace the rank's parameters, so that a wrong part of the weight fails only the test about it.
     """
     whole, part = layer(draw, HIDDEN, IN), HIDDEN // RANKS
     of_x = {"x": same(draw, 6, IN), "incoming": own(draw, 6, part)}
@@ -168,12 +168,12 @@ def same(draw: Draw, *shape: int) -> list[Tensor]:
 
 
 def own(draw: Draw, *shape: int) -> list[Tensor]:
-    """Other numbers for each rank."""
+    """Different numbers for each rank."""
     return [draw.normal(*shape) for _ in range(RANKS)]
 
 
 def reports_of(code: Student, kind: str, case: str) -> list[dict[str, Any]]:
-    """What each rank told of a case, in the one launch for this kind of layer."""
+    """The ranks' reports on a case, from the one launch for this kind of layer."""
     cases = {COLUMN: column_cases, ROW: row_cases}[kind]
 
     def ask() -> Any:
@@ -191,7 +191,7 @@ def reports_of(code: Student, kind: str, case: str) -> list[dict[str, Any]]:
 
 
 def by_rank(code: Student, kind: str, case: str, part: str, *names: str) -> Any:
-    """A part of each rank's report; if a rank did not come to it, the test fails and says why."""
+    """A part of each rank's report. If a rank did not get that far, the test fails and says why."""
     values = []
     for rank, report in enumerate(reports_of(code, kind, case)):
         error, message = report.get("error"), str(report.get("message"))
@@ -201,7 +201,7 @@ def by_rank(code: Student, kind: str, case: str, part: str, *names: str) -> Any:
 
 
 def refused(code: Student, kind: str, name: str) -> list[Any]:
-    """The class of each rank's exception, a ValueError that has this name in its message."""
+    """The class of each rank's exception, which has to be a ValueError that names `name`."""
     reports = reports_of(code, kind, "odd")
     for rank, each in enumerate(reports):
         seen = f"{each['error']}: {each.get('message')}" if "error" in each else "nothing"

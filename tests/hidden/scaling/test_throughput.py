@@ -1,4 +1,4 @@
-"""Tests of throughput: values and orders, with fake clocks and few launches."""
+"""Tests of throughput, with fake clocks and few launches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from grader.judge.student import Student
 
 Parameters = dict[str, Tensor]
 BENCHMARK_STEPS = 3
-# The ranks sum up in another order than one process, and several steps add that up.
+# Ranks sum in another order than one process, and the difference grows over several steps.
 TOLERANCE: Any = {"rtol": 1e-5, "atol": 1e-5}
 DEFAULT_WARMUP = 5
-# How much longer than otherwise a slow step takes, and a call on the slowest rank, in seconds.
+# The additional seconds of a slow step, and of a call on the slowest rank.
 SLOWER_STEP, SLOWER_CALL = 4.0, 2.0
 
 
@@ -29,7 +29,7 @@ SLOWER_STEP, SLOWER_CALL = 4.0, 2.0
     hint="Sum up the results of the timed steps, and divide by the seconds that they took.",
 )
 def test_throughput(code: Student, draw: Draw) -> Cases:
-    """Throughput is the timed steps' samples divided by their seconds, by default of 20 after 5."""
+    """Throughput is the samples of the timed steps divided by their seconds; by default 20 steps after 5."""
     machine = new_machine(draw, 40)
     yield "the throughput", code.run("throughput", machine, {"steps": 3, "warmup": 2})
     yield "the throughput without steps and warmup", code.run("throughput", machine, {})
@@ -42,7 +42,7 @@ def test_throughput(code: Student, draw: Draw) -> Cases:
 )
 def test_throughput_synchronize(code: Student, draw: Draw) -> Cases:
     """The clock is read twice, not in every step, each time right after synchronize."""
-    # Both take time: each reading of the clock, and each call of synchronize.
+    # Each reading of the clock and each call of synchronize takes time.
     seconds = {"reading": draw.number(0.5, 1.0), "waiting": draw.number(2.0, 3.0)}
     machine = {**new_machine(draw, 5), **seconds}
     rate = code.run("throughput", machine, {"steps": 3, "warmup": 2})
@@ -90,7 +90,7 @@ def test_throughput_clock(code: Student, draw: Draw) -> Cases:
 )
 def test_scaling_efficiency(code: Student, draw: Draw) -> Cases:
     """The efficiency is T_n / (n T_1), in the order given."""
-    # In no order of sizes; the throughput of 1 is neither the lowest nor the highest.
+    # The sizes are not sorted, and the throughput of 1 is neither the lowest nor the highest.
     factors, one = {4: 2.2, 1: 1.0, 16: 9.0, 2: 0.7}, draw.number(900.0, 1000.0)
     throughputs = {n: one * factor * draw.number(1.0, 1.1) for n, factor in factors.items()}
     yield from values_and_keys("efficiencies", code.function("scaling_efficiency")(throughputs))
@@ -103,7 +103,7 @@ def test_scaling_efficiency(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_scaling_efficiency_refuses(student: Student) -> None:
-    """Throughputs without one of 1, or that are not finite and positive, are a ValueError."""
+    """Throughputs without an entry for 1, or that are not finite and positive, are a ValueError."""
     bad = [
         ({2: 10.0, 4: 20.0},),
         ({1: 0.0, 2: 10.0},),
@@ -124,7 +124,7 @@ def test_scaling_efficiency_refuses(student: Student) -> None:
     hint="One untimed call, a barrier, the clock, 10 calls of the rank's shard, the clock.",
 )
 def test_overheads_splitting(code: Student, draw: Draw) -> Cases:
-    """Batch splitting is what 10 calls of the rank's own shard take on the slowest rank, by 10."""
+    """Batch splitting is the time of 10 calls for the rank's own shard, on the slowest rank, divided by 10."""
     yield overhead(code, "batch_splitting")
 
 
@@ -134,7 +134,7 @@ def test_overheads_splitting(code: Student, draw: Draw) -> Cases:
     hint="One untimed call, a barrier, the clock, 10 calls of average_gradients, the clock.",
 )
 def test_overheads_reduction(code: Student, draw: Draw) -> Cases:
-    """Gradient reduction is what 10 calls of average_gradients take, and no forward pass."""
+    """Gradient reduction is the time of 10 calls of average_gradients, without a forward pass."""
     yield overhead(code, "gradient_reduction")
 
 
@@ -143,7 +143,7 @@ def test_overheads_reduction(code: Student, draw: Draw) -> Cases:
     hint="Between the last two readings there are 10 broadcasts of every parameter.",
 )
 def test_overheads_synchronization(code: Student, draw: Draw) -> Cases:
-    """Parameter synchronization is timed alone, and comes last of the three."""
+    """Parameter synchronization is timed by itself, and comes last of the three."""
     yield overhead(code, "parameter_synchronization")
     yield "the list of keys", list(entry(watched_overheads(code), "result", kind=dict))
 
@@ -153,7 +153,7 @@ def test_overheads_synchronization(code: Student, draw: Draw) -> Cases:
     hint="launch returns a list of as many results as there are ranks, one here.",
 )
 def test_overheads_of_one(code: Student, draw: Draw) -> Cases:
-    """One rank is measured under launch like several."""
+    """With one rank, launch is used as with several."""
     inputs, costs = draw.normal(3, 3), [new_costs(draw)]
     seen = code.run("overheads", new_parameters(draw), [], inputs, costs)
     yield "the overheads with one rank", entry(seen, "result")
@@ -165,7 +165,7 @@ def test_overheads_of_one(code: Student, draw: Draw) -> Cases:
     hint="model(part).sum().backward(), with the rank's part of inputs.",
 )
 def test_overheads_gradients(code: Student, draw: Draw) -> Cases:
-    """The gradients that are reduced are those of the sum of the model's output for the rank's part."""
+    """The reduced gradients are those of the sum of the model's output for the rank's part."""
     gradients = by_rank(watched_overheads(code), "gradients")
     yield "the list of the ranks' gradients before they are reduced", gradients
 
@@ -194,7 +194,7 @@ def test_overheads_barrier(student: Student) -> None:
         "Rank 0 read the clock while rank 1 was still in its untimed call: a barrier belongs "
         "between that call and the clock."
     )
-    # Readings 0 and 1 are those of batch splitting, 2 and 3 those of gradient reduction.
+    # Readings 0 and 1 belong to batch splitting, 2 and 3 to gradient reduction.
     for reading, name in ((0, "shard"), (2, "average")):
         read_at = entry(ranks, 0, "read_at", reading, kind=float)
         assert read_at >= entry(ranks, 1, "ended_at", name, kind=float), told
@@ -242,7 +242,7 @@ def test_benchmark_trains(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was called, and when",
 )
 def test_benchmark_steps(code: Student, draw: Draw) -> Cases:
-    """The steps and the warm-up asked for are those of throughput; by default 1 and 2 ranks take 20 after 5."""
+    """throughput gets the given steps and warm-up; by default, 1 and 2 ranks take 20 steps after 5."""
     asked = by_rank(watched_benchmark(code), "asked")
     yield "the list of the steps and the warm-up that throughput got on each rank", asked
     by_default = entry(code.run("default_benchmark"), kind=dict)
@@ -282,11 +282,11 @@ def test_benchmark_refuses(code: Student, draw: Draw) -> Cases:
         yield what, raises(ValueError, None, code.run, "unlaunched_benchmark", 4, *given)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def values_and_keys(what: str, result: Any) -> Cases:
-    """A dict by world size, whose order counts."""
+    """A dict by world size, and its keys, because their order counts."""
     yield f"the {what}", result
     yield f"the list of keys of the {what}", list(result)
 
@@ -296,7 +296,7 @@ def new_parameters(draw: Draw) -> Parameters:
 
 
 def new_machine(draw: Draw, steps: int) -> dict[str, Any]:
-    """What so many steps return and take: as many as are warm-up by default are slow."""
+    """The samples and seconds of steps for the probe's Machine. The first DEFAULT_WARMUP steps are slow."""
     seconds = [draw.number(1.0, 2.0) for _ in range(steps)]
     for i in range(DEFAULT_WARMUP):
         seconds[i] += SLOWER_STEP
@@ -304,24 +304,24 @@ def new_machine(draw: Draw, steps: int) -> dict[str, Any]:
 
 
 def new_costs(draw: Draw) -> dict[str, float]:
-    """What a rank's clock moves by: see the probe's Watch."""
+    """The costs that advance a rank's clock (see the probe's Watch)."""
     names = ("row", "average", "forward", "reading", "first")
     return {name: draw.number(0.1, 1.0) for name in names}
 
 
 def by_rank(seen: Any, what: str) -> list[Any]:
-    """What each of two ranks noted under this name."""
+    """The notes of two ranks under this name."""
     return [entry(seen, "ranks", 2, rank, what) for rank in range(2)]
 
 
 def watched_overheads(code: Student) -> Any:
-    """What was seen of measure_overheads on two ranks."""
+    """The probe's report on measure_overheads with two ranks, made once for all tests."""
 
     def ask() -> Any:
         draw = Draw(random.randrange(2**31))
         parameters = {**new_parameters(draw), "scale": draw.normal(4)}
         costs = [new_costs(draw), new_costs(draw)]
-        # Rank 0 is slower at reducing gradients, and rank 1 at splitting, although it has fewer rows.
+        # Rank 0 is slower at reducing gradients. Rank 1 is slower at splitting, although it has fewer rows.
         costs[0]["average"] += SLOWER_CALL
         costs[1]["row"] += SLOWER_CALL
         return code.run("overheads", parameters, ["scale"], draw.normal(5, 3), costs)
@@ -334,14 +334,14 @@ def overhead(code: Student, name: str) -> tuple[str, Any]:
 
 
 def watched_benchmark(code: Student) -> Any:
-    """What was seen of benchmark on two ranks and on one."""
+    """The probe's report on benchmark with two ranks and with one, made once for all tests."""
 
     def ask() -> Any:
         draw = Draw(random.randrange(2**31))
-        # Those of rank 0, of rank 1, and of the process that launches them.
+        # For rank 0, for rank 1, and for the launching process.
         parameters = [new_parameters(draw) for _ in range(3)]
         inputs, targets = draw.normal(7, 3), draw.normal(7, 2)
-        # The throughput that each rank measures, by world size.
+        # The throughput of each rank, by world size.
         rates = {n: [draw.number(10.0, 90.0) for _ in range(n)] for n in (1, 2)}
         steps, warmup = (1 + draw.permutation(8)[:2]).tolist()
         options = {"world_sizes": [2, 1], "steps": steps, "warmup": warmup}

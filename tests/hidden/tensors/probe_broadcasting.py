@@ -1,4 +1,4 @@
-"""Shapes as torch.Size, which arrive as plain tuples if the judge sends them."""
+"""Shapes of the type torch.Size. If the judge sent them, they would arrive as plain tuples."""
 
 from __future__ import annotations
 

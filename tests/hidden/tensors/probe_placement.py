@@ -1,4 +1,4 @@
-"""Live batches, devices and models, and what became of a batch: tensors on meta do not travel."""
+"""Batches, devices and models, and moved batches in words: tensors on meta cannot be sent to the judge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Sample(NamedTuple):
     label: Any
 
     def __repr__(self) -> str:
-        """Say it in words that a class of the same name does not have."""
+        """Use words that another class of the same name would not use."""
         return f"a sample: {self.image}, {self.label}"
 
 
@@ -26,22 +26,22 @@ def sample(module: Any, image: Any, label: Any) -> Sample:
 
 
 def parameter(module: Any, x: Tensor) -> nn.Parameter:
-    """A Parameter with these values, frozen, so that what it is moved to has no graph."""
+    """A frozen Parameter with these values, so that its moved copy has no graph."""
     return nn.Parameter(x, requires_grad=False)
 
 
 def device(module: Any, name: str) -> torch.device:
-    """A torch.device by its name."""
+    """A torch.device of this name."""
     return torch.device(name)
 
 
 def moved(module: Any, batch: Any, device: Any) -> str:
-    """The batch once it was moved, in words."""
+    """The moved batch, in words."""
     return repr(module.to_device(batch, device))
 
 
 def passed_on(module: Any) -> dict[str, bool]:
-    """Whether objects that are no batch, in a list beside a tensor, come back as themselves."""
+    """Whether other objects, in a list beside a tensor, come back as the same objects."""
     others = {
         "None": None,
         "a large number": 10**20,
@@ -63,7 +63,7 @@ class Elsewhere(Tensor):
 
 
 class Part(nn.Module):
-    """A module with attributes that are no tensors, and a property that is one."""
+    """A module with attributes that are not tensors, and a property that is a tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,12 +74,12 @@ class Part(nn.Module):
 
     @property
     def middle(self) -> Tensor:
-        """A tensor that no attribute holds."""
+        """A tensor that is not in any attribute."""
         return torch.ones(3)
 
 
 def model(module: Any, held: dict[str, str], devices: dict[str, str]) -> nn.Module:
-    """A module with tensors of these dotted names and kinds, on cpu where `devices` names no other device."""
+    """A module with tensors of these dotted names and kinds, on cpu unless `devices` names another device."""
     root = Part()
     for dotted, kind in held.items():
         path, _, name = dotted.rpartition(".")
@@ -88,7 +88,7 @@ def model(module: Any, held: dict[str, str], devices: dict[str, str]) -> nn.Modu
 
 
 def part_at(root: nn.Module, path: str) -> nn.Module:
-    """The submodule at this path, made where it is missing."""
+    """The submodule at this path, made if it is missing."""
     owner = root
     for name in path.split(".") if path else []:
         if name not in owner._modules:
@@ -104,7 +104,7 @@ def hold(owner: nn.Module, name: str, kind: str, device: str) -> None:
     tensor = tensor.as_subclass(Elsewhere) if device == "cuda:1" else tensor.to(device)
     if kind in ("parameter", "frozen"):
         parameter = nn.Parameter(tensor, requires_grad=kind == "parameter")
-        # On meta, ones_like would import half a second of torch.
+        # Not ones_like, which takes half a second on meta to import parts of torch.
         parameter.grad = tensor.detach().clone()
         owner.register_parameter(name, parameter)
     elif kind in ("buffer", "cache"):

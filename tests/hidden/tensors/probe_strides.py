@@ -1,4 +1,4 @@
-"""Live tensors for strides: shapes, pairs of tensors, and views that are looked at later."""
+"""Shapes, pairs of tensors, and views that are read after a change."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from torch import Tensor, nn
 
 
 def size(module: Any, sizes: list[int]) -> torch.Size:
-    """A torch.Size, which arrives as a plain tuple if the judge sends one."""
+    """A torch.Size. If the judge sent one, it would arrive as a plain tuple."""
     return torch.Size(sizes)
 
 
 def positions(module: Any, x: Tensor, indices: list[Any]) -> list[Any]:
-    """What storage_index gives for each index."""
+    """The results of storage_index for these indices."""
     return [module.storage_index(x, index) for index in indices]
 
 
 def pairs(module: Any, x: Tensor, questions: list[tuple[str, str, str]]) -> dict[str, Any]:
-    """What shares_storage says of pairs, an expression of x and one of y, which is "x" itself or a "copy"."""
+    """The answers of shares_storage for pairs of an expression of x and one of y, which is "x" or a "copy"."""
     answers = {}
     for left, right, y in questions:
         x = x.clone()
@@ -30,7 +30,7 @@ def pairs(module: Any, x: Tensor, questions: list[tuple[str, str, str]]) -> dict
 
 
 def windows_after_a_change(module: Any, x: Tensor, size: int, step: int, later: Tensor) -> Any:
-    """The windows of x, after x was given other values."""
+    """The windows of x, after other values were copied into x."""
     made = module.sliding_windows(x, size, step)
     x.copy_(later)
     return made

@@ -11,7 +11,7 @@ from grader.judge.student import Student
 Shape = tuple[int, ...]
 
 LARGEST_SIZE = 2**63 - 1
-# What computes a broadcast shape, as laws.check_not_used sees it.
+# The functions that compute a broadcast shape, by the names that laws.check_not_used sees.
 BROADCASTING_FUNCTIONS = [
     "torch.functional.broadcast",
     "torch._C._infer_size",
@@ -20,15 +20,15 @@ BROADCASTING_FUNCTIONS = [
     "numpy.lib._stride_tricks",
     "numpy.lib.stride_tricks",
 ]
-# In this order, each check of shapes that is too loose takes another pair first.
+# Checks of shapes may be too loose in several ways. In this order, each way fails at a different pair first.
 PAIRS_THAT_DIFFER: list[tuple[Shape, Shape]] = [
     ((3, 2), (2,)),  # they broadcast
-    ((3, 2), (1, 2)),  # as many dimensions
-    ((2, 3), (6,)),  # as many elements
+    ((3, 2), (1, 2)),  # the same number of dimensions
+    ((2, 3), (6,)),  # the same number of elements
     ((3, 2), (3,)),  # batches of one size
     ((), (4,)),  # a 0-d tensor
     ((5, 1), (5,)),  # equal when squeezed
-    ((3, 1), (3, 4)),  # batches of one size and as many dimensions
+    ((3, 1), (3, 4)),  # batches of one size, and the same number of dimensions
 ]
 
 
@@ -70,7 +70,7 @@ def test_size_0(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_shapes_that_do_not_fit(student: Student) -> None:
-    """Two sizes that differ, none of them 1, are a ValueError that names shape or other."""
+    """Two different sizes, neither of them 1, are a ValueError that names shape or other."""
     pairs = [((3, 2), (3,)), ((2, 6, 4), (3, 4)), ((5, 3), (0, 3)), ((1, 0, 2), (4, 1, 1, 3))]
     pairs += [(other, shape) for shape, other in pairs]
     laws.check_errors(student, "broadcast_shape", {"shape or other": pairs}, fine=((4, 1), (3,)))
@@ -100,7 +100,7 @@ def test_any_shape(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was called",
 )
 def test_compares_sizes(student: Student) -> None:
-    """It uses no function of PyTorch or NumPy that broadcasts, and no tensors of these shapes."""
+    """broadcast_shape uses no broadcasting function of PyTorch or NumPy, and no tensors of these shapes."""
     laws.check_not_used(
         student,
         "broadcast_shape",
@@ -121,7 +121,7 @@ def test_compares_sizes(student: Student) -> None:
     hint="Sum over the dimensions that were added or stretched, with keepdim=True.",
 )
 def test_sums(code: Student, draw: Draw) -> Cases:
-    """The gradient is summed over every dimension that was added or stretched, and has that shape."""
+    """The gradient is summed over every added or stretched dimension, and has the given shape."""
     x = draw.normal(2, 4, 3)
     for shape in [(3,), (4, 3), (4, 1), (2, 1, 3), (1, 4, 1), (1, 1), ()]:
         yield summed(code, x, shape)
@@ -158,7 +158,7 @@ def test_differentiable(code: Student, draw: Draw) -> Cases:
     after="test_sums",
 )
 def test_any_gradient(code: Student, draw: Draw) -> Cases:
-    """gradient may have any strides, dtype and sizes, 0 too, and stays as it is; shape may be a list."""
+    """gradient may have any strides, dtype and sizes, also 0, and stays as it is; shape may be a list."""
     laws.check_changes_nothing(code, "sum_to_shape", draw.normal(4, 3), [3])
     laws.check_layouts(code, "sum_to_shape", draw.normal(3, 4, 2), code.made("size", [4, 1]))
     yield summed(code, draw.normal(30, 7, dtype=torch.float64), (7,))
@@ -173,7 +173,7 @@ def test_any_gradient(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_bad_shapes(student: Student) -> None:
-    """A shape that does not broadcast to that of gradient is a ValueError that names it."""
+    """A shape that does not broadcast to the shape of gradient is a ValueError that names shape."""
     x = torch.ones(4, 3)
     bad = [(x, (4, 2)), (x, (1, 4, 3)), (x[:1], (4, 3)), (x, (2, 3)), (x, (0, 3)), (x[0, 0], (1,))]
     laws.check_errors(student, "sum_to_shape", {"shape or gradient": bad}, fine=(x, (1, 3)))
@@ -188,7 +188,7 @@ def test_bad_shapes(student: Student) -> None:
     hint="errors = (prediction - target) ** 2, then errors.mean(), errors.sum() or errors.",
 )
 def test_loss(code: Student, draw: Draw) -> Cases:
-    """The loss is the mean (the default), the sum, or the tensor of all squared errors."""
+    """The loss is the mean (the default) or the sum of all squared errors, or the tensor of them."""
     for shape in [(4, 3), (6, 1), ()]:
         x, y = draw.normal(*shape), draw.normal(*shape)
         for reduction in [(), ("mean",), ("sum",), ("none",)]:
@@ -221,7 +221,7 @@ def test_shapes_that_differ(student: Student) -> None:
     word="the sandbox says that it raised",
 )
 def test_bad_reduction(student: Student) -> None:
-    """Another reduction is a ValueError that names reduction."""
+    """Any other reduction is a ValueError that names reduction."""
     x, y = torch.randn(4), torch.randn(4)
     bad = [(x, y, word) for word in ("average", "Mean", "batchmean")]
     laws.check_errors(student, "mse_loss", {"reduction": bad}, fine=(x, y, "none"))
@@ -255,7 +255,7 @@ def test_any_loss(code: Student, draw: Draw) -> Cases:
         yield "the loss", code.function("mse_loss")(x, y, reduction)
 
 
-# --- what the tests share -------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def new_sizes(draw: Draw, count: int) -> list[int]:
@@ -265,13 +265,13 @@ def new_sizes(draw: Draw, count: int) -> list[int]:
 
 
 def both_ways(code: Student, shape: Shape, other: Shape) -> Cases:
-    """What these shapes make, in both orders."""
+    """The broadcast shape of both, in both orders."""
     for left, right in [(shape, other), (other, shape)]:
         made = code.function("broadcast_shape")(left, right)
         yield f"broadcast_shape({left}, {right})", exactly(made)
 
 
 def summed(code: Student, gradient: Tensor, shape: Shape) -> tuple[str, Tensor]:
-    """The gradient of an operand of this shape."""
+    """The result of sum_to_shape for an operand of this shape."""
     what = f"the gradient for the shape {shape}, of one of shape {tuple(gradient.shape)}"
     return what, code.function("sum_to_shape")(gradient, shape)

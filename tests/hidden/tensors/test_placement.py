@@ -12,14 +12,14 @@ from grader.judge.checks import Cases, Draw, entry, laws, promise, raises
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
 
-# The tensors that a model of the probe holds: the kind of each, by its dotted name.
+# The tensors of one of the probe's models: the kind of each, by its dotted name.
 Held = dict[str, str]
-# The dtypes of most batches, and further ones.
+# The dtypes of most batches, and less common ones.
 COMMON = (torch.float32, torch.float64, torch.int64)
 RARE = (torch.float16, torch.bfloat16, torch.uint8, torch.bool, torch.complex64)
 NOT_FLOATING = (torch.int64, torch.bool, torch.complex64)
-# The kinds of tensors that a model of the probe may hold. .to() moves what is registered ("cache" is a buffer
-# that is not persistent) and leaves behind what is plain.
+# The kinds of tensors in the probe's models. .to() moves the registered ones ("cache" is a buffer that is not
+# persistent) and leaves the plain ones behind.
 REGISTERED = ("parameter", "frozen", "buffer", "cache")
 PLAIN = ("plain", "_hidden", "integer", "trained", "empty")
 
@@ -67,7 +67,7 @@ def test_nested(code: Student, draw: Draw) -> Cases:
     after="test_moves",
 )
 def test_named_tuples(code: Student, draw: Draw) -> Cases:
-    """A NamedTuple comes back as one of the same type."""
+    """A NamedTuple comes back as a NamedTuple of the same type."""
     x, y = new_tensors(draw)
     yield "a NamedTuple on meta", code.run("moved", code.made("sample", x, y), "meta")
     inner = [code.made("sample", [x], y)]
@@ -153,7 +153,7 @@ def test_bad_dtype(code: Student, draw: Draw) -> Cases:
     hint="For each path, submodule of named_modules(): which values of vars(submodule) are tensors?",
 )
 def test_unregistered(code: Student, draw: Draw) -> Cases:
-    """Tensors that are plain attributes of a submodule are named, parameters and buffers are not."""
+    """Tensors that are plain attributes of a submodule are named; parameters and buffers are not."""
     yield unregistered(code, new_model(draw, ["parameter", "buffer", "plain"]))
 
 
@@ -175,7 +175,7 @@ def test_unregistered_of_any_kind(code: Student, draw: Draw) -> Cases:
     hint="Where no plain attribute is a tensor, the list is empty. Look only; move nothing.",
 )
 def test_all_registered(code: Student, draw: Draw) -> Cases:
-    """Where nothing is left behind the list is empty; tensors on meta count; nothing is changed."""
+    """If nothing is left behind, the list is empty; tensors on meta count; nothing is changed."""
     held = new_model(draw, ["parameter", "buffer", "plain"])
     laws.check_changes_nothing(code, "unregistered", code.made("model", held, {}))
     yield unregistered(code, new_model(draw, REGISTERED))
@@ -265,13 +265,13 @@ def test_misplaced_changes_nothing(code: Student, draw: Draw) -> Cases:
 
 
 def new_tensors(draw: Draw) -> tuple[Tensor, Tensor]:
-    """Inputs and labels, of sizes that are drawn."""
+    """Inputs and labels of drawn sizes."""
     sizes = [draw.size(2, 10) for _ in range(3)]
     return draw.normal(*sizes[:2]), draw.integers(sizes[2], high=9)
 
 
 def made_dtype(code: Student, dtype: torch.dtype) -> Made:
-    """A dtype as it is made in the sandbox: it does not travel."""
+    """A dtype, made in the sandbox because it cannot be sent."""
     return laws.shipped(code, "value").made(str(dtype))
 
 
@@ -320,7 +320,7 @@ def unregistered(
 
 
 def misplaced(code: Student, draw: Draw, kinds: Sequence[str]) -> Cases:
-    """What is not on cpu, and what is not on meta, of a model of which some is on meta."""
+    """The tensors that are not on cpu, and those not on meta, of a model that is partly on meta."""
     held = new_model(draw, kinds)
     model = code.made("model", held, dict.fromkeys(some_of(draw, held), "meta"))
     for device in ("cpu", "meta"):
@@ -334,6 +334,6 @@ def not_on(code: Student, model: Made, device: str) -> tuple[str, Any]:
 
 
 def in_any_order(names: Any) -> dict[str, bool]:
-    """The names as keys, so that a message tells which one is missing."""
+    """The names as keys of a dict, so that a message tells which one is missing."""
     listed = entry(names, kind=(list, tuple), told="The names do not come as a list.")
     return {entry(name, kind=str): True for name in listed}

@@ -12,7 +12,7 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, exactly, laws, promise
 from grader.judge.student import Student
 
-# An expression of x, a float32 matrix (4, 6), and one of y, which is x itself or a copy.
+# Pairs of an expression of x, a float32 matrix (4, 6), and one of y, which is x itself or a copy.
 PAIRS = [
     ("x", "y.t()"),
     ("x", "y[2:]"),
@@ -31,9 +31,9 @@ PAIRS_OF_ANY_KIND = [
     ("x", "y.double()"),
     ("x.requires_grad_()", "y * 2"),
 ]
-# Strides of 53 bits and more, which a float rounds.
+# Shapes with strides of 53 bits and more, which a float rounds.
 LARGE_SHAPES = [(2**40, 3**20, 5**11), (2**62, 2**20 + 7, 2**41)]
-# Of windows over n elements: n, size and step.
+# Windows over n elements: n, size and step.
 WINDOWS = [(11, 3, 2), (10, 4, 3), (7, 2, 5), (6, 6, 1), (6, 1, 1), (8, 3, 20), (11, 3, 4)]
 
 
@@ -46,7 +46,7 @@ WINDOWS = [(11, 3, 2), (10, 4, 3), (7, 2, 5), (6, 6, 1), (6, 1, 1), (8, 3, 20), 
     hint="Walk through the sizes from the last one to the first, and keep a product.",
 )
 def test_strides(code: Student, draw: Draw) -> Cases:
-    """Each stride is the product of the sizes behind it, and the last one is 1."""
+    """Each stride is the product of the sizes after it, and the last one is 1."""
     a, b, c = new_sizes(draw, 3)
     for shape in [(a, b, c), (c, a), (b,), (a, 1, b)]:
         yield strides(code, shape)
@@ -100,7 +100,7 @@ def test_negative_sizes(student: Student) -> None:
     word="the sandbox says what was called",
 )
 def test_asks_no_tensor(student: Student) -> None:
-    """The strides are computed, and not read from a tensor of that shape."""
+    """The strides are computed, not read from a tensor of that shape."""
     sizes = (13, 17, 19)
     calls = ["stride", "storage_offset", "data_ptr"]
     why = "multiply the sizes yourself"
@@ -157,7 +157,7 @@ def test_position_of_any_tensor(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_bad_index(student: Student) -> None:
-    """Too few or too many entries, or one out of range, are a ValueError that names index."""
+    """Too few or too many entries, or an entry out of range, are a ValueError that names index."""
     x = torch.zeros(4, 5)
     wrong_number = [(x, ()), (x, (1,)), (x, (1, 2, 0)), (x[0, 0], (0,))]
     out_of_range = [(x, (4, 0)), (x, (0, 5)), (x, (-5, 0)), (x, (0, -6)), (x[:2], (2, 0))]
@@ -174,7 +174,7 @@ def test_bad_index(student: Student) -> None:
     hint="x.untyped_storage() is the storage itself, and it has a data_ptr() of its own.",
 )
 def test_one_storage(code: Student, draw: Draw) -> Cases:
-    """Views of one storage are True, whatever their offsets and shapes, also with nothing in common."""
+    """Views of one storage are True, whatever their offsets and shapes, even without a common element."""
     yield "the result of shares_storage for pairs of tensors", exactly(shared(code, draw, PAIRS))
 
 
@@ -185,7 +185,7 @@ def test_one_storage(code: Student, draw: Draw) -> Cases:
     after="test_one_storage",
 )
 def test_views_of_any_kind(code: Student, draw: Draw) -> Cases:
-    """Detached, a Parameter, of another dtype: the storage decides, and asking changes nothing."""
+    """The storage decides, for a detached tensor, a Parameter or another dtype; asking changes nothing."""
     yield (
         "the result of shares_storage for pairs of tensors",
         exactly(shared(code, draw, PAIRS_OF_ANY_KIND)),
@@ -218,7 +218,7 @@ def test_windows(code: Student, draw: Draw) -> Cases:
 )
 def test_windows_of_any_tensor(code: Student, draw: Draw) -> Cases:
     """x may have any strides, any dtype and leading dimensions of size 0, and stays as it is."""
-    # Of integers, since the gradient of an expanded leaf is no agreed number.
+    # Integers, because the gradient of an expanded leaf is not well defined.
     x = torch.arange(60).reshape(5, 3, 4)
     laws.check_layouts(code, "sliding_windows", x, 3, 1, what="the result")
     laws.check_changes_nothing(code, "sliding_windows", draw.normal(3, 7), 3, 2)
@@ -272,7 +272,7 @@ def test_bad_windows(student: Student) -> None:
     laws.check_errors(student, "sliding_windows", bad, fine=(x, 6, 9))
 
 
-# --- what the tests share -------------------------------------------------------------------------
+# --- helpers of the tests -------------------------------------------------------------------------
 
 
 def new_sizes(draw: Draw, count: int) -> list[int]:
@@ -303,14 +303,14 @@ def positions(
 
 
 def shared(code: Student, draw: Draw, pairs: Sequence[tuple[str, str]]) -> Any:
-    """What shares_storage says of pairs where y is x, and where it is a copy, in a drawn order."""
+    """The answers of shares_storage for pairs where y is x and where y is a copy, in a drawn order."""
     questions = [(*pair, y) for pair in pairs for y in ("x", "copy")]
     order = draw.permutation(len(questions)).tolist()
     return code.run("pairs", draw.normal(4, 6), [questions[i] for i in order])
 
 
 def windows(code: Student, x: Tensor, size: int, step: int) -> tuple[str, Any]:
-    """The windows over x."""
+    """The windows over x, with a description of the case."""
     made = code.function("sliding_windows")(x, size, step)
     what = f"the windows of size {size} and step {step} over x of shape {tuple(x.shape)}, {x.dtype}"
     return what, made

@@ -1,4 +1,4 @@
-"""A network that logs its passes, and calls of the student's functions with the log of them."""
+"""A network that logs its passes, and calls of the student's functions that report with the log."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 Batch = tuple[Tensor, Tensor]
 
-# Of the module, not of a network: copies of a network log here as well.
+# Global, so that copies of a network log here as well.
 LOG: defaultdict[str, list[Any]] = defaultdict(list)
 SAVED: weakref.WeakSet[Saved] = weakref.WeakSet()
 
 
 class Saved:
-    """A tensor that autograd keeps for a backward pass: it lives as long as it is kept."""
+    """A tensor that autograd keeps for a backward pass. It lives as long as autograd keeps it."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -27,9 +27,9 @@ class Saved:
 
 
 class Network(nn.Module):
-    """Sequences (n, length, 3) to (n, 2): the mean over a sequence, and two layers.
+    """A network from sequences (n, length, 3) to (n, 2): the mean over a sequence, then two layers.
 
-    `gain` takes part in rows that begin with a number above 4.5: a batch without one has no gradient for it.
+    `gain` takes part only in rows that begin with a number above 4.5. Other batches give it no gradient.
     """
 
     def __init__(self, scale: float) -> None:
@@ -47,7 +47,7 @@ class Network(nn.Module):
 
 
 def logged(scale: float) -> Callable[[Network, Tensor], Tensor]:
-    """A pass that is logged. No attribute says the scale, so that outputs come from a logged pass alone."""
+    """A forward pass that is logged. No attribute has the scale, so that nobody gets the outputs without it."""
 
     def run(network: Network, x: Tensor) -> Tensor:
         LOG["modes"].append([part.training for part in network.modules()])
@@ -71,7 +71,7 @@ def log_call(network: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 
 def mean_square(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean squared error of outputs (n, 2) and several targets of each row (n, count, 2)."""
+    """The mean squared error of outputs (n, 2) and several targets for each row (n, count, 2)."""
     return F.mse_loss(outputs.unsqueeze(1).expand_as(targets), targets)
 
 
@@ -87,7 +87,7 @@ def model(
     frozen: tuple[str, ...] = (),
     training: tuple[str, ...] = (),
 ) -> Network:
-    """A new network, perhaps with gradients from before; the modules named are in train mode."""
+    """A new network, with old gradients if `gradients`. Only modules in `training` are in train mode."""
     torch.default_generator.manual_seed(seed)
     made = Network(torch.rand(()).item() + 0.5).double()
     for name, parameter in made.named_parameters():
@@ -100,19 +100,19 @@ def model(
 
 
 def sgd(module: Any, model: Network) -> torch.optim.SGD:
-    """SGD with momentum but for `gain`: it would go on without a gradient of zeros, or not without any."""
+    """SGD with momentum, except for `gain`: unlike None, zeros would move it with momentum."""
     parts = (model.body, model.head)
     groups: list[dict[str, Any]] = [{"params": p.parameters(), "momentum": 0.9} for p in parts]
     return torch.optim.SGD([*groups, {"params": [model.gain]}], lr=1e-4)
 
 
 def generator(module: Any, batches: list[Batch]) -> Iterator[Batch]:
-    """A loader without a length, which can be iterated once."""
+    """A loader without a length, which can be iterated only once."""
     return iter(batches)
 
 
 def accumulated(module: Any, model: Network, batches: list[Batch]) -> dict[str, Any]:
-    """What accumulate_gradients gives, the gradients that it leaves, and the log."""
+    """The result of accumulate_gradients, the gradients after it, and the log."""
     LOG.clear()
     SAVED.clear()
     return {
@@ -130,7 +130,7 @@ def trained(
     accumulation_steps: int,
     max_norm: float | None,
 ) -> dict[str, Any]:
-    """What train_epoch gives, the weights that it leaves, and the log."""
+    """The result of train_epoch, the weights after it, and the log."""
     LOG.clear()
     SAVED.clear()
     return {

@@ -1,4 +1,4 @@
-"""Run AdamW on parameters with given gradients, and report what it made of them."""
+"""Run AdamW on parameters with given gradients, and report their values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Grads = list[list[Tensor | None]]  # a row for each step
+Grads = list[list[Tensor | None]]  # one row for each step
 Options = dict[str, Any]
 NAMES = ["betas", "decoupled_weight_decay", "eps", "lr", "weight_decay"]
 
@@ -21,12 +21,12 @@ def bases(module: Any) -> list[str]:
 
 
 def add_training_function(module: Any) -> None:
-    """Give the student's module a function, steps_of_AdamW: what is watched are functions of that module."""
+    """Add a function, steps_of_AdamW, to the student's module, because only functions in it can be watched."""
     module.steps_of_AdamW = functools.partial(trained, module)
 
 
 def trained(module: Any, values: list[Tensor], grads: Grads, options: Options) -> Tensor:
-    """The values after each step, a row for each."""
+    """The values after each step, one row for each."""
     parameters = parameters_of(values)
     return steps(module.AdamW(parameters, **options), parameters, grads)
 
@@ -34,7 +34,7 @@ def trained(module: Any, values: list[Tensor], grads: Grads, options: Options) -
 def trained_from_a_generator(
     module: Any, values: list[Tensor], grads: Grads, options: Options
 ) -> Tensor:
-    """The values after each step, where the parameters came as those of `model.parameters()` do."""
+    """The values after each step, with parameters from a generator, such as `model.parameters()`."""
     parameters = parameters_of(values)
     return steps(module.AdamW((p for p in parameters), **options), parameters, grads)
 
@@ -47,9 +47,9 @@ def trained_in_groups(
     own: list[Options],
     changes: list[dict[int, Options]],
 ) -> dict[str, Any]:
-    """The values after each step, each parameter a group with options of its own.
+    """The options in the groups, and the values after each step. Each parameter has its own group and options.
 
-    Before a step its `changes` are made in the groups: options by the place of a group.
+    `changes` has the options to change before each step, by the index of the group.
     """
     parameters = parameters_of(values)
     groups = [{"params": [p], **more} for p, more in zip(parameters, own, strict=True)]
@@ -66,7 +66,7 @@ def trained_in_groups(
 def resumed(
     module: Any, values: list[Tensor], before: Grads, after: Grads, options: Options
 ) -> dict[str, Any]:
-    """How the last steps changed the values, and how they do once state and values were saved and loaded."""
+    """The change of the values in the last steps, and the same after saving and loading state and values."""
     parameters = parameters_of(values)
     optimizer = module.AdamW(parameters, **options)
     steps(optimizer, parameters, before)
@@ -75,7 +75,7 @@ def resumed(
     file.seek(0)
     try:
         state = torch.load(file, weights_only=True)
-    except Exception as error:  # noqa: BLE001 (whatever does not load is a finding)
+    except Exception as error:  # noqa: BLE001 (any error is a finding)
         return {"refused": str(error)[:200]}
     start = vector(parameters)
     copies = parameters_of([parameter.detach() for parameter in parameters])
@@ -91,10 +91,10 @@ def resumed(
 def closed(
     module: Any, options: Options, values: Tensor, grad: Tensor, result: Any
 ) -> dict[str, Any]:
-    """A step with a closure that replaces an old gradient and returns `result`, and one without."""
+    """Make a step with a closure that replaces an old gradient and returns `result`, and a step without."""
     (parameter,) = parameters_of([values])
     parameter.grad = -grad
-    # Another group, of a parameter without a gradient: the closure is not called for each group.
+    # The other group has a parameter without a gradient. The closure must not run for each group.
     groups = [{"params": [parameter]}, {"params": parameters_of([values])}]
     optimizer = module.AdamW(groups, **options)
     seen: list[Any] = []
@@ -117,7 +117,7 @@ def closed(
 def left(
     module: Any, values: list[Tensor], grads: list[Tensor], options: Options
 ) -> dict[str, Any]:
-    """How a step leaves gradients and parameters."""
+    """The state of gradients and parameters after a step."""
     parameters = parameters_of(values)
     optimizer = module.AdamW(parameters, **options)
     own = [grad.clone() for grad in grads]
@@ -135,7 +135,7 @@ def left(
     }
 
 
-# --- what they share -----------------------------------------------------------------------------
+# --- helpers -------------------------------------------------------------------------------------
 
 
 def parameters_of(values: list[Tensor]) -> list[nn.Parameter]:
@@ -143,7 +143,7 @@ def parameters_of(values: list[Tensor]) -> list[nn.Parameter]:
 
 
 def steps(optimizer: Any, parameters: list[nn.Parameter], grads: Grads) -> Tensor:
-    """The values of all parameters, in a row, after each step with a row of gradients."""
+    """Make a step for each row of gradients, and return all values after each step as one row."""
     history = []
     for row in grads:
         for parameter, grad in zip(parameters, row, strict=True):

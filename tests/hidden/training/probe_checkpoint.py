@@ -1,4 +1,4 @@
-"""Trainings that use all three generators, saved and resumed, and what they hold and draw, raw."""
+"""Trainings that use all three generators, saved and resumed, and reports on their contents and draws."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SCHEDULERS: dict[str, Any] = {
     "ReduceLROnPlateau": {"patience": 1},
     "OneCycleLR": {"max_lr": 0.2, "total_steps": 60},
 }
-# What a file with an array of NumPy names.
+# The globals in a file with a NumPy array.
 ARRAYS: list[Any] = [np.ndarray, np.dtype, type(np.dtype("uint32")), type(np.dtype("int64"))]
 ARRAYS.append(np.zeros(1).__reduce__()[0])
-# How many epochs a training has run before it is saved; one is saved before its first step.
+# The number of epochs that a training runs before it is saved; "unstarted" is saved before its first step.
 EPOCHS = 2
-# And how many the objects that are given to load_checkpoint: another number, which shows in a scheduler.
+# The number for the objects that load_checkpoint gets. It is different, so that it shows in a scheduler.
 OTHER_EPOCHS = 1
 
 
@@ -35,7 +35,7 @@ OTHER_EPOCHS = 1
 
 
 def draws() -> dict[str, Any]:
-    """The next uniform and normal numbers of each global generator, which is put back where it was."""
+    """The next uniform and normal numbers of each global generator, whose state is then restored."""
     states: Any = random.getstate(), np.random.get_state(), torch.get_rng_state()
     numbers = {
         "Python's random": {
@@ -52,7 +52,7 @@ def draws() -> dict[str, Any]:
 
 
 def arrange(state: dict[str, Any]) -> None:
-    """Put all generators into this state, which no seed leads to: what follows a seed could be drawn again."""
+    """Put all generators into this state. No seed leads to it, so nobody can repeat its draws with a seed."""
     pythons, numpys = state["Python's random"], state["NumPy"]
     words = (*pythons["words"].tolist(), pythons["position"])
     random.setstate((3, words, pythons["normal"]))
@@ -63,7 +63,7 @@ def arrange(state: dict[str, Any]) -> None:
 
 
 def taken(module: Any, state: dict[str, Any], disturbances: list[Any]) -> dict[str, Any]:
-    """What is drawn after a state was taken, and each time after it was set again."""
+    """The draws after a state was taken, and each time after it was set again."""
     arrange(state)
     own = module.random_state()
     after = draws()
@@ -71,7 +71,7 @@ def taken(module: Any, state: dict[str, Any], disturbances: list[Any]) -> dict[s
 
 
 def written(module: Any, state: dict[str, Any]) -> dict[str, Any]:
-    """Whether a state is a dict, the bytes of its file, and how torch.load refuses it."""
+    """Whether a state is a dict, the bytes of its file, and the error of torch.load if it refuses the file."""
     arrange(state)
     own = module.random_state()
     file = io.BytesIO()
@@ -83,15 +83,15 @@ def written(module: Any, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_file(module: Any, file: bytes, disturbances: list[Any]) -> list[Any]:
-    """What is drawn each time after a state was set that another process has written."""
+    """The draws each time after setting a state that another process has written."""
     _, state = read(io.BytesIO(file))
     return draws_after_setting(module, state, disturbances)
 
 
 def draws_after_setting(module: Any, state: Any, disturbances: list[Any]) -> list[Any]:
-    """What is drawn each time after this state was set, with the generators disturbed before.
+    """The draws each time after this state was set, with the generators disturbed before.
 
-    A disturbance is a pair of states: another state is taken in the first one, this state is set in the second.
+    A disturbance is a pair of states. In the first, random_state is called; in the second, this state is set.
     """
     drawn = []
     for taken_in, set_in in disturbances:
@@ -104,7 +104,7 @@ def draws_after_setting(module: Any, state: Any, disturbances: list[Any]) -> lis
 
 
 def read(file: Any) -> tuple[str | None, Any]:
-    """How torch.load fails without an allow-list, and the data."""
+    """The error of torch.load without an allow-list, or None, and the data."""
     allowed = torch.serialization.get_safe_globals()
     torch.serialization.clear_safe_globals()
     try:
@@ -120,10 +120,10 @@ def read(file: Any) -> tuple[str | None, Any]:
 
 
 class Training:
-    """A training with noise and dropout, in float64 with OneCycleLR; a bias is frozen.
+    """A training with noise, dropout and a frozen bias, in float64 with OneCycleLR.
 
-    Its kind is that of its scheduler, or "unstarted" where it has none. Its start has "weights", "inputs", and
-    the "state" of all generators before the first epoch.
+    `kind` is the name of its scheduler, or "unstarted" if it has none. `start` has "weights", "inputs", and the
+    "state" of all generators before the first epoch.
     """
 
     def __init__(self, kind: str, start: dict[str, Any], epochs: int) -> None:
@@ -146,7 +146,7 @@ class Training:
             self.run_epoch()
 
     def run_epoch(self) -> dict[str, Any]:
-        """Train, and tell how all of it stands."""
+        """Train for an epoch, and report all facts."""
         x = self.inputs.to(next(self.model.parameters()))
         self.model.train()
         for rows in torch.randperm(len(x)).split(4):
@@ -162,7 +162,7 @@ class Training:
         return self.facts()
 
     def facts(self) -> dict[str, Any]:
-        """All that the training holds, and what it would draw next."""
+        """The training's contents, and its next draws."""
         parameters = dict(self.model.named_parameters())
         state, groups = self.optimizer.state, self.optimizer.param_groups
         scheduler = {}
@@ -183,7 +183,7 @@ class Training:
         }
 
     def objects(self) -> list[int]:
-        """Which objects the parameters are."""
+        """The ids of the parameters."""
         return [id(parameter) for parameter in self.model.parameters()]
 
 
@@ -197,7 +197,7 @@ def network(width: int, *extra: nn.Module, outputs: int = 1) -> nn.Sequential:
 
 
 def to_save(kind: str, start: dict[str, Any]) -> Training:
-    """A training as it is when it is saved, with a part of the model in evaluation mode."""
+    """A training that is ready to be saved, with a part of the model in evaluation mode."""
     training = Training(kind, start, 0 if kind == "unstarted" else EPOCHS)
     training.model[3].eval()
     return training
@@ -208,9 +208,9 @@ def to_save(kind: str, start: dict[str, Any]) -> Training:
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A new folder, which is the current one; a file with NumPy's arrays is read like plain data.
+    """Work in a new folder, in which torch.load also accepts files with NumPy arrays.
 
-    That a file has to be plain is the affair of `read`.
+    `read` judges whether a file is plain data.
     """
     allowed = torch.serialization.safe_globals(ARRAYS)
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name), allowed:
@@ -218,7 +218,7 @@ def folder() -> Iterator[Path]:
 
 
 def saved(module: Any, kind: str, start: dict[str, Any], epoch: int) -> dict[str, Any]:
-    """How saving leaves a training, and the file's bytes, if there is a file."""
+    """The state of a training after it was saved, and the bytes of the file, if there is one."""
     training = to_save(kind, start)
     before = training.objects()
     with folder() as place:
@@ -231,7 +231,7 @@ def saved(module: Any, kind: str, start: dict[str, Any], epoch: int) -> dict[str
 
 
 def saved_on_a_gpu(module: Any, *arguments: Any) -> dict[str, Any]:
-    """The same, where the file says of its tensors that they were on a GPU."""
+    """The same report, with a file that says that its tensors were on a GPU."""
     tag = torch.serialization.location_tag
     torch.serialization.location_tag = lambda storage: "cuda:0"
     try:
@@ -248,9 +248,9 @@ def resumed(
     file: bytes,
     names: list[str],
 ) -> dict[str, Any]:
-    """How a training stands that goes on from a file, in a process that knows nothing of the saved one.
+    """The state of a training that resumes from a file, in a process that knows nothing of the saved training.
 
-    Its objects have been used, and those that are named are given to load_checkpoint.
+    Its objects have been used before. load_checkpoint gets those in `names`.
     """
     training = Training(kind, start, OTHER_EPOCHS)
     arrange(disturbance)
@@ -265,7 +265,7 @@ def resumed(
         later = None
         if "optimizer" in names:
             later = training.run_epoch()
-        # A file is there to be read more than once, by objects that have gone on since.
+        # A file may be loaded more than once, also by objects that have gone on since.
         again = module.load_checkpoint(Path("saved.pt"), *objects)
     return {
         "values": [value, again],
@@ -277,9 +277,9 @@ def resumed(
 
 
 def files(module: Any, start: dict[str, Any], old: str, new: str) -> dict[str, Any]:
-    """What lies in a folder after a checkpoint replaced a larger file, and one went into new folders.
+    """The files in a folder after one checkpoint replaced a larger file and another went into new folders.
 
-    The one path is a Path, the other a string; the files are listed with how torch.load refuses them.
+    One path is a Path, the other a string. The report has the error of torch.load for each file.
     """
     training = Training("unstarted", start, 0)
     with folder() as place:
@@ -294,7 +294,7 @@ def files(module: Any, start: dict[str, Any], old: str, new: str) -> dict[str, A
 
 
 def without_scheduler(module: Any, start: dict[str, Any]) -> None:
-    """Load a checkpoint that was saved without a scheduler into one."""
+    """Load a checkpoint with a scheduler, though it was saved without one."""
     training = Training("OneCycleLR", start, 0)
     model, optimizer = training.model, training.optimizer
     with folder():
@@ -303,14 +303,14 @@ def without_scheduler(module: Any, start: dict[str, Any]) -> None:
 
 
 class Flag:
-    """Code in a file: unpickling it makes a folder."""
+    """Code in a file. Unpickling it makes a folder."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("ran",)
 
 
 def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
-    """How load_checkpoint ends for a checkpoint with code in it."""
+    """The report on load_checkpoint for a checkpoint with code in it."""
     training = Training("unstarted", start, 0)
     with folder():
         module.save_checkpoint("saved.pt", training.model, training.optimizer, 3)
@@ -322,12 +322,12 @@ def code_inside(module: Any, start: dict[str, Any]) -> dict[str, Any]:
 
 
 def other_models(module: Any, start: dict[str, Any]) -> dict[str, Any]:
-    """How load_checkpoint ends for models of other architectures, by what these have."""
+    """The reports on load_checkpoint for models of other architectures, by the difference."""
     training, width = Training("unstarted", start, 0), width_of(start)
     models = {
         "more layers": network(width, nn.Linear(1, 1)),
         "fewer layers": network(width)[:3],
-        "more outputs": network(width, outputs=2),  # to which copy_ would spread what the file has
+        "more outputs": network(width, outputs=2),  # copy_ would broadcast to these
         "more buffers": network(width, nn.BatchNorm1d(1, affine=False)),
     }
     with folder():

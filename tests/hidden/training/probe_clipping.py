@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-FORWARDS: list[Tensor] = []  # the inputs of each forward pass; of copies of a model, too
+FORWARDS: list[Tensor] = []  # the inputs of each forward pass, also by copies of a model
 
 
 # --- gradients -----------------------------------------------------------------------------------
@@ -28,14 +28,14 @@ def parameters(module: Any, gradients: list[Any]) -> list[nn.Parameter]:
 
 
 def generator(module: Any, gradients: list[Any]) -> Iterator[nn.Parameter]:
-    """The same parameters, which can be run through once."""
+    """The same parameters from a generator."""
     yield from parameters(module, gradients)
 
 
 def clipped(
     module: Any, name: str, gradients: list[Any], *limits: Any, **options: Any
 ) -> dict[str, Any]:
-    """What a call returns and leaves: the gradients, and whether they are the same objects."""
+    """The result of a call, the gradients after it, and whether they are the same objects."""
     made = parameters(module, gradients)
     value = getattr(module, name)(made, *limits, **options)
     return {
@@ -56,7 +56,7 @@ def clipped_from_a_generator(module: Any, gradients: list[Any], max_norm: float)
 
 
 class Network(nn.Sequential):
-    """(n, 3) to (n, 2), with gradients from before."""
+    """A network from (n, 3) to (n, 2), with old gradients."""
 
     def __init__(self) -> None:
         super().__init__(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
@@ -76,7 +76,7 @@ def model(module: Any, seed: int) -> Network:
 
 
 def model_with_a_frozen_bias(module: Any, seed: int) -> Network:
-    """A Network whose first bias is frozen, with a parameter that is not used."""
+    """A Network with a frozen first bias and an unused parameter."""
     network = model(module, seed)
     network[0].bias.requires_grad_(False)
     network[0].bias.grad = None
@@ -95,13 +95,13 @@ def loss_fn(module: Any) -> Any:
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """A squared error, and a root whose slope is infinite where column 2 of the targets is 0."""
+    """A squared error, plus a root whose slope is infinite where column 2 of the targets is 0."""
     zero = outputs[:, 0] - outputs[:, 0].detach()
     return F.mse_loss(outputs, targets[:, :2]) + (zero + targets[:, 2]).sqrt().mean()
 
 
 def trained(module: Any, network: Network, batches: list[Any], max_norm: float) -> dict[str, Any]:
-    """What the steps of a training return, and all weights after each."""
+    """The results of the steps of a training, and all weights after each step."""
     sgd = optimizer(module, network)
     values, weights = [], []
     for inputs, targets in batches:
@@ -113,7 +113,7 @@ def trained(module: Any, network: Network, batches: list[Any], max_norm: float) 
 def finite_values(
     module: Any, network: Network, batches: list[Any], max_norm: float
 ) -> dict[str, Any]:
-    """The same, but of what is returned only whether it is finite."""
+    """The same report, but with math.isfinite of the results instead of the results."""
     report = trained(module, network, batches, max_norm)
     return {**report, "values": [math.isfinite(value) for value in report["values"]]}
 
@@ -121,7 +121,7 @@ def finite_values(
 def logged(
     module: Any, network: Network, batch: tuple[Tensor, Tensor], modes: list[bool]
 ) -> dict[str, Any]:
-    """The number of forward passes in a step, and the modes in which it leaves the model's parts."""
+    """The number of forward passes in a step, and the modes of the model's parts after it."""
     for part, training in zip(network.modules(), modes, strict=True):
         part.training = training
     FORWARDS.clear()

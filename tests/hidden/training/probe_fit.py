@@ -1,4 +1,4 @@
-"""A model whose weight counts the steps and whose losses are written in advance, and runs that report on it."""
+"""A model with scripted losses, whose weight counts the steps, and reports on calls with it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-CALLS: list[dict[str, Any]] = []  # of the model: in which modes, and for which batch
-PASSES: list[int] = []  # over loaders: the number of the first row
-# Rows with this number and larger ones are for validation.
+CALLS: list[dict[str, Any]] = []  # of the model: its modes and its batch
+PASSES: list[int] = []  # over loaders: the number of the loader's first row
+# Rows with this number or a larger one are for validation.
 VALIDATION = 100
 
 
@@ -25,7 +25,7 @@ class Loader(list[Any]):
 
     @property
     def dataset(self) -> list[Any]:
-        batches = super().__iter__()  # this is no pass
+        batches = super().__iter__()  # not a pass
         return [row for x, y in batches for row in zip(x, y, strict=True)]
 
 
@@ -37,9 +37,9 @@ Run = Callable[[list[bool], Tensor, Tensor, Tensor], Tensor]
 
 
 def run(train_losses: list[float], val_losses: list[float], steps: int, slope: float) -> Run:
-    """What a Scripted gives for these rows and weights; no attribute says what is written.
+    """The forward function of a Scripted, from rows and weights to outputs. No attribute has the script.
 
-    The losses for training need training mode and such rows: to forget eval() costs the tests of modes alone.
+    A training loss needs training mode and training rows. So a forgotten eval() fails only the tests of modes.
     """
 
     def outputs(modes: list[bool], rows: Tensor, weight: Tensor, rate: Tensor) -> Tensor:
@@ -62,16 +62,16 @@ def run(train_losses: list[float], val_losses: list[float], steps: int, slope: f
 
 
 def at(losses: list[float], index: int) -> float:
-    """The loss at an index, or the one next to it."""
+    """The loss at an index, or the nearest one."""
     return losses[min(max(index, 0), len(losses) - 1)]
 
 
 class Scripted(nn.Module):
-    """A model with a training loss for each step, and a validation loss for each epoch and for the start.
+    """A model with a scripted training loss for each step, and a validation loss for the start and each epoch.
 
     The gradient of both weights is -slope, so that with SGD and a rate of 1 they count the steps. Output 0 is
-    the loss, outputs 1 to 3 are the scores of the targets 1 to 3. A row has a number, its target, the epoch
-    from which on it is classified rightly, and what is added to its validation loss.
+    the loss. Outputs 1 to 3 are the scores of the targets 1 to 3. A row has a number, its target, the first
+    epoch in which it is classified correctly, and a number that is added to its validation loss.
     """
 
     def __init__(self, run: Run) -> None:
@@ -89,7 +89,7 @@ class Scripted(nn.Module):
         return self.run(modes, rows, self.weight, self.rate)
 
 
-NOT_ASKED_FOR = 99.0  # the loss of rows for which a test writes none
+NOT_ASKED_FOR = 99.0  # the loss if a test scripts none
 
 
 def scripted(
@@ -99,7 +99,7 @@ def scripted(
     steps: int = 1,
     slope: float = 1.0,
 ) -> Scripted:
-    """A Scripted of so many steps an epoch, with a hook that adds 1/4 to its outputs."""
+    """A Scripted with `steps` steps per epoch, and with a hook that adds 1/4 to its outputs."""
     train_losses = train_losses or [NOT_ASKED_FOR]
     val_losses = val_losses or [NOT_ASKED_FOR]
     model = Scripted(run(train_losses, val_losses, steps, slope))
@@ -108,7 +108,7 @@ def scripted(
 
 
 def used(module: Any, modes: list[bool], **script: Any) -> Scripted:
-    """The same model with itself and its part in these modes, and with gradients from before."""
+    """The same model in these modes, its own and its part's, with old gradients."""
     model = scripted(module, **script)
     for part, training in zip(model.modules(), modes, strict=True):
         part.training = training
@@ -118,7 +118,7 @@ def used(module: Any, modes: list[bool], **script: Any) -> Scripted:
 
 
 def frozen(module: Any, modes: list[bool]) -> Scripted:
-    """The same model with one weight that does not learn."""
+    """The same model with one frozen weight."""
     model = used(module, modes)
     model.rate.requires_grad_(False)
     return model
@@ -129,19 +129,19 @@ def loss(module: Any) -> Any:
 
 
 def sgd(module: Any, model: nn.Module) -> torch.optim.SGD:
-    """SGD, each parameter a group."""
+    """SGD with a group for each parameter."""
     return torch.optim.SGD([{"params": [p]} for p in model.parameters()], lr=1.0)
 
 
 def scheduler(module: Any, optimizer: Any, factor: float) -> LambdaLR:
-    """Multiplies the rate of the second parameter alone."""
+    """A scheduler that multiplies only the rate of the second parameter."""
     return LambdaLR(optimizer, [lambda step: 1.0, lambda step: factor**step])
 
 
 def called(
     module: Any, name: str, model: Scripted, *arguments: Any, **options: Any
 ) -> dict[str, Any]:
-    """What a call returns, what it leaves of the model, and what it called."""
+    """The result of a call, the model's state after it, and the calls that it made."""
     CALLS.clear()
     PASSES.clear()
     value = getattr(module, name)(model, *arguments, **options)

@@ -1,4 +1,4 @@
-"""Live parameters, models, loaders and optimizers, for what the suite sends."""
+"""Parameters, models, loaders and optimizers, made from tensors that the suite sends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parameters(module: Any, gradients: list[Tensor | None]) -> list[nn.Parameter
 
 
 def frozen_ones(module: Any, gradients: list[Tensor | None]) -> Iterator[nn.Parameter]:
-    """The same parameters, frozen by now, to be iterated once."""
+    """The same parameters from a generator, frozen after they got their gradients."""
     for parameter in parameters(module, gradients):
         parameter.requires_grad_(False)
         yield parameter
@@ -36,7 +36,7 @@ def frozen_ones(module: Any, gradients: list[Tensor | None]) -> Iterator[nn.Para
 
 
 class Doubled(nn.Linear):
-    """A subclass of nn.Linear, as students meet them in other people's models."""
+    """A subclass of nn.Linear, as in other people's models."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 2 * super().forward(x)
@@ -51,7 +51,7 @@ def nested_layer(module: Any, fan_in: int, fan_out: int) -> nn.Module:
 
 
 class Network(nn.Module):
-    """Linear layers, nested and with and without a bias, between layers that are none."""
+    """Linear layers, some of them nested or without a bias, among other layers."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Network(nn.Module):
 
 
 def network(module: Any, width: int) -> Network:
-    """A Network in evaluation mode, full of numbers and gradients, of which a part is frozen."""
+    """A Network in evaluation mode, partly frozen, with known numbers in parameters and gradients."""
     made = Network(width).eval()
     for parameter in made.parameters():
         nn.init.constant_(parameter, 2.5)
@@ -75,7 +75,7 @@ def network(module: Any, width: int) -> Network:
 
 
 def initialized(module: Any, model: nn.Module, scheme: str) -> dict[str, Tensor]:
-    """The parameters that initialize leaves, by name."""
+    """The parameters after initialize, by name."""
     module.initialize(model, scheme)
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
@@ -84,7 +84,7 @@ def initialized(module: Any, model: nn.Module, scheme: str) -> dict[str, Tensor]
 
 
 class Scaled(nn.Module):
-    """A linear layer of scaled inputs; in train mode, and in no other, an offset is added."""
+    """A linear layer of scaled inputs, which adds an offset only in train mode."""
 
     scale: Tensor
     offset: Tensor
@@ -108,7 +108,7 @@ def scaled(
     offset: float = 0.0,
     old_gradient: float | None = None,
 ) -> Scaled:
-    """A Scaled in float64 and in evaluation mode, whose weight may have a gradient from before."""
+    """A Scaled in float64 and in evaluation mode, whose weight may have an old gradient."""
     torch.default_generator.manual_seed(seed)
     made = Scaled(bias=bias).double()
     made.offset.fill_(offset)
@@ -119,12 +119,12 @@ def scaled(
 
 
 def loss(module: Any) -> Callable[[Tensor, Tensor], Tensor]:
-    """A loss that is another one where its arguments are swapped."""
+    """A loss that changes if its arguments are swapped."""
     return lambda outputs, targets: (outputs - 2 * targets).square().mean()
 
 
 class Passes:
-    """A loader that yields other batches in each pass, and the first ones again after the last."""
+    """A loader that yields different batches in each pass, and after the last pass starts over."""
 
     def __init__(self, passes: list[list[Batch]]) -> None:
         self.passes = passes
@@ -148,8 +148,8 @@ def rough(
 ) -> Any:
     """An optimizer that shrinks the weight before each step, and the gradient after it.
 
-    An entry of the gradient that is not finite counts as 0. `shrink_gradient` stands in no attribute, so that
-    no norm that was taken too late can be corrected by it.
+    Entries of the gradient that are not finite count as 0. `shrink_gradient` is in no attribute, so that nobody
+    can use it to correct a norm that was taken too late.
     """
 
     class Rough(torch.optim.Optimizer):
@@ -170,7 +170,7 @@ def rough(
 def trained(
     module: Any, model: Scaled, loader: Passes, optimizer: Any, epochs: int
 ) -> dict[str, Any]:
-    """The norms that train_with_monitor gives, and how it leaves the model."""
+    """The norms from train_with_monitor, and the model's weight and modes after it."""
     norms = module.train_with_monitor(model, loader, loss(module), optimizer, epochs)
     return {
         "norms": norms,

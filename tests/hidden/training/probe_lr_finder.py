@@ -1,4 +1,4 @@
-"""Live models, optimizers, losses and loaders for range tests."""
+"""Models, optimizers, losses and loaders for range tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Batch = tuple[Tensor, Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 MOST_PASSES = 50
-# Those of Network.
+# The buffers of Network.
 BUFFERS = ["gauges.0.seen", "gauges.1.0.seen"]
 BUFFERS += [f"body.2.1.{name}" for name in ("running_mean", "running_var", "num_batches_tracked")]
 
@@ -30,7 +30,7 @@ def losses(
     loader: Passes,
     *span: float,
 ) -> Tensor:
-    """The losses of a range test in float64, whatever holds them."""
+    """The losses of a range test as a float64 tensor, whatever their type."""
     result = module.lr_range_test(model, optimizer, loss_fn, loader, *span)
     return torch.as_tensor(result.losses, dtype=torch.float64).detach()
 
@@ -52,10 +52,13 @@ def losses_and_after(
     inputs: Tensor,
     gradient: Tensor,
 ) -> dict[str, Tensor]:
-    """The losses of a range test, and what copies of model and optimizer then do with these tensors."""
+    """The losses of a range test, and the behavior of model and optimizer after it.
+
+    Copies of both run on `inputs` and step with `gradient`.
+    """
     report = {"losses": losses(module, model, optimizer, loss_fn, loader, *span)}
     model, optimizer = copy.deepcopy((model, optimizer))
-    # By attributes: a model can be made to say that it has other buffers.
+    # Read from attributes: named_buffers() could be made to return others.
     buffers: list[Tensor] = [attrgetter(name)(model) for name in BUFFERS]
     report["buffers"] = torch.cat([buffer.double().flatten() for buffer in buffers])
     report["outputs"] = model.line(inputs).detach()
@@ -74,22 +77,22 @@ def losses_and_after(
 
 
 def square_loss(module: Any) -> Loss:
-    """A loss that is another one with its arguments swapped."""
+    """A loss that changes if its arguments are swapped."""
     return lambda outputs, targets: (outputs - 2 * targets).square().mean()
 
 
 def product(module: Any) -> Loss:
-    """A loss whose decrease in a step does not hang on a constant in the outputs."""
+    """A loss whose decrease in a step does not depend on a constant in the outputs."""
     return lambda outputs, targets: (outputs * targets).mean()
 
 
 def distance(module: Any) -> Loss:
-    """A loss that is exactly the target where the output is 0."""
+    """A loss that is exactly the target if the output is 0."""
     return nn.functional.l1_loss
 
 
 class EndlessError(Exception):
-    """Ends a test that begins a loader anew again and again."""
+    """Raised if a loader is iterated again and again, to end the test."""
 
 
 class Passes:
@@ -130,7 +133,7 @@ class Line(nn.Module):
 
 
 def line(module: Any, parameters: dict[str, Tensor], gradients: dict[str, Tensor]) -> Line:
-    """A regression with these parameters, and with gradients from before where there are some."""
+    """A regression with these parameters, and with old gradients if there are some."""
     made = Line(**parameters)
     for name, gradient in gradients.items():
         made.get_parameter(name).grad = gradient
@@ -138,7 +141,7 @@ def line(module: Any, parameters: dict[str, Tensor], gradients: dict[str, Tensor
 
 
 class Gauge(nn.Module):
-    """Adds its reading in train mode, and counts that in a buffer that the state dict does not hold."""
+    """Add a reading in train mode, and count that in a buffer that is not in the state dict."""
 
     seen: Tensor
 
@@ -155,7 +158,7 @@ class Gauge(nn.Module):
 
 
 class Network(nn.Module):
-    """A regression and gauges, and beside them layers within layers that add nothing."""
+    """A regression and gauges, beside nested layers that add nothing."""
 
     def __init__(self, weight: Tensor, bias: Tensor, readings: list[float]) -> None:
         super().__init__()
@@ -173,7 +176,7 @@ class Network(nn.Module):
 def network(
     module: Any, parameters: dict[str, Tensor], readings: list[float], count: int
 ) -> Network:
-    """A network with a frozen bias, with buffers that are all `count`, and in a mixture of modes."""
+    """A network with a frozen bias, with `count` in all buffers, and with mixed modes."""
     made = Network(**parameters, readings=readings).double()
     made.get_parameter("body.0.bias").requires_grad_(False)
     for buffer in made.buffers():
@@ -192,7 +195,7 @@ def sgd(
     groups: list[dict[str, Any]],
     momenta: dict[str, Tensor] | None = None,
 ) -> torch.optim.SGD:
-    """SGD of these groups, whose parameters go by name; some have momentum already."""
+    """SGD with these groups, which list parameters by name. Those in `momenta` have momentum already."""
     for group in groups:
         group["params"] = [model.get_parameter(name) for name in group["params"]]
     made = torch.optim.SGD(groups, lr=0.1)

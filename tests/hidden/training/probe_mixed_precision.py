@@ -20,17 +20,17 @@ PYTORCHS_OWN = ("amp/grad_scaler.py", "fsdp/sharded_grad_scaler.py")
 
 
 def first_scale(module: Any, *arguments: Any) -> Any:
-    """What get_scale of a new scaler returns."""
+    """The result of get_scale of a new scaler."""
     return module.GradScaler(*arguments).get_scale()
 
 
 def interval(module: Any) -> Any:
-    """The default of growth_interval, in the signature: to run so many iterations takes long."""
+    """The default of growth_interval, read from the signature, because so many iterations would take long."""
     return inspect.signature(module.GradScaler).parameters["growth_interval"].default
 
 
 def two_scalers(module: Any, first: float, second: float, gradients: list[Tensor]) -> list[float]:
-    """The scales of two scalers after an iteration of each, with a gradient of its own."""
+    """The scales of two scalers after one iteration each, with their own gradients."""
     scalers = [module.GradScaler(first), module.GradScaler(second)]
     for scaler, gradient in zip(scalers, gradients, strict=True):
         parameter = nn.Parameter(torch.ones_like(gradient))
@@ -41,7 +41,7 @@ def two_scalers(module: Any, first: float, second: float, gradients: list[Tensor
 
 
 def scaled(module: Any, scale: float, x: Tensor) -> dict[str, Any]:
-    """The scaled loss for the loss (x ** 2).sum(), and the gradient of x, None without a graph."""
+    """The scaled loss for the loss (x ** 2).sum(), and the gradient of x, or None without a graph."""
     x.requires_grad_()
     loss = module.GradScaler(scale).scale(x.square().sum())
     if loss.requires_grad:
@@ -52,7 +52,7 @@ def scaled(module: Any, scale: float, x: Tensor) -> dict[str, Any]:
 def unscaled(
     module: Any, scale: float, values: list[list[Tensor]], gradients: list[list[Tensor | None]]
 ) -> dict[str, list[Any]]:
-    """What unscale_ leaves of parameters with these values and gradients, each a list of groups."""
+    """The state after unscale_ of parameters with these values and gradients, both given in groups."""
     scaler = module.GradScaler(scale)
     groups = [[nn.Parameter(value) for value in group] for group in values]
     sgd = torch.optim.SGD([{"params": group} for group in groups], lr=0.5)
@@ -72,7 +72,7 @@ def unscaled(
 def unscaled_again(
     module: Any, scale: float, first: str, gradients: list[Tensor]
 ) -> list[dict[str, Any]]:
-    """An iteration for each gradient: call the method `first`, then unscale_, then update."""
+    """Make an iteration for each gradient: call the method `first`, then unscale_, then update."""
     scaler = module.GradScaler(scale)
     parameter = nn.Parameter(torch.zeros_like(gradients[0]))
     sgd = torch.optim.SGD([parameter], lr=0.5)
@@ -97,7 +97,10 @@ def iterated(
     sgd_options: dict[str, Any],
     scaler_options: dict[str, Any],
 ) -> dict[str, list[Any]]:
-    """What iterations leave; each is gradients without a scale, and what is done with them before step."""
+    """The results, scales and values after iterations.
+
+    An iteration is a list of gradients before scaling, and the names of the calls between backward and step.
+    """
     scaler = module.GradScaler(**scaler_options)
     parameters = [nn.Parameter(value) for value in values]
     sgd = torch.optim.SGD(parameters, **sgd_options)
@@ -118,12 +121,12 @@ def iterated(
 
 
 def vector(tensors: Iterable[Tensor]) -> Tensor:
-    """All values in a row."""
+    """All values in one vector."""
     return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
 
 def foreign(module: Any) -> list[str]:
-    """What of PyTorch's own scaler runs in an iteration."""
+    """The functions of PyTorch's own scaler that run in an iteration."""
     ran: list[str] = []
 
     def profile(frame: Any, event: str, called: Any) -> None:
@@ -151,7 +154,7 @@ def foreign(module: Any) -> list[str]:
 
 
 class Network(nn.Module):
-    """(n, 3) to (n, 2), in float32; the weights come in a row."""
+    """A network from (n, 3) to (n, 2), in float32, with its weights given as one vector."""
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()
@@ -159,7 +162,7 @@ class Network(nn.Module):
         self.head = nn.Linear(4, 2)
         nn.utils.vector_to_parameters(weights, self.parameters())
         for parameter in self.parameters():
-            parameter.grad = torch.full_like(parameter, 70.0)  # from before
+            parameter.grad = torch.full_like(parameter, 70.0)  # an old gradient
 
     def forward(self, x: Tensor) -> Tensor:
         LOG.append({"call": "model", "weight": str(self.body.weight.dtype), **autocast()})
@@ -174,13 +177,13 @@ def loss_fn(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def autocast() -> dict[str, Any]:
-    """Whether autocast is on, and to which dtype."""
+    """Whether autocast is on, and its dtype."""
     dtype = str(torch.get_autocast_dtype("cpu"))
     return {"autocast": torch.is_autocast_enabled("cpu"), "to": dtype}
 
 
 def sgd_of(model: Network) -> torch.optim.SGD:
-    """SGD with momentum, and with two parameter groups."""
+    """SGD with momentum and two parameter groups."""
     groups = [{"params": model.body.parameters()}, {"params": model.head.parameters()}]
     return torch.optim.SGD(groups, lr=0.1, momentum=0.9)
 
@@ -192,7 +195,7 @@ def trained(
     scaler_options: dict[str, float] | None,
     max_norm: float | None = None,
 ) -> dict[str, list[Any]]:
-    """What each of several steps returns and leaves."""
+    """The losses, scales and weights of several steps."""
     model = Network(weights)
     sgd = sgd_of(model)
     scaler = None
@@ -209,7 +212,7 @@ def trained(
 
 
 def logged(module: Any, weights: Tensor, batch: list[Tensor]) -> dict[str, Any]:
-    """The calls of the model and of loss_fn in a step, and how the step leaves everything."""
+    """The calls of the model and of loss_fn in a step, and the state after it."""
     model = Network(weights).eval()
     sgd = sgd_of(model)
     scaler = module.GradScaler()

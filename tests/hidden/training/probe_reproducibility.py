@@ -1,4 +1,4 @@
-"""Draws of the global generators before, in and after blocks, and passes over loaders, raw."""
+"""Draws of the global generators before, in and after blocks, and passes over loaders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 
 def draws() -> dict[str, Any]:
-    """The next uniform and normal numbers of each global generator, which is put back where it was."""
+    """The next uniform and normal numbers of each global generator, whose state is then restored."""
     states: Any = random.getstate(), np.random.get_state(), torch.get_rng_state()
     numbers: dict[str, Any] = {
         "Python's random": [[random.random() for _ in range(9)], random.gauss(0, 1)],
@@ -26,7 +26,7 @@ def draws() -> dict[str, Any]:
 
 
 def draw() -> None:
-    """Draw an odd number of normal numbers: they are made two at a time, and one is kept in hand."""
+    """Draw an odd number of normal numbers. They are made two at a time, so that one is kept for later."""
     random.random()
     random.gauss(0, 1)
     np.random.rand()
@@ -36,7 +36,7 @@ def draw() -> None:
 
 
 def arrange(seed: int, draws: int = 1) -> None:
-    """Seed all three, and draw so often."""
+    """Seed all three generators, and draw this many times."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -52,7 +52,7 @@ ENDINGS = {"Stop": Stop, "KeyboardInterrupt": KeyboardInterrupt}
 
 
 def seeded(module: Any, seed: int, noises: list[int]) -> dict[str, Any]:
-    """The draws after set_seed, and cuDNN's flags, once for each other random state before it."""
+    """The draws and cuDNN's flags after set_seed, once for each random state before it."""
     report: dict[str, Any] = {"draws": [], "flags": []}
     cudnn = torch.backends.cudnn
     for noise in noises:
@@ -74,10 +74,10 @@ def forked(
     draws_before: int = 1,
     ending: str = "",
 ) -> dict[str, Any]:
-    """The draws before, in and after a block of fork_rng(*given) that draws and may raise; what it raises.
+    """The draws before, in and after a block of fork_rng(*given), and the exception that comes out of it.
 
-    The generators are arranged by the seed `made` before the manager is made, and by the seed `entered`
-    before the block is entered, after which they draw `draws_before` times.
+    The block draws, and may raise. The generators are seeded with `made` before the manager is made, and with
+    `entered` before the block is entered. After the second seeding they draw `draws_before` times.
     """
     arrange(made)
     manager = module.fork_rng(*given)
@@ -115,7 +115,7 @@ def fork_rng(module: Any, seed: Any) -> None:
 
 
 def worker_seeded(module: Any, seed: int, worker_id: int, noise: int) -> dict[str, Any]:
-    """The draws after seed_worker in a process whose torch has this seed, and went on from it."""
+    """The draws after seed_worker in a process whose torch was seeded with `seed` and has drawn since."""
     arrange(noise)
     torch.manual_seed(seed)
     torch.rand(3)
@@ -125,7 +125,7 @@ def worker_seeded(module: Any, seed: int, worker_id: int, noise: int) -> dict[st
 
 
 class Items(Dataset[torch.Tensor]):
-    """Items [number, its worker, its three draws]; without workers these are -1 and zeros."""
+    """Items [number, worker, three draws]. Without workers, the worker is -1 and the draws are zeros."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.numbers, self.home = numbers, os.getpid()
@@ -151,9 +151,9 @@ def passes(
     noises: list[int],
     **options: Any,
 ) -> Any:
-    """The batches of each pass of a plan, which has the places of the loaders that these seeds make.
+    """The batches of each pass of a plan. A plan is a list of indices into the loaders of `seeds`.
 
-    The first noise arranges the generators for the making of the loaders, and each other one for a pass.
+    The first noise seeds the generators before the loaders are made, and each other noise before a pass.
     """
     first, *others = noises
     arrange(first)
@@ -163,7 +163,7 @@ def passes(
     for place, noise in zip(plan, others, strict=True):
         arrange(noise)
         loader = loaders[place]
-        # Here workers can only be forked, also where the student asks for another way.
+        # Workers can only be forked here, even if the student asks for another way.
         if getattr(loader, "num_workers", 0) and getattr(loader, "_iterator", None) is None:
             loader.multiprocessing_context = "fork"
         report["epochs"].append(list(loader))

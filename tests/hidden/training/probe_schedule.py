@@ -1,4 +1,4 @@
-"""Runs of a schedule: factors, rates of optimizers, resumed schedules, trainings."""
+"""Reports on schedules: factors, rates of optimizers, resumed schedules, trainings."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torch.optim.lr_scheduler import LambdaLR
 
 Rates = list[list[float]]
 
-# Of the module, not of a network: copies of a network report here as well.
+# Global, so that copies of a network report here as well.
 MODES: list[list[bool]] = []
 
 
 # --- schedules -----------------------------------------------------------------------------------
 
 
-# A schedule here is what follows the step, or the optimizer: total_steps, and what is given of the rest.
+# A schedule is a list of arguments, those after the step or the optimizer: total_steps and perhaps more.
 
 
 def factors(module: Any, schedule: Any, steps: list[int]) -> list[Any]:
-    """The factors at these steps; that they are Python numbers is judged elsewhere."""
+    """The factors at these steps. Another test judges whether they are Python numbers."""
     found = [module.warmup_cosine(step, *schedule) for step in steps]
     return [factor.item() if isinstance(factor, Tensor) else factor for factor in found]
 
@@ -37,7 +37,7 @@ def optimizer(module: Any, bases: list[float]) -> torch.optim.SGD:
 
 
 def rates(module: Any, schedule: Any, bases: list[float], steps: int) -> dict[str, Any]:
-    """The rates of all groups before the first step of the scheduler and after each one."""
+    """The rates of all groups before the first step of the scheduler and after each step."""
     made = optimizer(module, bases)
     scheduler = module.warmup_cosine_scheduler(made, *schedule)
     return {"is LambdaLR": isinstance(scheduler, LambdaLR), "rates": walk(made, scheduler, steps)}
@@ -59,7 +59,7 @@ def resumed_from_state_dicts(
 def resumed_by_last_epoch(
     module: Any, schedule: Any, bases: list[float], done: int, steps: int
 ) -> Rates:
-    """The rates of a new scheduler with `last_epoch`, over an optimizer that loads the old one's state."""
+    """The rates of a new scheduler with `last_epoch` and an optimizer that loads the old one's state."""
     old, new = optimizer(module, bases), optimizer(module, bases)
     old_scheduler = module.warmup_cosine_scheduler(old, *schedule)
     walk(old, old_scheduler, done)
@@ -69,7 +69,7 @@ def resumed_by_last_epoch(
 
 
 def walk(optimizer: Optimizer, scheduler: LambdaLR, steps: int) -> Rates:
-    """Make so many steps of both: the rates before the first one and after each."""
+    """Make `steps` steps of both, and return the rates before the first step and after each."""
     seen = [rates_of(optimizer)]
     for _ in range(steps):
         optimizer.step()
@@ -83,7 +83,7 @@ def rates_of(optimizer: Optimizer) -> list[float]:
 
 
 def read_again(state: Any) -> Any:
-    """Write a state dict to a file, and read it from there."""
+    """Write a state dict to a file, and read it back."""
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)
@@ -94,7 +94,7 @@ def read_again(state: Any) -> Any:
 
 
 class Network(nn.Module):
-    """(n, 3) to (n, 2), which logs in MODES the modes of its three modules at each call."""
+    """A network from (n, 3) to (n, 2) that logs the modes of its three modules in MODES at each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def loss(module: Any) -> Any:
 
 
 class Rotating(list[Any]):
-    """A loader whose passes begin at another batch each time."""
+    """A loader that begins each pass at another batch."""
 
     begun = 0
 
@@ -155,7 +155,7 @@ def trained(
     scheduler: LambdaLR,
     epochs: list[int],
 ) -> dict[str, Any]:
-    """What calls of train_with_schedule give and leave, one after the other."""
+    """The results of successive calls of train_with_schedule, and the state after them."""
     MODES.clear()
     given = (model, Rotating(batches), F.mse_loss, optimizer, scheduler)
     values = [module.train_with_schedule(*given, count) for count in epochs]

@@ -13,12 +13,12 @@ from grader.judge.student import Student
 
 Batch = tuple[Tensor, Tensor]
 
-# Rows of the batches of an epoch: no group of three is like another, and the last one is short.
+# Rows of the batches of an epoch. All groups of three are different, and the last group is short.
 ROWS = (2, 5, 1, 4, 4, 4, 3, 1)
 GROUP = 3
-# How large the targets of each batch are: losses and gradients differ much between batches.
+# Factors for the targets of each batch, so that losses and gradients differ much between batches.
 SCALES = (1, 3, 10, 100, 200, 300, 400, 500)
-# Larger than the gradient of the first group, and smaller than those of the others.
+# Above the norm of the first group's gradient, and below the norms of the others.
 MAX_NORM = 50.0
 TOLERANCE: Any = {"rtol": 1e-6, "atol": 1e-6}
 
@@ -32,7 +32,7 @@ TOLERANCE: Any = {"rtol": 1e-6, "atol": 1e-6}
     hint="for inputs, targets in batches: model(inputs), and no other call of the model.",
 )
 def test_calls(code: Student, draw: Draw) -> Cases:
-    """The model is called once for each batch, in order, on that batch alone."""
+    """The model is called once for each batch, in order, and only on that batch."""
     what = "the list of the inputs of the model's calls for batches of 3, 1 and 4 rows"
     yield what, accumulated(code, draw, "calls")
 
@@ -68,7 +68,7 @@ def test_keeps_no_graph(code: Student, draw: Draw) -> Cases:
     after="test_one_graph",
 )
 def test_gradients(code: Student, draw: Draw) -> Cases:
-    """The gradient is that of the mean loss over all rows of all batches."""
+    """The gradient is the gradient of the mean loss over all rows of all batches."""
     what = "the dict of gradients for batches of 3, 1 and 4 rows"
     yield what, accumulated(code, draw, "gradients")
 
@@ -114,7 +114,7 @@ def test_leaves_the_rest(student: Student) -> None:
     hint="if not batches: raise ValueError(...), with batches in the message.",
 )
 def test_no_batches(student: Student) -> None:
-    """No batch at all is a ValueError that names batches."""
+    """No batches are a ValueError that names batches."""
     model, loss = student.made("model", 0), student.made("loss")
     fine = model, tuple(new_batches(Draw(0), (3, 1))), loss
     laws.check_errors(student, "accumulate_gradients", {"batches": [(model, (), loss)]}, fine=fine)
@@ -129,7 +129,7 @@ def test_no_batches(student: Student) -> None:
     hint="zero_grad, accumulate, step: once for each group, the short last one too.",
 )
 def test_steps(code: Student, draw: Draw) -> Cases:
-    """Each group makes one step, with the gradient of the mean loss over its rows and no other."""
+    """Each group makes one step, with the gradient of the mean loss over its own rows."""
     for steps in (GROUP, 1):
         what = f"the dict of weights after an epoch of 8 batches with accumulation_steps={steps}"
         yield what, within(entry(trained(code, draw, steps), "weights"), **TOLERANCE)
@@ -164,7 +164,7 @@ def test_losses(code: Student, draw: Draw) -> Cases:
     hint="iterator = iter(loader), and take the groups from it: no len(loader).",
 )
 def test_loader(code: Student, draw: Draw) -> Cases:
-    """The loader may be a generator, which lacks a length, and it may be empty."""
+    """The loader may be a generator, which has no length, and it may be empty."""
     report = trained(code, draw, GROUP, generator=True)
     what = "the dict of weights after an epoch with a generator of batches"
     yield what, within(entry(report, "weights"), **TOLERANCE)
@@ -180,7 +180,7 @@ def test_loader(code: Student, draw: Draw) -> Cases:
     word="the sandbox says in which mode the model runs",
 )
 def test_mode(code: Student, draw: Draw) -> Cases:
-    """The model is trained and left in training mode, all of its parts."""
+    """The model and all of its parts are trained and left in training mode."""
     what = "the list of the modes of the model and its parts, for each batch and afterwards"
     for training in (("body",), ("", "body")):
         report = trained(code, draw, 2, rows=(3, 2), training=training)
@@ -210,16 +210,16 @@ def test_leaves_batches(student: Student) -> None:
     laws.check_changes_nothing(student, "train_epoch", *training_of(student), 1, only=only)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_batches(
     draw: Draw, rows: Sequence[int], lengths: Sequence[int] = (2,) * len(ROWS)
 ) -> list[Batch]:
-    """Batches of these numbers of rows, which are sequences of these lengths.
+    """Batches with these numbers of rows. The rows are sequences of these lengths.
 
-    The longer the sequences of a batch, the fewer targets each row has, so that only rows can be counted. The
-    first batch alone has a gradient for `gain`: it would be stale in later groups.
+    The longer the sequences of a batch, the fewer targets each row has, so that only counting rows is right.
+    Only the first batch has a gradient for `gain`, which would be stale in later groups.
     """
     batches = []
     for n, length, scale in zip(rows, lengths, SCALES, strict=False):
@@ -232,7 +232,7 @@ def new_batches(
 
 
 def accumulated(code: Student, draw: Draw, name: str) -> Any:
-    """What the probe reports under this name of a call with batches of 3, 1 and 4 rows."""
+    """The entry `name` of the probe's report on a call with batches of 3, 1 and 4 rows."""
     batches = new_batches(draw, (3, 1, 4), (1, 2, 3))
     report = code.run("accumulated", code.made("model", draw.seed()), batches)
     return within(entry(report, name), **TOLERANCE)
@@ -248,7 +248,7 @@ def trained(
     generator: bool = False,
     training: Sequence[str] = (),
 ) -> Any:
-    """What a call of train_epoch gives and leaves; before it, the modules in `training` are in that mode."""
+    """The probe's report on train_epoch for a model in which only modules in `training` are in train mode."""
     batches = new_batches(draw, rows)
     model = code.made("model", draw.seed(), training=training)
     loader = code.made("generator", batches) if generator else batches
@@ -256,7 +256,7 @@ def trained(
 
 
 def training_of(student: Student) -> tuple[Any, ...]:
-    """Arguments of train_epoch but the last, with a model that has gradients and is in parts in train mode."""
+    """All arguments of train_epoch but the last. The model has gradients and is partly in train mode."""
     model = student.made("model", 0, gradients=True, training=("head",))
     batches = new_batches(Draw(0), (2, 1))
     return model, batches, student.made("loss"), student.made("sgd", model)

@@ -10,13 +10,13 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, entry, laws, promise, within
 from grader.judge.student import Student
 
-Grads = list[list[Tensor | None]]  # a row for each step
+Grads = list[list[Tensor | None]]  # one row for each step
 Options = dict[str, Any]
-Changes = dict[int, Options]  # of groups, by their places
+Changes = dict[int, Options]  # of groups, by their indices
 
-# It acts as 0, which test_errors alone asks for: a constructor that refuses zeros costs that test.
+# Acts as 0. Only test_errors uses 0 itself, so that a constructor that refuses zeros fails only that test.
 NOTHING = 1e-30
-# With such an eps it does not show where it stands: that has a test of its own.
+# The eps is so small that its place does not show. Another test judges its place.
 PLAIN: Options = {
     "lr": 0.1,
     "betas": (0.7, 0.9),
@@ -25,15 +25,15 @@ PLAIN: Options = {
     "decoupled_weight_decay": True,
 }
 NO_DECAY: Options = {**PLAIN, "weight_decay": NOTHING}
-# Without memory m_hat is the gradient: moments and their correction have a test of their own.
+# Without memory m_hat is the gradient. Another test judges the moments and their correction.
 NO_MEMORY: Options = {**PLAIN, "betas": (NOTHING, NOTHING)}
 L2: Options = {**NO_MEMORY, "eps": 1.0, "decoupled_weight_decay": False}
-# With such a rate gradients move hardly anything, and only the decay is left.
+# With this rate gradients move almost nothing, and only the decay is left.
 ONLY_DECAY: Options = {**PLAIN, "lr": 1e-6, "weight_decay": 2e5}
-# With such betas the correction is 1 after MANY steps.
+# With these betas the correction is 1 after MANY steps.
 SHORT_MEMORY: Options = {**NO_DECAY, "betas": (0.5, 0.5)}
 MANY = 30
-# Values so large that what float32 rounds off shows.
+# Numbers for which the rounding of float32 shows.
 LARGE: Options = {**NO_MEMORY, "eps": 1.0, "lr": 1e3, "weight_decay": 6e-4}
 
 SHAPES = ((3, 2), (4,))
@@ -51,7 +51,7 @@ FUSED = ("aten::_fused_adam_", "aten::_fused_adamw_", "aten::_fused_adam", "aten
     word="the sandbox says what ran",
 )
 def test_own_work(student: Student) -> None:
-    """AdamW is a torch.optim.Optimizer, and nothing of PyTorch's own Adam and AdamW runs in it."""
+    """AdamW is a torch.optim.Optimizer, and uses no code of PyTorch's own Adam and AdamW."""
     bases = [str(base) for base in entry(student.run("bases"), kind=list)]
     told = "AdamW is not a subclass of torch.optim.Optimizer."
     assert "torch.optim.optimizer.Optimizer" in bases, told
@@ -90,8 +90,8 @@ def test_errors(student: Student) -> None:
     after="test_own_work",
 )
 def test_defaults(code: Student, draw: Draw) -> Cases:
-    """Options that are not given have their defaults."""
-    # Gradients of the size of the default eps show it, float64 the small decay.
+    """Options have the defaults of the stub."""
+    # Gradients of the size of the default eps make it visible. float64 makes the small decay visible.
     grads = [[draw.normal(2, dtype=torch.float64, scale=1e-8)] for _ in range(STEPS)]
     history = code.run("trained", [torch.ones(2, dtype=torch.float64)], grads, {})
     yield "the matrix of the values of AdamW(params)", within(history, rtol=1e-7, atol=1e-7)
@@ -118,7 +118,7 @@ def test_decoupled(code: Student, draw: Draw) -> Cases:
     after="test_decoupled",
 )
 def test_order(code: Student, draw: Draw) -> Cases:
-    """The parameter decays before its update, to which the decay adds nothing."""
+    """The parameter decays before its update, and the decay does not change the update."""
     yield HISTORY, trained(code, draw, NO_MEMORY)
 
 
@@ -175,7 +175,7 @@ def test_float64(code: Student, draw: Draw) -> Cases:
     after="test_decoupled",
 )
 def test_shapes(code: Student, draw: Draw) -> Cases:
-    """Parameters may come from a generator, and be of any shape, 0-d and empty ones too."""
+    """Parameters may come from a generator, and have any shape, also 0-d or empty."""
     shapes = ((), (3, 2), (0,), (2, 2, 2))
     values, grads = new_values(draw, shapes), new_grads(draw, STEPS, shapes)
     history = code.run("trained_from_a_generator", values, grads, ONLY_DECAY)
@@ -192,7 +192,7 @@ def test_shapes(code: Student, draw: Draw) -> Cases:
     after="test_decoupled",
 )
 def test_groups(code: Student, draw: Draw) -> Cases:
-    """Groups have their own options, which stand in them and are read from them at each step."""
+    """Groups have their own options, which are stored in the groups and read from there at each step."""
     own: list[Options] = [
         {"lr": 0.2},
         {"lr": 0.3},
@@ -216,7 +216,7 @@ def test_groups(code: Student, draw: Draw) -> Cases:
     after="test_groups",
 )
 def test_betas_of_groups(code: Student, draw: Draw) -> Cases:
-    """The betas are those of the group, too."""
+    """The betas are the group's, too."""
     own: list[Options] = [{}, {"betas": (0.2, 0.5)}]
     changes: list[Changes] = [{}, {}, {0: {"betas": (0.5, 0.6)}}, {}]
     yield "the training with groups", trained_in_groups(code, draw, NO_DECAY, own, changes)
@@ -241,7 +241,7 @@ def test_missing_gradients(code: Student, draw: Draw) -> Cases:
     after="test_missing_gradients",
 )
 def test_own_count(code: Student, draw: Draw) -> Cases:
-    """Each parameter counts its own updates, those with a gradient."""
+    """Each parameter counts its own updates, which are the steps in which it has a gradient."""
     yield HISTORY, trained(code, draw, NO_DECAY, {(0, 0): None, (2, 1): None, (3, 1): None})
 
 
@@ -282,7 +282,7 @@ def test_leaves_the_rest(code: Student, draw: Draw) -> Cases:
     after="test_decoupled",
 )
 def test_resumes(code: Student, draw: Draw) -> Cases:
-    """A new AdamW that loads the saved state dict goes on as the old one, bit for bit."""
+    """A new AdamW that loads the saved state dict goes on like the old one, bit for bit."""
     before, after = new_grads(draw, MANY), new_grads(draw, 4)
     report = code.run("resumed", new_values(draw), before, after, SHORT_MEMORY)
     told = "torch.load(..., weights_only=True) refuses the saved state dict: keep plain data in it."
@@ -292,7 +292,7 @@ def test_resumes(code: Student, draw: Draw) -> Cases:
     assert laws.same(entry(report, "loaded"), entry(report, "went on")), told
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_values(draw: Draw, shapes: tuple[tuple[int, ...], ...] = SHAPES) -> list[Tensor]:
@@ -309,7 +309,7 @@ def trained(
     options: Options,
     changes: dict[tuple[int, int], Tensor | None] | None = None,
 ) -> Any:
-    """The values after each step; `changes` replace gradients, by their step and parameter."""
+    """The values after each step. `changes` replaces gradients, by step and parameter."""
     values, grads = new_values(draw), new_grads(draw, STEPS)
     for (step, parameter), gradient in (changes or {}).items():
         grads[step][parameter] = gradient
@@ -319,7 +319,7 @@ def trained(
 def trained_in_groups(
     code: Student, draw: Draw, options: Options, own: list[Options], changes: list[Changes]
 ) -> Any:
-    """The keys of groups with `own` options, and the values after each step, before which there are changes."""
+    """The options in groups that have `own` options, and the values after each step, with changes before it."""
     shapes = ((3,),) * len(own)
     values, grads = new_values(draw, shapes), new_grads(draw, len(changes), shapes)
     report = code.run("trained_in_groups", values, grads, options, own, changes)

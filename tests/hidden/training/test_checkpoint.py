@@ -11,11 +11,12 @@ from grader.judge.checks import Cases, Draw, entry, exactly, promise, raises
 from grader.judge.student import Student
 
 LIBRARIES = ("torch", "NumPy", "Python's random")
-# What is handed to load_checkpoint.
+# The objects that load_checkpoint gets.
 MODEL = ["model"]
 NO_SCHEDULER = ["model", "optimizer"]
 ALL = ["model", "optimizer", "scheduler"]
-# The kinds of trainings in the probe go by their schedulers. One has none, and is saved before its first step.
+# The kinds of the probe's trainings: the names of their schedulers, and "unstarted". An unstarted training has
+# no scheduler and is saved before its first step.
 SCHEDULED = ("ReduceLROnPlateau", "OneCycleLR")
 KINDS = ("unstarted", *SCHEDULED)
 OTHER_MODELS = ("more layers", "fewer layers", "more outputs", "more buffers")
@@ -30,7 +31,7 @@ OTHER_MODELS = ("more layers", "fewer layers", "more outputs", "more buffers")
     hint="random.getstate() is taken, and random.setstate sets it.",
 )
 def test_state_of_python(code: Student, draw: Draw) -> Cases:
-    """A state brings back what Python's random draws."""
+    """A state brings back the draws of Python's random."""
     for report in taken(code):
         yield drawn("Python's random", entry(report, "set", 0), "after a state was set")
 
@@ -41,7 +42,7 @@ def test_state_of_python(code: Student, draw: Draw) -> Cases:
     hint="np.random.get_state() is taken, and np.random.set_state sets it.",
 )
 def test_state_of_numpy(code: Student, draw: Draw) -> Cases:
-    """A state brings back what NumPy draws."""
+    """A state brings back the draws of NumPy."""
     for report in taken(code):
         yield drawn("NumPy", entry(report, "set", 0), "after a state was set")
 
@@ -52,7 +53,7 @@ def test_state_of_numpy(code: Student, draw: Draw) -> Cases:
     hint="torch.get_rng_state() is taken, and torch.set_rng_state sets it.",
 )
 def test_state_of_torch(code: Student, draw: Draw) -> Cases:
-    """A state brings back what torch draws."""
+    """A state brings back the draws of torch."""
     for report in taken(code):
         yield drawn("torch", entry(report, "set", 0), "after a state was set")
 
@@ -76,7 +77,7 @@ def test_taking_draws_nothing(code: Student, draw: Draw) -> Cases:
     hint="NumPy's state has an array in it: make it a list (tolist) or a tensor.",
 )
 def test_state_is_plain(code: Student, draw: Draw) -> Cases:
-    """A state is a dict of plain data: it is written by torch.save and read with weights_only=True."""
+    """A state is a dict of plain data: torch.save writes it, and weights_only=True reads it."""
     report = code.run("written", new_state(draw, in_hand=True))
     assert entry(report, "dict", kind=bool), "random_state returns no dict."
     error = entry(report, "error")
@@ -110,7 +111,7 @@ def test_set_again(code: Student, draw: Draw) -> Cases:
     hint="Save and set all entries of random.getstate() and np.random.get_state().",
 )
 def test_numbers_in_hand(code: Student, draw: Draw) -> Cases:
-    """A state has the normal number that a generator keeps in hand for the next call, if it does."""
+    """A state includes the normal number that a generator may keep for the next call."""
     for report in taken(code):
         for time in range(2):
             for library in LIBRARIES:
@@ -130,7 +131,7 @@ def test_numbers_in_hand(code: Student, draw: Draw) -> Cases:
     hint="path.parent.mkdir(parents=True, exist_ok=True), then torch.save to path itself.",
 )
 def test_file(code: Student, draw: Draw) -> Cases:
-    """One whole file lies at path, which is plain data; folders are made, and a file is replaced."""
+    """There is one complete file of plain data at path; folders are made, and an old file is replaced."""
     old = f"run{draw.seed()}"
     names = [old, f"to/{old}/last.ckpt"]
     report = code.run("files", new_start(draw), *names)
@@ -156,7 +157,7 @@ def test_saves_everything(code: Student, draw: Draw) -> Cases:
     after="test_file",
 )
 def test_saving_changes_nothing(code: Student, draw: Draw) -> Cases:
-    """Saving changes no weight, no state, no mode and no random state."""
+    """Saving changes no weights, states, modes or random states."""
     report = resumed(code, "OneCycleLR")
     told = "After save_checkpoint the model has other parameters."
     assert entry(report, "saving", "same objects") is True, told
@@ -231,7 +232,7 @@ def test_resumes(code: Student, draw: Draw) -> Cases:
     ):
         report = resumed(code, kind, names)
         yield from restored(report)
-        # What comes of a scheduler has a test of its own.
+        # Another test judges the steps with a scheduler.
         for name in ("weights", "state") if names == NO_SCHEDULER else ():
             later = entry(report, "an epoch later", name)
             yield f"the {name} an epoch after load_checkpoint", exactly(later)
@@ -244,12 +245,12 @@ def test_resumes(code: Student, draw: Draw) -> Cases:
     hint="scheduler.load_state_dict with the saved scheduler.state_dict().",
 )
 def test_resumes_a_scheduler(code: Student, draw: Draw) -> Cases:
-    """A scheduler goes on where it was, as do the rates."""
+    """The scheduler goes on where it was, and so do the rates."""
     for kind in SCHEDULED:
         report = resumed(code, kind)
         yield loaded(report, "scheduler")
         yield loaded(report, "scheduler", "loaded again")
-    # The rates of ReduceLROnPlateau depend on losses, and so on all that is restored.
+    # The rates of ReduceLROnPlateau depend on losses, and so on everything that is restored.
     options = entry(resumed(code, "OneCycleLR"), "an epoch later", "options")
     yield "the options an epoch after load_checkpoint", exactly(options)
 
@@ -260,7 +261,7 @@ def test_resumes_a_scheduler(code: Student, draw: Draw) -> Cases:
     hint="set_random_state(checkpoint['random']), as the last thing: nothing may draw after it.",
 )
 def test_resumes_the_draws(code: Student, draw: Draw) -> Cases:
-    """With an optimizer all three generators draw what they drew after the checkpoint was saved."""
+    """With an optimizer, all three generators draw the same numbers as after the checkpoint was saved."""
     report = resumed(code, "unstarted", NO_SCHEDULER)
     for library in LIBRARIES:
         yield drawn(library, entry(report, "loaded", "draws"), "after load_checkpoint")
@@ -321,20 +322,20 @@ def test_other_models(student: Student) -> None:
 
 
 def new_state(draw: Draw, *, in_hand: bool) -> dict[str, Any]:
-    """A state of each generator, with a normal number in hand or without; no seed leads to it."""
+    """A state of each generator that no seed leads to, with a normal number kept for later if `in_hand`."""
     generator = torch.Generator().manual_seed(draw.seed())
     torch.rand(draw.size(1, 600), generator=generator)
     if in_hand:
         torch.randn(1, generator=generator)
     state = generator.get_state()
-    # A state of torch begins with the seed of its generator, which is to tell nothing.
+    # A state of torch begins with the seed of its generator, which is overwritten here.
     state[:7] = draw.integers(7, high=256).to(torch.uint8)
     twisters = {library: new_twister(draw, in_hand=in_hand) for library in LIBRARIES[1:]}
     return {"torch": state, **twisters}
 
 
 def new_twister(draw: Draw, *, in_hand: bool) -> dict[str, Any]:
-    """A state of a Mersenne Twister, as that of Python and that of NumPy are."""
+    """A state of a Mersenne Twister, as in Python and NumPy."""
     return {
         "words": draw.integers(624, high=2**32),
         "position": draw.size(1, 625),
@@ -343,13 +344,13 @@ def new_twister(draw: Draw, *, in_hand: bool) -> dict[str, Any]:
 
 
 def new_disturbances(draw: Draw) -> list[Any]:
-    """Two pairs of other states: in the first of a pair a state is taken, in the second a state is set."""
+    """Two pairs of other states: in the first of a pair, a state is taken; in the second, a state is set."""
     pairs = ((False, True), (True, False))
     return [[new_state(draw, in_hand=in_hand) for in_hand in pair] for pair in pairs]
 
 
 def new_start(draw: Draw) -> dict[str, Any]:
-    """Weights and inputs of a training of the probe, and the state in which it begins to draw."""
+    """Weights and inputs for one of the probe's trainings, and the random state at its start."""
     width = draw.size(4, 8)
     shapes = {"0.weight": (width, 3), "0.bias": (width,), "3.weight": (1, width), "3.bias": (1,)}
     return {
@@ -362,7 +363,7 @@ def new_start(draw: Draw) -> dict[str, Any]:
 
 
 def taken(code: Student) -> list[Any]:
-    """What is drawn after states were taken and set again, with a normal number in hand and without."""
+    """The draws after states were taken and set again, with a normal number kept for later and without."""
 
     def ask() -> list[Any]:
         draw = Draw(random.randrange(2**31))
@@ -375,19 +376,19 @@ def taken(code: Student) -> list[Any]:
 def resumed(
     code: Student, kind: str, names: list[str] = ALL, probe: str = "saved"
 ) -> dict[str, Any]:
-    """Reports on a training that was saved in one sandbox and resumed in another, by objects with these names.
+    """Reports on a training that was saved in one sandbox and resumed in another, from the objects in `names`.
 
-    So to keep objects in memory is of no use.
+    In a new sandbox, objects that code keeps in memory are of no use.
     """
 
     def ask() -> dict[str, Any]:
         draw = Draw(random.randrange(2**31))
         start = new_start(draw)
-        # A file is saved after six steps: its epoch is another number.
+        # A number that differs from the number of steps, which is six.
         epoch = 0 if kind == "unstarted" else draw.size(15, 45)
         saving = code.run(probe, kind, start, epoch)
         file = entry(saving, "file", kind=bytes, told="There is no file at path.")
-        # The training goes on with the same data, from other weights.
+        # The resuming training has the same data and other weights.
         halves = {name: weight / 2 for name, weight in start["weights"].items()}
         disturbance = new_state(draw, in_hand=False)
         other = {**start, "weights": halves, "state": new_state(draw, in_hand=True)}
@@ -401,7 +402,7 @@ def resumed(
 
 
 def drawn(library: str, draws: Any, when: str) -> tuple[str, Any]:
-    """The uniform numbers that a generator draws: normal ones have a test of their own."""
+    """The uniform numbers that a generator draws. Another test judges the normal ones."""
     what = f"the list of numbers that {library} draws {when}"
     return what, exactly(entry(draws, library, "uniform"))
 
@@ -411,14 +412,14 @@ def loaded(report: Any, name: str, when: str = "loaded") -> tuple[str, Any]:
 
 
 def weights(report: Any, when: str = "loaded") -> tuple[str, Any]:
-    """The weights, in the parameters that the model had."""
+    """The weights, which have to be in the model's old parameters."""
     told = "The model's parameters are new objects, which the optimizer does not know."
     assert entry(report, "same objects") is True, told
     return loaded(report, "weights", when)
 
 
 def restored(report: Any, *more: str, when: str = "loaded") -> Cases:
-    """Model and optimizer, and what else is named, after loading."""
+    """The states of model and optimizer after loading, and of the parts in `more`."""
     yield weights(report, when)
     for name in ("state", "options", *more):
         yield loaded(report, name, when)

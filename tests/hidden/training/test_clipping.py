@@ -24,15 +24,15 @@ from grader.judge.student import Student
 Batch = tuple[Tensor, Tensor]
 
 NORM_TOLERANCE = 1e-5
-# An epsilon beside the norm makes such a difference after some steps.
+# An epsilon added to the norm may make this difference after some steps.
 WEIGHTS: Any = {"rtol": 1e-3, "atol": 1e-4}
 BANNED: Any = {
     "functions": ["torch.nn.utils.clip_grad."],
     "why": "write the norm and the clipping yourself",
 }
-# Below the norm of all drawn gradients, of any norm_type.
+# Below the norm of all drawn gradients, for any norm_type.
 LIMIT = 2.0
-# Above the norm of the gradients of a batch of SMALL targets, below that of LARGE ones.
+# Above the gradients' norm for a batch of SMALL targets, and below their norm for LARGE targets.
 STEP_LIMIT, SMALL, LARGE = 5.0, 0.3, 40.0
 
 
@@ -57,7 +57,7 @@ def test_norm(code: Student, draw: Draw) -> Cases:
     hint="Add |entry| ** p over all gradients, then take the p-th root; inf: the largest.",
 )
 def test_norm_types(code: Student, draw: Draw) -> Cases:
-    """norm_type is any p from 1 on, or inf."""
+    """norm_type may be any p from 1 upward, or inf."""
     given = code.made("parameters", plain(draw))
     laws.check_not_used(code, "total_norm", given, 3, **BANNED)
     for p in (1, 3, math.inf):
@@ -70,7 +70,7 @@ def test_norm_types(code: Student, draw: Draw) -> Cases:
     hint="torch.linalg.vector_norm gives such a tensor; without a gradient torch.zeros(()).",
 )
 def test_kind_of_norm(code: Student, draw: Draw) -> Cases:
-    """The norm is a 0-d tensor of the gradients' dtype, and a 0-d zero where there is no gradient."""
+    """The norm is a 0-d tensor of the gradients' dtype, and a 0-d zero if there is no gradient."""
     total_norm = code.function("total_norm")
     for dtype in (torch.float32, torch.float64):
         gradients = [gradient.to(dtype) for gradient in plain(draw)]
@@ -88,7 +88,7 @@ def test_kind_of_norm(code: Student, draw: Draw) -> Cases:
     hint="Skip a .grad that is None, and flatten with reshape, which takes any strides.",
 )
 def test_norm_of_anything(code: Student, draw: Draw) -> Cases:
-    """Parameters may be a generator, some without a gradient, and gradients have any strides."""
+    """Parameters may be a generator, some without a gradient; gradients may have any strides."""
     norm = code.function("total_norm")(code.made("generator", mixed(draw)))
     yield "the 2-norm", number(norm)
 
@@ -109,7 +109,7 @@ def test_norm_changes_nothing(student: Student) -> None:
     hint="torch.stack and its max() keep NaN; Python's max loses it.",
 )
 def test_norm_not_finite(code: Student, draw: Draw) -> Cases:
-    """Inf and NaN come through."""
+    """If a gradient has an inf or NaN, so has the norm."""
     yield "the 2-norm of gradients with -inf", norm_of(code, spoiled(draw, -math.inf), 2)
     yield "the inf-norm of gradients with NaN", norm_of(code, spoiled(draw, math.nan), math.inf)
 
@@ -135,7 +135,7 @@ def test_clips(code: Student, draw: Draw) -> Cases:
     hint="Make a list of the parameters first: a generator is used up by the norm.",
 )
 def test_clips_anything(code: Student, draw: Draw) -> Cases:
-    """Parameters may be a generator, some without a gradient, and gradients have any strides."""
+    """Parameters may be a generator, some without a gradient; gradients may have any strides."""
     after = code.run("clipped_from_a_generator", mixed(draw), LIMIT)
     yield "the list of the gradients after clipping", within(after, rtol=NORM_TOLERANCE)
 
@@ -146,7 +146,7 @@ def test_clips_anything(code: Student, draw: Draw) -> Cases:
     hint="Hand norm_type on to total_norm.",
 )
 def test_clips_by_any_norm(code: Student, draw: Draw) -> Cases:
-    """The norm that is clipped is that of norm_type."""
+    """The clipped norm is the one of norm_type."""
     for p in (1, math.inf):
         yield f"the list of the gradients after clipping their {p}-norm", clipped(code, draw, p)
 
@@ -272,7 +272,7 @@ def test_clip_value(student: Student) -> None:
     hint="zero_grad, forward, loss, backward, clip, step, in this order.",
 )
 def test_steps(code: Student, draw: Draw) -> Cases:
-    """A step is the optimizer's, with gradients that are clipped."""
+    """A step is the optimizer's step with clipped gradients."""
     model, batch = code.made("model", draw.seed()), new_batch(draw, 4)
     given = model, code.made("loss_fn"), code.made("optimizer", model), *batch
     laws.check_not_used(code, "train_step", *given, 0.1, **BANNED)
@@ -300,8 +300,8 @@ def test_step_returns_the_norm(code: Student, draw: Draw) -> Cases:
     hint="if math.isfinite(norm): optimizer.step(). The loss may be finite all the same.",
 )
 def test_skips(code: Student, draw: Draw) -> Cases:
-    """A step whose norm is inf or NaN is skipped, its norm returned; the next works as ever."""
-    # The slope of the root is inf; where an input is 0, the gradient is that times 0.
+    """A step whose norm is inf or NaN is skipped, and its norm returned; the next step works as usual."""
+    # The slope of the root is inf. If an input is 0, the gradient is inf times 0, which is NaN.
     infinite = draw.uniform(1, 3, low=0.5, high=1.5), torch.tensor([[1.0, -1.0, 0.0]])
     not_a_number = torch.zeros(1, 3), torch.tensor([[1.0, -1.0, 0.0]])
     for words, bad in (("infinite gradients", infinite), ("NaN gradients", not_a_number)):
@@ -338,11 +338,11 @@ def test_one_forward_pass(code: Student, draw: Draw) -> Cases:
         yield "the report on a step", code.run("logged", model, new_batch(draw, 3), modes)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def plain(draw: Draw) -> list[Tensor]:
-    """Gradients; most entries are positive, and that of the largest magnitude is negative."""
+    """Gradients. Most entries are positive, and the one with the largest magnitude is negative."""
     first, second, third = (draw.uniform(*shape, high=3.0) for shape in ((4,), (3, 4), (2, 3)))
     second[1, 2] = -6.0
     third[0, 1] = -1.5
@@ -350,7 +350,7 @@ def plain(draw: Draw) -> list[Tensor]:
 
 
 def mixed(draw: Draw) -> list[Any]:
-    """Gradients: contiguous, transposed, none, 0-d and sliced."""
+    """Gradients: a contiguous one, a transposed one, None, a 0-d one and a sliced one."""
     shapes = ((4,), (4, 3), (), (2, 6))
     first, second, third, last = (draw.normal(*shape, scale=3.0) for shape in shapes)
     return [first, second.T, None, third, last[:, ::2]]
@@ -364,14 +364,14 @@ def spoiled(draw: Draw, bad: float) -> list[Tensor]:
 
 
 def number(norm: Any) -> Any:
-    """A norm as a number: that it is a tensor, of which kind, is judged by tests of their own."""
+    """A norm as a number. Another test judges its type, shape and dtype."""
     if isinstance(norm, Tensor) and norm.numel() == 1:
         norm = norm.item()
     return within(norm, rtol=NORM_TOLERANCE)
 
 
 def norm_of(code: Student, gradients: list[Tensor], p: float) -> Any:
-    """The p-norm that total_norm gives."""
+    """The p-norm from total_norm."""
     return number(code.function("total_norm")(code.made("parameters", gradients), p))
 
 
@@ -382,7 +382,7 @@ def clipped(code: Student, draw: Draw, p: float, **options: bool) -> Any:
 
 
 def check_in_place(student: Student, name: str) -> None:
-    """Clipping changes gradients in place, and nothing else."""
+    """Check that clipping changes gradients in place, and nothing else."""
     same = entry(student.run("clipped", name, plain(Draw(0)), 0.5), "same")
     told = "A .grad is another tensor than before: change it in place, as mul_ and clamp_ do."
     assert laws.same(same, [True, True, True]), told
@@ -391,14 +391,14 @@ def check_in_place(student: Student, name: str) -> None:
 
 
 def check_limit(student: Student, name: str, limit: str) -> None:
-    """A limit of 0 or below is a ValueError that names it."""
+    """Check that a limit of 0 or below is a ValueError that names it."""
     given = student.made("parameters", plain(Draw(0)))
     bad = {limit: [(given, 0.0), (given, -1.0)]}
     laws.check_errors(student, name, bad, fine=(given, 0.1))
 
 
 def new_batch(draw: Draw, rows: int, scale: float = 3.0) -> Batch:
-    """Inputs, and targets of this size, with which the loss is smooth."""
+    """Inputs and targets of this scale, for which the loss is smooth."""
     targets = scale * draw.uniform(rows, 3, low=0.5, high=1.5)
     targets[:, 2] = 1.0
     return draw.normal(rows, 3), targets

@@ -23,14 +23,14 @@ from grader.judge.student import Student
 DTYPES = (torch.float32, torch.float64)
 CLASSES = 4
 DEFAULT_IGNORED = -100
-# Logits and targets, by how the logits lie.
+# Large logits and their targets, by a description.
 LARGE = {
     "the target's not the least": ([[1e4, 9999.0, 1e4], [-50.0, 9e3, 8.9e3]], [1, 1]),
     "the target's far below": ([[1e4, -1e4, 30.0], [1e4, 9e3, -1e4]], [1, 2]),
     "a row of 1e4 beside a small one": ([[1e4, -1e4, 30.0], [0.5, -1.0, 2.0]], [0, 1]),
     "a row of -1e4 beside a small one": ([[-1e4, -1e4, -9999.0], [0.5, -1.0, 2.0]], [2, 1]),
 }
-# logsumexp rounds in float32.
+# In float32, logsumexp rounds.
 LARGE_FLOAT32: Any = {"rtol": 1e-3, "atol": 1e-3}
 
 
@@ -56,7 +56,7 @@ def test_values(code: Student, draw: Draw) -> Cases:
     after="test_values",
 )
 def test_weight(code: Student, draw: Draw) -> Cases:
-    """Rows count by the weight of their target, and the sum is divided by the sum of those weights."""
+    """Each row counts by the weight of its target, and the sum is divided by the sum of these weights."""
     yield "the loss with weight", value_of(code, *new_batch(draw), weight=new_weight(draw))
 
 
@@ -81,7 +81,7 @@ def test_smoothing(code: Student, draw: Draw) -> Cases:
     after="test_values",
 )
 def test_ignored(code: Student, draw: Draw) -> Cases:
-    """Rows whose target is ignore_index, which may be a class, add nothing, whatever else is asked."""
+    """Rows whose target is ignore_index, which may be a class, add nothing, also with other options."""
     yield "the loss with targets of -100", value_of(code, *new_batch_with(draw, DEFAULT_IGNORED))
     for ignored in (2, 0, 9, -1):
         loss = value_of(code, *new_batch_with(draw, ignored), ignore_index=ignored)
@@ -98,7 +98,7 @@ def test_ignored(code: Student, draw: Draw) -> Cases:
     after="test_values",
 )
 def test_nothing_kept(code: Student, draw: Draw) -> Cases:
-    """Where no row is kept the loss is NaN: all are ignored, or there is none."""
+    """If no row is kept, because all are ignored or there are none, the loss is NaN."""
     for rows in (3, 0):
         targets = torch.full((rows,), DEFAULT_IGNORED)
         yield f"the loss of {rows} ignored rows", value_of(code, draw.normal(rows, 4), targets)
@@ -114,7 +114,7 @@ def test_nothing_kept(code: Student, draw: Draw) -> Cases:
     after="test_values",
 )
 def test_large_logits(code: Student, draw: Draw) -> Cases:
-    """Loss and gradients are finite and exact for logits up to 1e4, whatever stands beside them."""
+    """Loss and gradients are finite and exact for logits up to 1e4, whatever the other logits are."""
     why = "exp of a large logit is inf, log of a probability rounded to 0 is -inf. Use logsumexp"
     for dtype, tolerance in zip(DTYPES, (LARGE_FLOAT32, {}), strict=True):
         for name, (rows, targets) in LARGE.items():
@@ -242,7 +242,7 @@ def test_probabilities(code: Student, draw: Draw) -> Cases:
     after="test_probabilities",
 )
 def test_every_row(code: Student, draw: Draw) -> Cases:
-    """Every single row has to be one of probabilities; without rows it is False."""
+    """Every single row has to consist of probabilities; without rows the answer is False."""
     good = draw.normal(5, 3).softmax(1)
     outputs = {
         "outputs of a softmax": good,
@@ -270,7 +270,7 @@ def test_every_row(code: Student, draw: Draw) -> Cases:
     after="test_probabilities",
 )
 def test_tolerance(code: Student, draw: Draw) -> Cases:
-    """Sums may be off by 1e-4, entries may not be below 0."""
+    """Sums may be off by 1e-4, but entries may not be below 0."""
     below = torch.tensor([[0.5, 0.5, -1e-6], [0.2, 0.3, 0.5]])
     outputs = {"probabilities but for one entry, -1e-6,": below}
     for total in (1.00008, 0.99992, 1.00015, 0.99985):
@@ -315,23 +315,23 @@ def test_floor_error(student: Student) -> None:
     laws.check_errors(student, "double_softmax_floor", {"num_classes": [(0,), (-1,)]}, fine=(1,))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_batch(draw: Draw, rows: int = 9, classes: int = CLASSES) -> tuple[Tensor, Tensor]:
-    """Logits, and targets among which every class occurs where there is room."""
+    """Logits and targets. Every class occurs among the targets if there are enough rows."""
     return draw.normal(rows, classes, scale=2.0), draw.permutation(rows) % classes
 
 
 def new_batch_with(draw: Draw, ignored: int) -> tuple[Tensor, Tensor]:
-    """A batch in which the targets of two rows are this one, which is to be ignored."""
+    """A batch in which the targets of two rows are `ignored`."""
     logits, targets = new_batch(draw)
     targets[[1, 4]] = ignored
     return logits, targets
 
 
 def new_weight(draw: Draw) -> Tensor:
-    """A weight for each class; that of class 1, which no test ignores, is 0."""
+    """A weight for each class. Class 1, which no test ignores, has weight 0."""
     return draw.uniform(CLASSES, low=0.1, high=3.0) * torch.tensor([1, 0, 1, 1])
 
 
@@ -340,7 +340,7 @@ def all_options(draw: Draw, ignored: int) -> dict[str, Any]:
 
 
 def loss_of(code: Student, logits: Tensor, targets: Tensor, **options: Any) -> Tensor:
-    """The loss; its shape has a test of its own."""
+    """The loss. Another test judges its shape."""
     loss = assert_tensor(
         code.function("cross_entropy")(logits, targets, **options), what="the loss"
     )
@@ -348,12 +348,12 @@ def loss_of(code: Student, logits: Tensor, targets: Tensor, **options: Any) -> T
 
 
 def value_of(code: Student, logits: Tensor, targets: Tensor, **options: Any) -> Any:
-    """The loss, compared as a number; its dtype has a test of its own."""
+    """The loss, compared as a number. Another test judges its dtype."""
     return any_dtype(any_gradients(loss_of(code, logits, targets, **options)))
 
 
 def answers(code: Student, draw: Draw, outputs: dict[str, Tensor]) -> Cases:
-    """The answers for outputs, by what they are; asked in a drawn order, so that no list of answers fits."""
+    """The answers for outputs, by name. The order of the calls is drawn, so that no list of answers fits."""
     looks_like_probabilities = code.function("looks_like_probabilities")
     names = list(outputs)
     for place in draw.permutation(len(names)).tolist():

@@ -16,9 +16,9 @@ Batches = list[tuple[Tensor, Tensor]]
 LOOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}  # a sum of losses may be kept in float32
 START = 99.0  # the validation loss before the first epoch
 LESS = 2**-20  # a loss that is lower by this is lower
-# The numbers of the first rows of the loaders: from 100 on they are for validation.
+# The numbers of the first rows of the loaders. Rows from 100 on are for validation.
 TRAINING, VALIDATION = 1, 100
-STEPS = 2  # of an epoch of fit
+STEPS = 2  # per epoch of fit
 UNEVEN = [5, 5, 2]
 CALLS = "the list of the model's calls (its mode and its part's, autograd, first row of the batch)"
 
@@ -32,7 +32,7 @@ CALLS = "the list of the model's calls (its mode and its part's, autograd, first
     hint="For each batch: zero_grad(), loss = ..., loss.backward(), optimizer.step().",
 )
 def test_trains(code: Student, draw: Draw) -> Cases:
-    """Each batch makes one step, with its own gradient and none from before."""
+    """Each batch makes one step, with its own gradient and without old ones."""
     steps = draw.size(2, 10)
     model = code.made("used", [True, True], slope=new_slope(draw))
     report = train(code, model, [4] * steps)
@@ -59,7 +59,7 @@ def test_train_loss(code: Student, draw: Draw) -> Cases:
     word="the sandbox says in which mode the model ran",
 )
 def test_train_mode(code: Student, draw: Draw) -> Cases:
-    """Each call sets training mode, for all parts of the model."""
+    """Each call sets the model and all of its parts to training mode."""
     for modes in ([False, False], [True, False]):
         yield CALLS, entry(train(code, code.made("used", modes), [2, 2]), "calls")
 
@@ -74,7 +74,7 @@ def test_train_mode(code: Student, draw: Draw) -> Cases:
 )
 def test_loss(code: Student, draw: Draw) -> Cases:
     """The loss is the mean over all samples, whatever the sizes of the batches."""
-    # In training mode these rows have another loss.
+    # In training mode these rows would have another loss.
     batches = new_batches(UNEVEN, TRAINING, extra=5 * draw.uniform(sum(UNEVEN)))
     model = code.made("used", [True, True], val_losses=[draw.number(2, 9)])
     loss, _ = evaluated(code, model, batches)
@@ -89,7 +89,7 @@ def test_loss(code: Student, draw: Draw) -> Cases:
 def test_accuracy(code: Student, draw: Draw) -> Cases:
     """The accuracy is the fraction of all samples whose argmax is the target, a float."""
     wrong = draw.integers(sum(UNEVEN), high=2)
-    # All of the last batch are right and not all of the others: the batches differ.
+    # All rows of the last batch are right, and not all of the others, so that the batches differ.
     wrong[0] = 1
     wrong[-UNEVEN[-1] :] = 0
     batches = new_batches(UNEVEN, VALIDATION, begin=wrong)
@@ -117,7 +117,7 @@ def test_eval_mode(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was left alone",
 )
 def test_changes_nothing(student: Student) -> None:
-    """Nothing but the model's mode is changed, and autograd is on again."""
+    """Only the model's mode is changed, and autograd is on again afterwards."""
     model = student.made("frozen", [True, True])
     given = model, *loader_and_loss(student, new_batches([2, 1], VALIDATION))
     laws.check_changes_nothing(student, "evaluate", *given, allow=["mode"])
@@ -132,8 +132,8 @@ def test_changes_nothing(student: Student) -> None:
     hint="best = copy.deepcopy(model.state_dict()), in the end load_state_dict(best).",
 )
 def test_best(code: Student, draw: Draw) -> Cases:
-    """In the end the model holds the weights of its best epoch, stopped early or not."""
-    # The epoch in which training stops makes no difference to the best one here.
+    """In the end the model has the weights of its best epoch, stopped early or not."""
+    # Here, the best epoch does not depend on the epoch in which training stops.
     for case, patience in (([5.0, 3.0, 4.0, 3.5], 4), ([5.0, 3.0, 4.0, 4.0, 4.0], 2)):
         losses = later(draw, case)
         report = fitted(code, draw, losses, patience=patience)
@@ -146,7 +146,7 @@ def test_best(code: Student, draw: Draw) -> Cases:
     hint="model.state_dict() has the buffers, too; copy all of its tensors.",
 )
 def test_buffers(code: Student, draw: Draw) -> Cases:
-    """The model holds the buffers of that epoch, too."""
+    """The model has the buffers of its best epoch, too."""
     report = fitted(code, draw, later(draw, [5.0, 3.0, 4.0, 3.5]), patience=4)
     what = "the buffer that counts training batches, where a later epoch is no better,"
     yield what, entry(report, "state", "counter")
@@ -158,7 +158,7 @@ def test_buffers(code: Student, draw: Draw) -> Cases:
     hint="waited = 0 at an improvement, else waited += 1; break at waited == patience.",
 )
 def test_patience(code: Student, draw: Draw) -> Cases:
-    """Training stops after patience epochs in a row without improvement, 5 if it is not given."""
+    """Training stops after patience epochs in a row without improvement, by default 5."""
     for case, patience in (
         ([5.0, 3.0, 4.0, 6.0, 7.0, 1.0], 2),
         ([1.0, 2.0], 1),
@@ -190,7 +190,7 @@ def test_ties(code: Student, draw: Draw) -> Cases:
     hint="An epoch improves if math.isfinite(val_loss) and val_loss < lowest.",
 )
 def test_non_finite(code: Student, draw: Draw) -> Cases:
-    """NaN and inf never improve; where no epoch improves, the weights of the last one stay."""
+    """NaN and inf never improve; if no epoch improves, the weights of the last one stay."""
     for losses, patience in (
         ([inf, 4.0, 5.0], 3),
         ([nan, 4.0, nan, 5.0], 3),
@@ -260,13 +260,13 @@ def test_errors(student: Student) -> None:
         laws.check_changes_nothing(student, "fit", *call, raises=ValueError, allow=["mode"])
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_batches(
     rows: list[int], first: int, begin: Tensor | None = None, extra: Tensor | None = None
 ) -> Batches:
-    """Batches of so many rows for the probe's model, numbered from `first` on."""
+    """Batches with these numbers of rows for the probe's model. Rows are numbered from `first` on."""
     count = sum(rows)
     targets = torch.arange(count) % 3 + 1
     begin = torch.zeros(count) if begin is None else begin
@@ -276,7 +276,7 @@ def new_batches(
 
 
 def new_slope(draw: Draw) -> float:
-    """By how much a step with a rate of 1 moves a weight; its multiples are exact."""
+    """The change of a weight in a step with a rate of 1. Its multiples are exact."""
     return draw.size(17, 64) / 16
 
 
@@ -285,7 +285,7 @@ def loader_and_loss(code: Student, batches: Batches) -> tuple[Any, Any]:
 
 
 def train(code: Student, model: Any, rows: list[int]) -> Any:
-    """A report of train_epoch on batches of so many rows."""
+    """The probe's report on train_epoch for batches with these numbers of rows."""
     given = model, *loader_and_loss(code, new_batches(rows, TRAINING))
     return code.run("called", "train_epoch", *given, code.made("sgd", model))
 
@@ -305,16 +305,17 @@ def fitted(
     factor: float | None = None,
     **options: Any,
 ) -> Any:
-    """A report of fit with these validation losses, and with a scheduler if there is a factor.
+    """The probe's report on fit with these validation losses, and with a scheduler if there is a factor.
 
-    Its `weight` is a multiple of the number of steps, its `rate` of the sum of their scheduled rates.
+    In its state, `weight` is the slope times the number of steps, and `rate` the slope times the sum of the
+    scheduled rates.
     """
     train_losses = train_losses or [100.0 - i for i in range(STEPS * len(losses))]
-    # A hook of the model adds 0.25 to each loss.
+    # The model's hook adds 0.25 to each loss.
     val_losses = [START, *(loss - 0.25 for loss in losses)]
     model = code.made("scripted", train_losses, val_losses, STEPS, new_slope(draw))
     train_loader, loss = loader_and_loss(code, new_batches([3, 3], TRAINING))
-    # The epochs from which on the rows for validation are classified rightly.
+    # For each row for validation, the first epoch in which it is classified correctly.
     begin = torch.tensor([0, 0, 1, 2, 1])
     val_loader = code.made("loader", new_batches([4, 1], VALIDATION, begin))
     optimizer = code.made("sgd", model)
@@ -325,12 +326,12 @@ def fitted(
 
 
 def later(draw: Draw, losses: list[float]) -> list[float]:
-    """These losses after a drawn number of epochs that all improve."""
+    """These losses, after a drawn number of epochs that all improve."""
     return [100.0 - epoch for epoch in range(draw.size(0, 3))] + losses
 
 
 def epochs_of(report: Any) -> int:
-    """The number of epochs that ran, by the passes over the training loader."""
+    """The number of epochs that ran, counted by passes over the training loader."""
     passes: list[Any] = entry(report, "passes", kind=list)
     return passes.count(TRAINING)
 

@@ -26,9 +26,9 @@ Batch = tuple[Tensor, Tensor]
 SCHEMES = ["xavier_uniform", "kaiming_normal", "ones"]
 INF, NAN = math.inf, math.nan
 LARGE = 1e25  # its square is beyond float32, and within float64
-# The precision of float64 is judged by test_gradient_norm alone.
+# Only test_gradient_norm judges the precision of float64.
 RTOL = 1e-5
-# Those of the probe's network whose layers are not linear.
+# The parameters of the probe's network that are not in linear layers.
 OTHER_PARAMETERS = [
     "deep.norm.weight",
     "deep.norm.bias",
@@ -36,9 +36,9 @@ OTHER_PARAMETERS = [
     "conv.bias",
     "table.weight",
 ]
-# How far the spread of a random weight of so many entries may be off: four standard errors of a difference.
+# The spread of a random weight with ENTRIES entries may be off by four standard errors of a difference.
 ENTRIES, SPREAD_RTOL = 10_000, 0.045
-SHRINK = 0.9  # by what a step of the probe's optimizer may multiply the weight
+SHRINK = 0.9  # a factor for the weight in each step of the probe's optimizer
 
 
 # --- gradient_norm -------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_gradient_norm_of_missing_gradients(code: Student, draw: Draw) -> Cases:
     after="test_gradient_norm",
 )
 def test_gradient_norm_of_any_parameters(code: Student, draw: Draw) -> Cases:
-    """The parameters may come from a generator, which has no length, and may be frozen by now."""
+    """The parameters may come from a generator, which has no length, and may have been frozen since."""
     given = code.made("frozen_ones", [draw.normal(2), draw.normal(3, 2)])
     norm = code.function("gradient_norm")(given)
     yield "the norm of frozen parameters from a generator", within(norm, rtol=RTOL)
@@ -101,7 +101,7 @@ def test_gradient_norm_non_finite(code: Student, draw: Draw) -> Cases:
     after="test_gradient_norm",
 )
 def test_gradient_norm_changes_nothing(student: Student) -> None:
-    """The gradients stay as they are, also where they are None or infinite."""
+    """The gradients stay as they are, also if they are None or infinite."""
     given = student.made("parameters", [torch.randn(3, 2), None, torch.tensor([1.0, INF])])
     laws.check_changes_nothing(student, "gradient_norm", given, only=("0.values", "0.grad"))
 
@@ -139,7 +139,7 @@ def test_initialize_any_linear(code: Student, draw: Draw) -> Cases:
     hint='getattr(nn.init, scheme + "_")(module.weight), with no other argument and no seed.',
 )
 def test_initialize_random_schemes(code: Student, draw: Draw) -> Cases:
-    """By xavier_uniform and kaiming_normal weights are uniform and normal, and drawn anew each time."""
+    """xavier_uniform and kaiming_normal draw uniform and normal weights, new ones each time."""
     fan_in = draw.size(46, 55)
     fan_out = ENTRIES // fan_in
     for scheme in ("xavier_uniform", "kaiming_normal"):
@@ -175,7 +175,7 @@ def test_initialize_biases(code: Student, draw: Draw) -> Cases:
     word="what was there before and after is the sandbox's",
 )
 def test_initialize_changes_nothing_else(code: Student, draw: Draw) -> Cases:
-    """Parameters stay the same objects; their .grad, other layers and the mode stay as they are."""
+    """Parameters stay the same objects; .grad, other layers and the mode stay as they are."""
     yield "the dict of the parameters of other layers", filled(code, draw, OTHER_PARAMETERS)
     allow, network = ("values", "random"), code.made("network", 5)
     laws.check_changes_nothing(code, "initialize", network, "ones", allow=allow)
@@ -199,7 +199,7 @@ def test_initialize_unknown_scheme(student: Student) -> None:
 
 # --- train_with_monitor --------------------------------------------------------------------------
 #
-# The model has one parameter, so that how gradient_norm adds up several is its own affair.
+# The model has one parameter, so that gradient_norm need not be right for several.
 
 
 @promise(
@@ -220,7 +220,7 @@ def test_norms_of_every_batch(code: Student, draw: Draw) -> Cases:
     hint="Each batch is one step of the given optimizer, on this model, with its gradient.",
 )
 def test_training(code: Student, draw: Draw) -> Cases:
-    """Each batch is one step of the optimizer, by its gradient; each epoch is a new pass."""
+    """Each batch is one step of the optimizer, with its own gradient; each epoch is a new pass."""
     batches = new_batches(draw, 3)
     passes = [batches, batches[::-1]]
     yield "the weight afterwards", weight(trained(code, draw, passes, shrink_weight=SHRINK))
@@ -233,7 +233,7 @@ def test_training(code: Student, draw: Draw) -> Cases:
     after="test_training",
 )
 def test_train_mode(code: Student, draw: Draw) -> Cases:
-    """The model is trained in train mode, also where it was in eval mode, and is left in it."""
+    """The model is trained and left in train mode, even if it was in eval mode."""
     report = trained(code, draw, [new_batches(draw, 2)], offset=1.5)
     yield (
         "the weight afterwards, of a model to which train mode makes a difference,",
@@ -248,7 +248,7 @@ def test_train_mode(code: Student, draw: Draw) -> Cases:
     after="test_norms_of_every_batch",
 )
 def test_parameters_outside_the_optimizer(code: Student, draw: Draw) -> Cases:
-    """The norm is over all the model's parameters, not only those that the optimizer holds."""
+    """The norm is taken over all the model's parameters, not only over the optimizer's."""
     report = trained(code, draw, [new_batches(draw, 1)], bias=True)
     yield (
         "the norm of a weight and a bias, where the optimizer holds the weight alone",
@@ -314,14 +314,14 @@ def test_epochs_below_one(student: Student) -> None:
     after="test_norms_of_every_batch",
 )
 def test_random_state_kept(student: Student) -> None:
-    """Training seeds nothing, and draws no random numbers where the model draws none."""
+    """Training seeds nothing, and draws no random numbers if the model draws none."""
     call = training_arguments(student)
     laws.check_changes_nothing(student, "train_with_monitor", *call, 1, only=("random",))
 
 
 # --- compare_initializations ---------------------------------------------------------------------
 #
-# By "ones" nothing is drawn: the random schemes are the affair of initialize, and of one test.
+# "ones" draws nothing. Only one test uses the random schemes, which depend on initialize.
 
 
 @promise(
@@ -342,7 +342,7 @@ def test_compare_schemes(code: Student, draw: Draw) -> Cases:
     hint="torch.optim.SGD(model.parameters(), lr=lr), and the mean over the batches.",
 )
 def test_compare_initializations(code: Student, draw: Draw) -> Cases:
-    """Each value is the mean norm of every epoch of training with plain SGD at the given rate."""
+    """Each value is a tensor of the mean norm of each epoch, from training with plain SGD at the given rate."""
     loader = code.made("loader", [new_batches(draw, 5)])
     result = compare(code, loader, lr=0.03, epochs=2, seed=draw.seed())
     yield 'the means for "ones"', means(result, "ones")
@@ -355,7 +355,7 @@ def test_compare_initializations(code: Student, draw: Draw) -> Cases:
     after="test_compare_initializations",
 )
 def test_compare_seeds_each_scheme(code: Student, draw: Draw) -> Cases:
-    """Every scheme begins with the seed, then builds a new model, initializes it, and trains."""
+    """For every scheme: set the seed, build a new model, initialize it, and train."""
     loader = code.made("shuffled", new_batches(draw, 5))
     result = compare(code, loader, lr=0.05, epochs=2, seed=draw.seed())
     for scheme in SCHEMES:
@@ -368,7 +368,7 @@ def test_compare_seeds_each_scheme(code: Student, draw: Draw) -> Cases:
     after="test_compare_seeds_each_scheme",
 )
 def test_compare_defaults(code: Student, draw: Draw) -> Cases:
-    """By default there are 50 epochs at a learning rate of 0.01, with the seed 0."""
+    """The defaults are 50 epochs, a learning rate of 0.01, and the seed 0."""
     result = compare(code, code.made("loader", [new_batches(draw, 1)]))
     yield 'the means for "ones" with the defaults', means(result, "ones")
 
@@ -395,7 +395,7 @@ def test_compare_non_finite(code: Student, draw: Draw) -> Cases:
     hint="One bad norm is enough, and NaN is neither above nor below a limit.",
 )
 def test_diagnose_exploding(code: Student, draw: Draw) -> Cases:
-    """One norm that is above 1e3, infinite or NaN is exploding, and 1e3 itself is not."""
+    """A single norm that is above 1e3, infinite or NaN means exploding; 1e3 itself does not."""
     for bad in (draw.number(1001.0, 4000.0), INF, NAN):
         yield diagnosis(code, [bad, *sound(draw, 4)])
         yield diagnosis(code, [*low(draw, 2), bad, *low(draw, 2)])
@@ -408,7 +408,7 @@ def test_diagnose_exploding(code: Student, draw: Draw) -> Cases:
     hint="All of the norms have to be below 1e-3; exactly 1e-3 is not below.",
 )
 def test_diagnose_vanishing(code: Student, draw: Draw) -> Cases:
-    """Vanishing is where all norms are below 1e-3, and 1e-3 itself is not."""
+    """Vanishing means that all norms are below 1e-3; 1e-3 itself is not below."""
     yield diagnosis(code, low(draw, 5))
     yield diagnosis(code, [*low(draw, 4), draw.number(1.1e-3, 4e-3)])
     yield diagnosis(code, [1e-3] * 5)
@@ -420,7 +420,7 @@ def test_diagnose_vanishing(code: Student, draw: Draw) -> Cases:
     hint="norms[:5]; a slice may reach behind the end, an index may not.",
 )
 def test_diagnose_first_five(code: Student, draw: Draw) -> Cases:
-    """Only the first five epochs count, or all where there are fewer."""
+    """Only the first five epochs count, or all if there are fewer."""
     yield diagnosis(code, [*sound(draw, 5), *high(draw, 3)])
     yield diagnosis(code, [*sound(draw, 4), *high(draw, 1), *sound(draw, 3)])
     yield diagnosis(code, [*low(draw, 5), *sound(draw, 3)])
@@ -474,7 +474,7 @@ def test_plot_axes(student: Student) -> None:
     after="test_plot_lines",
 )
 def test_plot_gaps(code: Student, draw: Draw) -> Cases:
-    """Where a norm is not finite the line has a gap; the histories are left as they are."""
+    """Where a norm is not finite, the line has a gap; the histories are left as they are."""
     histories = {
         "inside": torch.tensor([1.0, NAN, 3.0, INF, 5.0, 6.0]),
         "at both ends": torch.tensor([NAN, 4.0, 8.0, INF]),
@@ -496,7 +496,7 @@ def test_plot_leaves_pyplot_alone(student: Student) -> None:
     laws.check_leaves_pyplot(student, "plot_gradient_norms", {"first": torch.tensor([1.0, 2.0])})
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def norm_of(code: Student, gradients: list[Any]) -> Any:
@@ -528,7 +528,7 @@ def trained(
     shrink_gradient: float = 1.0,
     **model: Any,
 ) -> Any:
-    """What train_with_monitor gives and leaves for a model like this, with the probe's optimizer."""
+    """The probe's report on train_with_monitor, for a Scaled with these options and the probe's optimizer."""
     made = code.made("scaled", draw.seed(), **model)
     shrinks = {"shrink_weight": shrink_weight, "shrink_gradient": shrink_gradient}
     optimizer = code.made("rough", made, **shrinks)
@@ -537,7 +537,7 @@ def trained(
 
 
 def norms(report: Any) -> Any:
-    """The norms of a training; their dtype has a test of its own."""
+    """The norms of a training. Another test judges their dtype."""
     return within(any_dtype(entry(report, "norms")), rtol=RTOL)
 
 
@@ -553,7 +553,7 @@ def training_arguments(student: Student) -> list[Made]:
 
 
 def compare(code: Student, loader: Made, **options: Any) -> Any:
-    """What compare_initializations gives for the probe's builder."""
+    """The result of compare_initializations for the probe's builder."""
     builder, loss = code.made("builder"), code.made("loss")
     return code.function("compare_initializations")(builder, loader, loss, **options)
 
@@ -568,12 +568,12 @@ def diagnosis(code: Student, history: list[float]) -> tuple[str, Any]:
 
 
 def high(draw: Draw, count: int) -> list[float]:
-    """Norms above the limit of exploding ones, 1e3."""
+    """Norms above 1e3, the limit of exploding."""
     return [10 ** draw.number(3.1, 5.0) for _ in range(count)]
 
 
 def low(draw: Draw, count: int) -> list[float]:
-    """Norms below the limit of vanishing ones, 1e-3."""
+    """Norms below 1e-3, the limit of vanishing."""
     return [10 ** draw.number(-8.0, -3.1) for _ in range(count)]
 
 
@@ -591,10 +591,10 @@ def new_histories(draw: Draw) -> dict[str, Tensor]:
 
 
 def lines(figure: Any, histories: dict[str, Tensor]) -> Any:
-    """The points (n, 2) of each line; one that is not drawn, being infinite or NaN, is NaN."""
+    """The points (n, 2) of each line. A point that is not drawn, because it is infinite or NaN, is NaN."""
     points = {}
     for name, line in laws.lines_of(figure, list(histories)).items():
-        # A line may go on behind the last epoch, as far as nothing is drawn there.
+        # A line may have points after the last epoch if they are not drawn.
         n = len(histories[name])
         drawn = line[:n] if line[n:, 1].isnan().all() else line
         points[name] = torch.where(drawn.isfinite(), drawn, NAN)

@@ -28,12 +28,12 @@ Batch = tuple[Tensor, Tensor]
 
 NAN, INF = math.nan, math.inf
 
-# A span is the first rate, the last rate, and the number of steps. How rates are spaced does not matter in the
-# first one, whose rates are all but equal.
+# A span is the first rate, the last rate, and the number of steps. In LEVEL all rates are nearly equal, so that
+# their spacing does not matter.
 STEPS = 6
 LEVEL = (0.01, 0.01 * (1 + 1e-12), STEPS)
 RISING = (0.001, 0.02, STEPS)
-# The first and the last rate where the batches alone decide about the losses.
+# The first and the last rate in tests where only the batches decide the losses.
 ANY_RATES = (0.01, 1.0)
 
 # The parameter groups of the probe's Network.
@@ -47,14 +47,14 @@ GROUPS: list[dict[str, Any]] = [
     },
 ]
 
-# Losses with one that diverges, and losses that never do: at most 4 times the lowest before.
+# Losses that diverge at some step, and losses that never do: each is at most 4 times the lowest before it.
 DIVERGING = [[8.0, 4, 2, 1, 2, 4, 5, 9, 3, 30, 200], [16.0, 10, 3, 11, 12, 3, 100, 5]]
 NOT_FINITE = [[2.0, 1, NAN, 5, 1, 9, 1], [INF, 1]]
 STEADY = [1.0, 2, 3, 4, 3, 4]
 
-# Of what may have been rounded to float32 on the way, where a test is about something else.
+# A tolerance for numbers that may have been rounded to float32, in tests about something else.
 ROUNDED = 1e-5
-# Of the difference of two such losses.
+# A tolerance for the difference of two such losses.
 ROUNDED_DIFFERENCE = 1e-3
 
 
@@ -79,7 +79,7 @@ def test_rates(code: Student, draw: Draw) -> Cases:
     after="test_rates",
 )
 def test_rates_float64(code: Student, draw: Draw) -> Cases:
-    """The rates are float64, and computed in float64."""
+    """The rates are float64, and are computed in float64."""
     rates = code.function("exponential_lrs")(1e-6 * near(draw), 10.0 * near(draw), 12)
     yield "the rates", within(rates, atol=0.0)
 
@@ -114,7 +114,7 @@ def test_refuses_bad_rates(code: Student, draw: Draw) -> Cases:
 
 @promise("lr_range_test", points=3, hint="model.train() reaches every submodule.")
 def test_train_mode(code: Student, draw: Draw) -> Cases:
-    """The whole model is in train mode during the test, whatever mode it came in."""
+    """The whole model is in train mode during the test, whatever mode it was in."""
     zeros = {"weight": torch.zeros(3, 1), "bias": torch.zeros(1)}
     model = code.made("network", zeros, [float(draw.size(5, 60)) for _ in range(2)], 1)
     batch = torch.zeros(4, 3).double(), torch.zeros(4, 1).double()
@@ -131,7 +131,7 @@ def test_train_mode(code: Student, draw: Draw) -> Cases:
     hint="At each step: rate, batch, zero_grad, loss, record, backward, step.",
 )
 def test_losses(code: Student, draw: Draw) -> Cases:
-    """Each step trains, and the loss before it is recorded."""
+    """Each step trains the model, and records the loss before it."""
     losses = fitted(code, draw, LEVEL, [{"params": ["weight", "bias"], "lr": 0.03}])
     yield "the losses", roughly(losses)
 
@@ -168,12 +168,12 @@ def test_next_batches(code: Student, draw: Draw) -> Cases:
 )
 def test_loader_again(code: Student, draw: Draw) -> Cases:
     """A loader that runs out is iterated again from its start, and may shuffle anew."""
-    # The batch at place i of pass p over the loader has the loss base + 10 p + i.
+    # Batch i of pass p over the loader has the loss base + 10 p + i.
     base = 10.0 * draw.size(10, 100)
     passes = [[base + 10 * p + i for i in range(3)] for p in range(6)]
     losses = assert_tensor(scripted(code, "losses", passes, *ANY_RATES, 8), what="losses")
     yield "the places in the loader from which the steps took their batches", losses % 10
-    # A look at the loader beforehand may have used up a pass, so the passes need only be others.
+    # Code may use up a pass by looking at the loader first, so the passes need only be different.
     passed = (losses // 10).unique(return_inverse=True)[1]
     assert passed.any(), "The batches of the first pass come again: keep no batches."
     yield "the number of the pass from which each step took its batch", passed
@@ -228,7 +228,7 @@ def test_every_group(code: Student, draw: Draw) -> Cases:
     after="test_next_batches",
 )
 def test_stop(code: Student, draw: Draw) -> Cases:
-    """It stops, after recording it, at a loss that is above 4 times the lowest before."""
+    """The test records a loss above 4 times the lowest before it, and then stops."""
     yield from recorded(code, draw, [*DIVERGING, STEADY])
 
 
@@ -239,11 +239,11 @@ def test_stop(code: Student, draw: Draw) -> Cases:
     after="test_next_batches",
 )
 def test_stop_not_finite(code: Student, draw: Draw) -> Cases:
-    """It stops, after recording it, at a loss that is not finite."""
+    """The test records a loss that is not finite, and then stops."""
     yield from recorded(code, draw, NOT_FINITE)
 
 
-# --- lr_range_test: what it leaves ---------------------------------------------------------------
+# --- lr_range_test: the state afterwards ---------------------------------------------------------
 
 
 @promise(
@@ -253,7 +253,7 @@ def test_stop_not_finite(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was before and what is left",
 )
 def test_restores_parameters(code: Student, draw: Draw) -> Cases:
-    """Afterwards every parameter is what it was: the same object, with the same values."""
+    """Afterwards every parameter is the same object as before, with the same values."""
     parts = ("0.values", "0.parameters", "0.requires_grad", "1.parameters")
     told = "Keep copies of the parameters' values (clone), and put them back in place."
     yield from restored(code, draw, parts, "outputs", told)
@@ -266,7 +266,7 @@ def test_restores_parameters(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was before and what is left",
 )
 def test_restores_buffers(code: Student, draw: Draw) -> Cases:
-    """Afterwards every buffer is what it was."""
+    """Afterwards every buffer is as before."""
     yield from restored(code, draw, ("0.buffers",), "buffers")
 
 
@@ -277,7 +277,7 @@ def test_restores_buffers(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was before and what is left",
 )
 def test_restores_modes(code: Student, draw: Draw) -> Cases:
-    """Afterwards every submodule is in the mode that it was in."""
+    """Afterwards every submodule is in its old mode."""
     yield from restored(code, draw, ("0.mode",), "added")
 
 
@@ -288,7 +288,7 @@ def test_restores_modes(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was before and what is left",
 )
 def test_restores_optimizer(code: Student, draw: Draw) -> Cases:
-    """Afterwards the optimizer's options and momentum are what they were, and nothing is added."""
+    """Afterwards the optimizer's options and momentum are as before, and nothing is added."""
     for momenta in ({"body.2.0.weight": draw.normal(3, 3, dtype=torch.float64)}, {}):
         yield from restored(code, draw, ("1.options", "1.state"), "moved", momenta=momenta)
 
@@ -326,7 +326,7 @@ def test_random_state(code: Student, draw: Draw) -> Cases:
     after=("test_rates_float64", "test_next_batches"),
 )
 def test_result(code: Student, draw: Draw) -> Cases:
-    """The result holds the rates and losses of the steps that were run, in float64, without a graph."""
+    """The result has the rates and losses of the steps that ran, in float64, without a graph."""
     losses = scaled(draw, [2.0, 1, 9, 1, 1])
     result = scripted(code, "result", [losses], 0.02 * near(draw), 0.5 * near(draw), 5)
     for place, name in enumerate(("learning_rates", "losses")):
@@ -378,7 +378,7 @@ def test_suggestion(code: Student, draw: Draw) -> Cases:
     after="test_suggestion",
 )
 def test_suggestion_factor(code: Student, draw: Draw) -> Cases:
-    """A loss diverges above factor times the lowest before it, not at exactly that."""
+    """A loss diverges if it is above factor times the lowest before it, not if it is equal to that."""
     yield from suggestions(code, draw, [[4.0, 2, 1, 1.5, 2, 4, 3, 8, 16]], factor=2.0)
 
 
@@ -389,7 +389,7 @@ def test_suggestion_factor(code: Student, draw: Draw) -> Cases:
     after="test_suggestion",
 )
 def test_suggestion_not_finite(code: Student, draw: Draw) -> Cases:
-    """A loss that is NaN or infinite is divergence, the first one too."""
+    """A loss that is NaN or infinite is divergence, also if it is the first loss."""
     yield from suggestions(code, draw, NOT_FINITE)
 
 
@@ -432,7 +432,7 @@ def test_plot_curve(code: Student, draw: Draw) -> Cases:
     losses = draw.uniform(8, low=2, high=3, dtype=torch.float64).tolist()
     figure = laws.figure_of(code, "plot_lr_range_test", result_of(code, losses, 0.001 * near(draw)))
     curves = [curve for curve in curves_of(figure) if len(curve) == len(losses)]
-    # Other lines may be as long.
+    # Other lines may have the same length.
     shown = [
         curve for curve in curves if torch.allclose(curve[:, 1], torch.tensor(losses).double())
     ]
@@ -448,7 +448,7 @@ def test_plot_curve(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what was before and what is left",
 )
 def test_plot_leaves_result(student: Student) -> None:
-    """The result stays as it is, also where a loss is infinite."""
+    """The result stays as it is, also if a loss is infinite."""
     result = result_of(student, [3.0, 2, 1, INF])
     laws.check_changes_nothing(student, "plot_lr_range_test", result, only=("0.values",))
 
@@ -470,14 +470,14 @@ def test_plot_labels(student: Student) -> None:
     hint="if suggestion is not None: axes.axvline(suggestion)",
 )
 def test_plot_suggestion(code: Student, draw: Draw) -> Cases:
-    """A suggestion is marked by a vertical line, and without one there is none."""
+    """A suggestion is marked by a vertical line; without a suggestion there is no line."""
     suggestion = 0.003 * near(draw)
     result = result_of(code, [3.0, 2, 1, 9])
     lines = verticals(laws.figure_of(code, "plot_lr_range_test", result, suggestion))
     assert lines, "There is no vertical line at the suggestion."
     nearest = min(lines, key=lambda x: abs(x - suggestion))
     yield "the x of the vertical line", roughly(nearest)
-    # Error bars are vertical, too, with a suggestion and without.
+    # Lines such as error bars are vertical, too, so the figure without a suggestion is counted as well.
     without = verticals(laws.figure_of(code, "plot_lr_range_test", result))
     told = "Without a suggestion there is a vertical line all the same."
     assert len(without) < len(lines), told
@@ -500,7 +500,7 @@ def test_plot_pyplot(student: Student) -> None:
 
 
 def near(draw: Draw) -> float:
-    """A drawn factor from 1 to 1.25, of so few bits that 4 times a product is still exactly that."""
+    """A drawn factor from 1 to 1.25 with few bits, so that products and 4 times a product are exact."""
     return 1 + draw.size(0, 32) / 128
 
 
@@ -510,7 +510,7 @@ def scaled(draw: Draw, losses: list[float]) -> list[float]:
 
 
 def roughly(value: Any) -> Loose:
-    """Compare without the dtype, and as far as float32 is exact."""
+    """Compare without the dtype, and to the precision of float32."""
     return any_dtype(within(value, rtol=ROUNDED, atol=0.0))
 
 
@@ -535,7 +535,7 @@ def losses_of(
     passes: list[list[Batch]],
     span: Sequence[float],
 ) -> Tensor:
-    """The losses of a range test, a tensor."""
+    """The losses of a range test, as a tensor."""
     loss_fn, loader = code.made(loss), code.made("loader", passes)
     losses = code.run("losses", model, optimizer, loss_fn, loader, *span)
     losses = assert_tensor(losses, what="losses of the result").flatten()
@@ -550,7 +550,7 @@ def fitted(
     groups: list[dict[str, Any]],
     gradients: dict[str, Tensor] | None = None,
 ) -> Tensor:
-    """The losses of a range test of the regression, with SGD of these groups."""
+    """The losses of a range test of the regression, with SGD for these groups."""
     data = regression(draw)
     batch = data.pop("inputs"), data.pop("targets")
     model = code.made("line", data, gradients or {})
@@ -559,9 +559,9 @@ def fitted(
 
 
 def scripted(code: Student, probe: str, passes: list[list[float]], *span: float) -> Any:
-    """What a probe says of a range test whose k-th pass over the loader has batches of these losses."""
-    # The inputs are zeros, and so are the outputs: the loss is the target. Training does not change that, for
-    # the optimizer holds the weight alone, which has a gradient of zeros.
+    """A probe's report on a range test. In pass k over the loader, the batches have the losses `passes[k]`."""
+    # Inputs and outputs are zeros, so the loss is the target. Training does not change that, because the
+    # optimizer has only the weight, whose gradient is zero.
     x = torch.zeros(1, 1, dtype=torch.float64)
     zeros = {"weight": torch.zeros(1, 1).double(), "bias": torch.zeros(1).double()}
     model = code.made("line", zeros, {})
@@ -572,14 +572,14 @@ def scripted(code: Student, probe: str, passes: list[list[float]], *span: float)
 
 
 def recorded(code: Student, draw: Draw, tables: list[list[float]]) -> Cases:
-    """The losses that are recorded where the batches have those of a table."""
+    """The recorded losses, for batches with the losses of each table."""
     for table in tables:
         losses = scaled(draw, table)
         found = scripted(code, "losses", [losses], *ANY_RATES, len(losses))
         yield f"the recorded losses for the losses {losses}", roughly(found)
 
 
-# What comes of the probe's Network and its optimizer after a range test that restored them.
+# The parts of the probe's report on model and optimizer after a range test that restored them.
 AFTERWARDS = {
     "outputs": "the outputs of the model's layer after the test",
     "buffers": "the numbers in all buffers of the model after the test",
@@ -598,9 +598,9 @@ def restored(
     momenta: dict[str, Tensor] | None = None,
     third_targets: float = 1.0,
 ) -> Cases:
-    """A range test trains the probe's Network, and leaves these parts as they were; `shown` shows it.
+    """Check that a range test trains the probe's Network and restores `parts`, and yield the part `shown`.
 
-    SGD has these momenta already; the targets of the third batch are multiplied by `third_targets`.
+    SGD has `momenta` already. The targets of the third batch are multiplied by `third_targets`.
     """
     data = regression(draw)
     x, y = data.pop("inputs"), data.pop("targets") - 3
@@ -611,11 +611,11 @@ def restored(
     call = (model, optimizer, code.made("product"), loader, list(LEVEL), inputs, gradient)
     probe = code.probe("losses_and_after")
     result = laws.check_restores(code, probe, *call, call="lr_range_test", only=parts, told=told)
-    # A model that was not trained is as it was, too.
+    # A model that was never trained would also be as before.
     losses = assert_tensor(entry(result, "losses"), what="losses of the result").flatten()
     decrease = within(losses[:2].diff(), rtol=ROUNDED_DIFFERENCE)
     yield "the difference of the first two losses on a batch", decrease
-    # What the sandbox says of before and after may be made up: what comes of it is compared.
+    # The sandbox's comparison of before and after could be forged, so the resulting numbers are compared, too.
     if shown:
         yield AFTERWARDS[shown], entry(result, shown)
 
@@ -624,7 +624,7 @@ def restored(
 
 
 def result_of(code: Student, losses: list[float], first: float = 0.001) -> Made:
-    """An LRRangeTest of these losses, whose rates double from step to step."""
+    """An LRRangeTest with these losses, and with rates that double from step to step."""
     rates = first * 2.0 ** torch.arange(len(losses), dtype=torch.float64)
     return code.own("LRRangeTest", rates, torch.tensor(losses, dtype=torch.float64))
 
@@ -639,7 +639,7 @@ def suggestions(code: Student, draw: Draw, tables: list[list[float]], **factor: 
 
 
 def curves_of(figure: Any) -> list[Tensor]:
-    """What is drawn in the only Axes, as tensors (points, 2)."""
+    """The lines in the only Axes, as tensors (points, 2)."""
     return [laws.points_of(line) for line in laws.axes_of(figure).lines]
 
 

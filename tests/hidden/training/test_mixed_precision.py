@@ -11,27 +11,27 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, assert_tensor, entry, laws, promise, raises, within
 from grader.judge.student import Student
 
-# Gradients, and what is done with them between backward and step.
+# Gradients, and the names of the calls between backward and step.
 Iteration = tuple[list[Tensor], list[str]]
 # Inputs and targets.
 Batch = tuple[Tensor, Tensor]
 
-# Scales that are no powers of two, so that a product shows by its rounding in which dtype it was computed.
+# Not powers of two, so that the rounding of a product shows in which dtype it was computed.
 SCALES = {torch.float32: 1000.0, torch.float64: 0.3}
-# The parameters of an optimizer, beside one without a gradient.
+# The shapes of an optimizer's parameters.
 SHAPES = ((3, 4), (), (5,))
-# What the probe may do with gradients between backward and step.
+# The probe's calls between backward and step.
 NOTHING: list[str] = []
 UNSCALE = ["unscale_"]
 CLIP = ["unscale_", "clip"]
-# The scaler, and the optimizer, of the iterations on given gradients.
+# Options of the scaler and of the optimizer, for iterations on given gradients.
 FIRST_SCALE = {"init_scale": 2.0**12}
 SGD = {"lr": 0.5, "momentum": 0.5}
-# How many weights the probe's Network has, a scaler for it, and norms to which its gradients are clipped.
+# For the probe's Network: the number of its weights, options of a scaler, and norms to clip its gradients to.
 WEIGHTS = 26
 SCALER = {"init_scale": 1024.0}
 MAX_NORM, LARGE_NORM = 0.5, 1e3
-# An operation more or less in bfloat16 makes such a difference.
+# One operation more or less in bfloat16 makes this difference.
 BFLOAT16: Any = {"rtol": 1e-2, "atol": 2e-3}
 
 
@@ -44,7 +44,7 @@ BFLOAT16: Any = {"rtol": 1e-2, "atol": 2e-3}
     hint="((values * scale).half() == 0) & (values != 0), over the nonzero ones.",
 )
 def test_underflow(code: Student, draw: Draw) -> Cases:
-    """The result is the part of the nonzero entries that is zero in float16 after the scaling."""
+    """The result is the share of the nonzero entries that become zero in float16 after scaling."""
     exponents = torch.linspace(draw.number(-18, -10), 1, 60, dtype=torch.float64)
     values = ((2 * draw.integers(60, high=2) - 1) * 10**exponents).reshape(3, 4, 5)
     values[0, 0] = 0.0
@@ -61,7 +61,7 @@ def test_underflow(code: Student, draw: Draw) -> Cases:
     after="test_underflow",
 )
 def test_underflow_limits(code: Student, draw: Draw) -> Cases:
-    """What only loses digits is not counted, and neither is what overflows."""
+    """Numbers that only lose digits are not counted, and neither are numbers that overflow."""
     for value in (3.1e-8, 5.9e-5, 7e5):
         found = code.function("underflow_fraction")(torch.tensor([value, 1.0, -value, 1e-9]))
         yield f"the fraction for [{value:g}, 1, {-value:g}, 1e-9]", within(found, rtol=1e-6)
@@ -99,7 +99,7 @@ def test_underflow_changes_nothing(student: Student) -> None:
     word="the sandbox says that it raised",
 )
 def test_arguments(code: Student, draw: Draw) -> Cases:
-    """get_scale begins with init_scale; bad arguments are a ValueError that names them."""
+    """The first get_scale is init_scale; bad arguments are a ValueError that names them."""
     for fine in ((), (1000.0,), (1e-3, 1.01, 0.99, 1)):
         yield f"the scale of a new GradScaler{fine}", code.run("first_scale", *fine)
     yield "the default of growth_interval", code.run("interval")
@@ -133,7 +133,7 @@ def test_own_state(code: Student, draw: Draw) -> Cases:
     hint="loss * scale, with the scale as a Python number: the dtype of loss stays.",
 )
 def test_scale(code: Student, draw: Draw) -> Cases:
-    """scale gives the loss times the scale, differentiable, in the dtype of the loss."""
+    """scale returns the loss times the scale, differentiable, in the dtype of the loss."""
     for dtype, scale in SCALES.items():
         report = code.run("scaled", scale, draw.normal(3, dtype=dtype))
         yield f"the loss scaled by {scale:g}", entry(report, "loss")
@@ -163,7 +163,7 @@ def test_unscale(code: Student, draw: Draw) -> Cases:
     hint="if p.grad is not None: p.grad.div_(scale), in each of optimizer.param_groups.",
 )
 def test_unscales_all_groups(code: Student, draw: Draw) -> Cases:
-    """All groups are unscaled, in place; parameters without a gradient are passed over."""
+    """All groups are unscaled, in place; parameters without a gradient are skipped."""
     values, gradients = new_tensors(draw), new_tensors(draw)
     groups = [[values[0], torch.ones(2)], values[1:]]
     report = code.run("unscaled", 8.0, groups, [[gradients[0], None], gradients[1:]])
@@ -193,7 +193,7 @@ def test_unscale_twice(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what runs",
 )
 def test_own_work(student: Student) -> None:
-    """Nothing of PyTorch's own GradScaler runs."""
+    """No code of PyTorch's own GradScaler runs."""
     ran = entry(student.run("foreign"), kind=list)
     assert not ran, f"{str(ran[0])[:80]} runs: keep the scale yourself."
 
@@ -223,7 +223,7 @@ def test_steps_after_unscale(code: Student, draw: Draw) -> Cases:
 
 @promise("GradScaler.step", points=6, hint="isfinite() of every gradient, noted in unscale_.")
 def test_skips(code: Student, draw: Draw) -> Cases:
-    """With an inf or NaN in any gradient no step is made, and the next one is made as ever."""
+    """With an inf or NaN in any gradient no step is made; the next step is made as usual."""
     iterations = [iteration(draw, NOTHING)]
     for place, bad in enumerate((math.inf, -math.inf, math.nan)):
         iterations += [iteration(draw, NOTHING, bad, place), iteration(draw, NOTHING)]
@@ -236,7 +236,7 @@ def test_skips(code: Student, draw: Draw) -> Cases:
     hint="unscale_ notes whether it finds an overflow: at the step the gradients may be clipped.",
 )
 def test_skips_what_was_clipped(code: Student, draw: Draw) -> Cases:
-    """No step is made either where inf was found by unscale_, and is clipped since."""
+    """No step is made either if unscale_ found an inf that was clipped since."""
     iterations = [iteration(draw, CLIP, bad) for bad in (math.inf, None, -math.inf)]
     yield values_after(code, draw, iterations)
 
@@ -280,7 +280,7 @@ def test_updates(code: Student, draw: Draw) -> Cases:
     word="the sandbox says what runs under autocast",
 )
 def test_autocast(code: Student, draw: Draw) -> Cases:
-    """Model and loss_fn run once each, under autocast; dtypes, modes and autocast are then as before."""
+    """Model and loss_fn run once each, under autocast; afterwards dtypes, modes and autocast are as before."""
     report = code.run("logged", new_weights(draw), new_batch(draw))
     yield "the list of the calls of model and loss_fn", entry(report, "calls")
     yield "the state of autocast, mode, dtypes and random numbers afterwards", entry(report, "left")
@@ -288,7 +288,7 @@ def test_autocast(code: Student, draw: Draw) -> Cases:
 
 @promise("train_step", points=7, hint="zero_grad, autocast, scale, backward, step.")
 def test_train_step(code: Student, draw: Draw) -> Cases:
-    """Steps are those of ordinary training, with a scaler and without."""
+    """Steps are as in ordinary training, with a scaler and without."""
     for scaler in (None, SCALER):
         yield weights_after(code, draw, scaler)
 
@@ -316,7 +316,7 @@ def test_train_step_overflows(code: Student, draw: Draw) -> Cases:
     what = "the list of the weights after steps some of which overflow"
     report = code.run("trained", weights, batches, SCALER)
     yield what, within(entry(report, "weights"), **BFLOAT16)
-    # The loss of large targets is finite, its gradients are not, once they are scaled.
+    # The loss of large targets is finite, but its scaled gradients are not.
     report = code.run("trained", weights, [new_batch(draw, target=1e3)], {"init_scale": 1e38})
     yield what, entry(report, "weights")
     report = code.run("trained", weights, [infinite], None)
@@ -344,14 +344,14 @@ def test_train_step_returns_the_loss(code: Student, draw: Draw) -> Cases:
 
 
 def new_tensors(draw: Draw, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    """A tensor for each parameter: its value, or its gradient."""
+    """A tensor for each parameter, to be its value or its gradient."""
     return [draw.normal(*shape, dtype=dtype, scale=8.0) for shape in SHAPES]
 
 
 def iteration(
     draw: Draw, before_step: list[str], bad: float | None = None, place: int = 0
 ) -> Iteration:
-    """An iteration with new gradients; that of the parameter `place` ends with the `bad` entry, if any."""
+    """An iteration with new gradients. The one of parameter `place` ends with the entry `bad`, if given."""
     gradients = new_tensors(draw)
     if bad is not None:
         gradients[place].view(-1)[-1] = bad
@@ -373,12 +373,12 @@ def values_after(code: Student, draw: Draw, iterations: list[Iteration]) -> tupl
 
 
 def new_weights(draw: Draw) -> Tensor:
-    """All weights of the probe's Network, in a row."""
+    """All weights of the probe's Network, as one vector."""
     return draw.normal(WEIGHTS, scale=0.5)
 
 
 def new_batch(draw: Draw, target: float | None = None) -> Batch:
-    """Random inputs and targets; all targets are `target`, if it is given."""
+    """Random inputs and targets. If `target` is given, all targets are `target`."""
     targets = draw.normal(4, 2) if target is None else torch.full((4, 2), target)
     return draw.normal(4, 3), targets
 

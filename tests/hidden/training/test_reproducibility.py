@@ -20,11 +20,11 @@ from grader.judge.checks import (
 )
 from grader.judge.student import Student
 
-# The global generators, in the order in which an item of the probe draws from them.
+# The global generators, in the order in which the probe's items draw from them.
 LIBRARIES = ("Python's random", "NumPy", "torch")
 LARGEST_SEED = 2**32 - 1
 BAD_SEEDS = (-1, 2**32, 2**40)
-ITEMS = 64  # so many that two orders are not equal by chance
+ITEMS = 64  # enough that two orders are not equal by chance
 WORKED_ITEMS = 8
 
 
@@ -52,7 +52,7 @@ def test_set_seed(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which flags are set",
 )
 def test_flags(code: Student, draw: Draw) -> Cases:
-    """Each call sets cuDNN to deterministic algorithms, and its benchmark off."""
+    """Each call sets cuDNN to deterministic algorithms, and turns its benchmark off."""
     report = code.run("seeded", draw.seed(), seeds(draw, 2))
     for call in range(2):
         for name in ("deterministic", "benchmark"):
@@ -83,7 +83,7 @@ def test_seed_errors(code: Student, draw: Draw) -> Cases:
 def test_states_come_back(code: Student, draw: Draw) -> Cases:
     """After the block the three states are exactly those at entry, whatever the block did."""
     for ending in ("", "Stop", "KeyboardInterrupt"):
-        # Normal numbers are made two at a time: after an even number of draws none is in hand.
+        # Normal numbers are made two at a time: after an even number of draws, none is kept for later.
         for draws in (1, 2):
             for given in ([], [draw.seed()]):
                 report = code.run("forked", given, *seeds(draw, 2), draws, ending)
@@ -99,7 +99,7 @@ def test_states_come_back(code: Student, draw: Draw) -> Cases:
     word="the sandbox says which exception came out",
 )
 def test_exceptions_go_on(code: Student, draw: Draw) -> Cases:
-    """An exception in the block goes on."""
+    """An exception in the block passes through."""
     for given in ([], [draw.seed()]):
         for ending in ("Stop", "KeyboardInterrupt"):
             report = code.run("forked", given, *seeds(draw, 2), ending=ending)
@@ -113,7 +113,7 @@ def test_exceptions_go_on(code: Student, draw: Draw) -> Cases:
     hint="if seed is not None: set_seed(seed), after the states are kept.",
 )
 def test_inside(code: Student, draw: Draw) -> Cases:
-    """In the block the generators are as after set_seed(seed), or go on where they were without one."""
+    """In the block the generators are as after set_seed(seed), or, without a seed, go on where they were."""
     for given in ([0], [LARGEST_SEED], [draw.seed()], []):
         report = code.run("forked", given, *seeds(draw, 2))
         what = f"the dict of numbers drawn in a block of {call_of(given)}"
@@ -126,7 +126,7 @@ def test_inside(code: Student, draw: Draw) -> Cases:
     hint="Each manager keeps its own states; nothing happens before the block is entered.",
 )
 def test_nested(code: Student, draw: Draw) -> Cases:
-    """Blocks nest, and making a manager changes nothing."""
+    """Blocks may be nested, and making a manager changes nothing."""
     for given in ([], [draw.seed()]):
         entered, inner = seeds(draw, 2)
         report = code.run("nested", given, entered, inner)
@@ -146,7 +146,7 @@ def test_nested(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_fork_errors(code: Student, draw: Draw) -> Cases:
-    """A seed outside 0..2**32 - 1 is a ValueError that names it, when the block is entered at the latest."""
+    """A seed outside 0..2**32 - 1 is a ValueError that names it, at the latest when the block is entered."""
     for seed in BAD_SEEDS:
         yield f"fork_rng({seed})", raises(ValueError, "seed", code.run, "fork_rng", seed)
 
@@ -160,7 +160,7 @@ def test_fork_errors(code: Student, draw: Draw) -> Cases:
     hint="seed = torch.initial_seed() % 2**32, and nothing else.",
 )
 def test_seed_worker(code: Student, draw: Draw) -> Cases:
-    """random and NumPy are as after seeding with torch.initial_seed() % 2**32; torch stays as it is."""
+    """random and NumPy are seeded with torch.initial_seed() % 2**32; torch stays as it is."""
     for seed in (draw.seed(), LARGEST_SEED, 2**63 + 2**32 + draw.size(0, 99)):
         worker = draw.size(100, 1000)
         report = code.run("worker_seeded", seed, worker, draw.seed())
@@ -178,7 +178,7 @@ def test_seed_worker(code: Student, draw: Draw) -> Cases:
     hint="DataLoader(dataset, batch_size, shuffle=shuffle, generator=...): no drop_last.",
 )
 def test_epochs(student: Student) -> None:
-    """Each item comes once an epoch, in order or shuffled anew, in batches of default collation."""
+    """Each item comes once per epoch, in order or shuffled anew, in batches from the default collation."""
     draw = Draw(student.draw_seed)
     for options, shuffled in (({}, True), ({"shuffle": True}, True), ({"shuffle": False}, False)):
         numbers = new_numbers(draw, 23)
@@ -194,7 +194,7 @@ def test_epochs(student: Student) -> None:
     word="the sandbox says what the loader is",
 )
 def test_kind(student: Student) -> None:
-    """It is a DataLoader, without workers unless some are asked for."""
+    """The loader is a DataLoader, by default without workers."""
     passes = new_passes(student, Draw(student.draw_seed), [0], [0])
     assert_equal(
         entry(passes.report, "kinds", 0), True, what="the statement that it is a DataLoader"
@@ -209,7 +209,7 @@ def test_kind(student: Student) -> None:
     hint="torch.Generator().manual_seed(seed), one for each loader and nothing else.",
 )
 def test_orders(student: Student) -> None:
-    """The seed decides the orders of all epochs, whatever global generators and other loaders do."""
+    """Only the seed decides the orders of all epochs, whatever global generators and other loaders do."""
     draw = Draw(student.draw_seed)
     new, numbers = draw.seed(), new_numbers(draw, ITEMS)
     for seed, other_seed in ((new, new + 1), (0, 1)):
@@ -233,7 +233,7 @@ def test_workers(student: Student) -> None:
     for epoch in epochs_of(worked):
         told = "With num_workers=2 the items do not come from two workers."
         assert set(epoch.workers) == {0, 1}, told
-    # Of the first two: with workers torch asks a sampler for its order twice, and one may count that.
+    # Two epochs: with workers, torch asks a sampler for its order twice, so its second order is fine, too.
     draw = Draw(student.draw_seed)
     alone = orders(new_passes(student, draw, worked.seeds[:1], [0, 0], worked.numbers, size=2))
     told = "With num_workers the first epoch has another order than without: only seed decides."
@@ -247,7 +247,7 @@ def test_workers(student: Student) -> None:
     after="test_workers",
 )
 def test_draws_differ(student: Student) -> None:
-    """What items draw in workers differs between workers, between epochs and between seeds."""
+    """The draws of items differ between workers, between epochs and between seeds."""
     worked, _ = worked_passes(student)
     for library in LIBRARIES:
         epoch, next_epoch, other_seed = [
@@ -293,7 +293,7 @@ def test_global_state(code: Student, draw: Draw) -> Cases:
             yield what, exactly(entry(passes.report, "after", number))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def seeds(draw: Draw, count: int) -> list[int]:
@@ -301,7 +301,7 @@ def seeds(draw: Draw, count: int) -> list[int]:
 
 
 def new_numbers(draw: Draw, length: int) -> list[int]:
-    """Different numbers, by which the items of a dataset are known."""
+    """Different numbers, which identify the items of a dataset."""
     return [int(number) for number in draw.permutation(1000)[:length]]
 
 
@@ -311,7 +311,7 @@ def call_of(given: list[int]) -> str:
 
 
 class Passes(NamedTuple):
-    """Passes over loaders in the probe: what they were given, and its report."""
+    """Passes over loaders in the probe: their arguments, and the probe's report."""
 
     seeds: list[int]
     numbers: list[int]
@@ -328,7 +328,7 @@ def new_passes(
     size: int = 8,
     **options: Any,
 ) -> Passes:
-    """Iterate the loaders with these seeds in the order of the plan, each time in another random state."""
+    """Iterate loaders with these seeds in the order of the plan, each time in another random state."""
     numbers = numbers or new_numbers(draw, ITEMS)
     noises = seeds(draw, len(plan) + 1)
     report = code.run("passes", numbers, size, seeds_of_loaders, plan, noises, **options)
@@ -336,7 +336,10 @@ def new_passes(
 
 
 def worked_passes(code: Student) -> list[Passes]:
-    """Two epochs of a loader with two workers and one of another seed, twice: processes are dear."""
+    """Two epochs of a loader with two workers and one epoch with another seed, all of it twice.
+
+    Processes take time, so several tests share these passes.
+    """
 
     def ask() -> list[Passes]:
         draw = Draw(random.randrange(2**31))
@@ -347,20 +350,20 @@ def worked_passes(code: Student) -> list[Passes]:
 
 
 class Epoch(NamedTuple):
-    """Of each item of a pass: its number, its worker (-1 without workers), and its three draws."""
+    """The items of a pass: their numbers, their workers (-1 without workers), and their three draws."""
 
     numbers: list[float]
     workers: list[float]
     draws: dict[str, list[float]]
 
     def draws_of(self, worker: int, library: str) -> list[float]:
-        """What the items of this worker drew from a library."""
+        """The numbers that the items of this worker drew from a library."""
         pairs = zip(self.workers, self.draws[library], strict=True)
         return [draw for own, draw in pairs if own == worker]
 
 
 def epochs_of(passes: Passes) -> list[Epoch]:
-    """The items of each pass, in the order in which they came."""
+    """The items of each pass, in their order."""
     epochs, what = [], "a batch of items (5,)"
     for batches in entry(passes.report, "epochs", kind=list, count=len(passes.plan)):
         rows = []
@@ -374,7 +377,7 @@ def epochs_of(passes: Passes) -> list[Epoch]:
 
 
 def orders(passes: Passes) -> list[list[float]]:
-    """The numbers of each epoch's items, all of which have to be there."""
+    """The numbers of each epoch's items. All items have to be there."""
     found = [epoch.numbers for epoch in epochs_of(passes)]
     for order in found:
         assert sorted(order) == sorted(passes.numbers), "Not every item comes once an epoch."

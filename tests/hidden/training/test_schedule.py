@@ -11,12 +11,12 @@ from grader.judge.checks import Cases, Draw, entry, laws, promise, within
 from grader.judge.student import Student
 from grader.sandbox.wire.values import Made
 
-# total_steps, warmup_steps and min_factor.
+# The arguments total_steps, warmup_steps and min_factor.
 Schedule = tuple[int, int, float]
 
 ACCURACY: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}
 FAR = 10**6 + 1
-# Rows of the batches of an epoch, and the epochs of two calls.
+# The rows of the batches of an epoch, and the epochs of two calls.
 ROWS = (4, 2, 5, 1)
 EPOCHS = [2, 1]
 
@@ -30,7 +30,7 @@ EPOCHS = [2, 1]
     hint="progress = (step - warmup_steps) / (total_steps - warmup_steps), from 0 to 1.",
 )
 def test_factors(code: Student, draw: Draw) -> Cases:
-    """The factor grows up to 1 in the warm-up, and falls from there to min_factor as a cosine does."""
+    """The factor grows up to 1 in the warm-up, and then falls to min_factor as a cosine."""
     for schedule in [*new_schedules(draw), (9, 1, draw.number(0.5, 0.6))]:
         yield factors_at(code, schedule, range(schedule[0]))
 
@@ -41,7 +41,7 @@ def test_factors(code: Student, draw: Draw) -> Cases:
     hint="if step >= total_steps: return min_factor",
 )
 def test_end(code: Student, draw: Draw) -> Cases:
-    """From total_steps on the factor is min_factor, however far the step."""
+    """From total_steps on, the factor is min_factor, at any later step."""
     for schedule in new_schedules(draw):
         yield factors_at(code, schedule, [*range(schedule[0], 3 * schedule[0]), FAR])
 
@@ -87,7 +87,7 @@ def test_factor_errors(student: Student) -> None:
     hint="LambdaLR(optimizer, function): function(step) is a factor, not a rate.",
 )
 def test_rates(code: Student, draw: Draw) -> Cases:
-    """Each group has its own base rate times the factor of the scheduler steps so far."""
+    """Each group's rate is its own base rate times the factor for the number of scheduler steps so far."""
     schedule, bases = new_schedules(draw)[0], new_bases(draw)
     report = code.run("rates", schedule, bases, 14)
     told = "The result is not a torch.optim.lr_scheduler.LambdaLR."
@@ -101,7 +101,7 @@ def test_rates(code: Student, draw: Draw) -> Cases:
     hint="The defaults are in the signature of the stub.",
 )
 def test_defaults(code: Student, draw: Draw) -> Cases:
-    """Without more arguments there is no warm-up, and the rate falls to 0."""
+    """By default there is no warm-up, and the rate falls to 0."""
     what = "the distance of the rates with warmup_cosine_scheduler(optimizer, 5)"
     bases = new_bases(draw)
     yield what, distances(code, entry(code.run("rates", [5], bases, 8), "rates"), [5], bases)
@@ -127,7 +127,7 @@ def test_resumes(code: Student, draw: Draw) -> Cases:
     after="test_rates",
 )
 def test_last_epoch(code: Student, draw: Draw) -> Cases:
-    """With last_epoch = steps done - 1 over an optimizer that has loaded its state the rates go on."""
+    """With last_epoch = steps done - 1 and an optimizer that has loaded its state, the rates go on."""
     for done in (2, 6):
         what = f"the distance of the rates after a resume at step {done}"
         yield what, resumed(code, draw, "resumed_by_last_epoch", done)
@@ -140,7 +140,7 @@ def test_last_epoch(code: Student, draw: Draw) -> Cases:
     word="the sandbox says that it raised",
 )
 def test_scheduler_errors(student: Student) -> None:
-    """Bad arguments are a ValueError that names them when the scheduler is made."""
+    """Bad arguments are a ValueError that names them, when the scheduler is made."""
     made = student.made("optimizer", [0.6, 0.25])
     table: dict[str, Any] = {
         "total_steps": [(made, 0), (made, -3)],
@@ -189,7 +189,7 @@ def test_returned_rates(code: Student, draw: Draw) -> Cases:
     word="the sandbox says in which mode the model runs",
 )
 def test_mode(code: Student, draw: Draw) -> Cases:
-    """The model trains in training mode, all of its parts."""
+    """The model and all of its parts train in training mode."""
     what = "the list of the modes of the model and its parts in each step"
     for training in (["body.0"], [""]):
         yield what, entry(trained(code, draw, training), "modes")
@@ -219,7 +219,7 @@ def test_train_errors(student: Student) -> None:
     laws.check_errors(student, "train_with_schedule", table, fine=(*call, 1))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_schedules(draw: Draw) -> list[Schedule]:
@@ -243,7 +243,7 @@ def factors_at(code: Student, schedule: Schedule, steps: Sequence[int]) -> tuple
 
 
 def resumed(code: Student, draw: Draw, probe: str, done: int) -> Any:
-    """How far rates are off that this probe resumes, in the warm-up or behind it."""
+    """The distances of the rates from this probe's resumed schedule, in the warm-up or after it."""
     schedule, bases = new_schedules(draw)[0], new_bases(draw)
     return distances(code, code.run(probe, schedule, bases, done, 8), schedule, bases, done)
 
@@ -251,10 +251,10 @@ def resumed(code: Student, draw: Draw, probe: str, done: int) -> Any:
 def distances(
     code: Student, rates: Any, schedule: Sequence[float], bases: list[float], first: int = 0
 ) -> Any:
-    """How far rates are from the base rates times the answer's own factors, from step `first` on.
+    """The distances of rates from the base rates times the answer's own factors, from step `first` on.
 
-    A mistake in the factors costs no points twice. It is computed here: the base rates were drawn. Where the
-    factors hardly differ that would prove nothing, and the rates themselves are compared.
+    So a mistake in the factors does not cost points twice. If the factors take only a few values, distances
+    would prove nothing, and the rates themselves are compared.
     """
     count = len(entry(rates, kind=list))
     found = code.run("factors", schedule, list(range(first, first + count)))
@@ -271,7 +271,7 @@ def distances(
 def new_training(
     code: Student, draw: Draw, training: Sequence[str] = ()
 ) -> tuple[Made, list[tuple[Tensor, Tensor]], Made, Made, Made]:
-    """The network, batches, the loss, the optimizer, and a scheduler whose factors are no schedule."""
+    """The network, batches, the loss, the optimizer, and a scheduler with factors in a drawn order."""
     model = code.made("network", draw.seed(), list(training))
     sgd = code.made("sgd", model)
     factors = [(i + 1) / 31 for i in draw.permutation(31).tolist()]
@@ -280,6 +280,6 @@ def new_training(
 
 
 def trained(code: Student, draw: Draw, training: Sequence[str] = ()) -> Any:
-    """What two calls of train_with_schedule give and leave."""
+    """The probe's report on two calls of train_with_schedule."""
     model, batches, _, sgd, scheduler = new_training(code, draw, training)
     return code.run("trained", model, batches, sgd, scheduler, EPOCHS)

@@ -1,4 +1,4 @@
-"""Calls whose tensors are measured, and gradients that are replaced."""
+"""Sizes of the tensors in a call, and gradients with a replaced backward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPONENTIALS = {
 
 
 class Measure(TorchDispatchMode):
-    """Remembers the most bytes of a tensor that an operator returned, and what exponentials are taken of."""
+    """Record the bytes of the largest tensor that an operator returns, and the sizes that are exponentiated."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -29,7 +29,7 @@ class Measure(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Whether dynamo, which takes seconds to import, is told to leave this alone."""
+        """Whether dynamo is told to skip this mode. Telling it would import dynamo, which takes seconds."""
         return False
 
     def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,14 +43,14 @@ class Measure(TorchDispatchMode):
 
 
 def measured(module: Any, name: str, *arguments: Any) -> dict[str, Any]:
-    """The bytes of the largest tensor of a call, and the last sizes of what exponentials are taken of."""
+    """The bytes of the largest tensor in a call, and the last two sizes of all exponentiated tensors."""
     with Measure() as measure:
         getattr(module, name)(*arguments)
     return {"most": measure.most, "sides": sorted(measure.sides)}
 
 
 def replaced(module: Any, q: Tensor, k: Tensor, v: Tensor, gradients: list[Tensor]) -> Any:
-    """The gradients of flash_attention while FlashAttention.backward returns these."""
+    """The gradients of flash_attention while FlashAttention.backward returns `gradients`."""
     function = module.FlashAttention
     own = function.__dict__["backward"]
     function.backward = staticmethod(lambda ctx, grad_output: (*gradients, None, None))

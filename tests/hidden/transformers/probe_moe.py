@@ -1,4 +1,4 @@
-"""How many tokens each expert computes."""
+"""The number of tokens that each expert computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def rows(module: Any, router: Tensor, x: Tensor, k: int) -> list[int]:
-    """For each expert of a layer with this router: the rows of all inputs that it was called with."""
+    """The number of rows in all inputs of each expert, for a layer with this router."""
     experts, dim = router.shape
     layer = module.MoE(dim, experts, k)
     with torch.no_grad():

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def convolved(module: Any, weight: Tensor, bias: Tensor, images: Tensor, size: int) -> Any:
-    """What the convolution of a layer with this weight and bias makes of images."""
+    """The output of as_convolution() for images, from a layer with this weight and bias."""
     layer = module.PatchEmbedding(images.shape[1], size, len(bias))
     with torch.no_grad():
         layer.projection.weight.copy_(weight)

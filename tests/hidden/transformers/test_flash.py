@@ -20,10 +20,10 @@ from grader.judge.checks import (
 )
 from grader.judge.student import Student
 
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
 LARGEST_SCORE = 1e4
-# Tiles of 8 * 8 scores, where the scores of 8 queries and all keys take 1536 bytes.
+# Tiles have 8 * 8 scores. The scores of 8 queries and all keys would take 1536 bytes.
 TIME, MORE_KEYS, BLOCK, TOO_LARGE = 48, 56, 8, 1536
 NO_PAIR = "flash_forward does not return a pair: the output, and the logarithms."
 NO_TRIPLE = "flash_backward does not return three gradients: one each for q, k and v."
@@ -38,11 +38,11 @@ NOT_A_TILE = "There is a tensor as large as the scores (or a mask) of a block of
     "flash_forward", points=3, hint="softmax(q @ k.T / sqrt(d)) @ v, and logsumexp of the scores."
 )
 def test_one_tile(code: Student, draw: Draw) -> Cases:
-    """Where one tile holds all scores, the output is that of attention."""
+    """If one tile holds all scores, the output is the output of attention."""
     yield from forward(code, "one tile", draw_inputs(draw, 5, 7, 4), 16)
 
 
-# One feature, so that the scale is 1: a slip there costs the test above.
+# One feature, so that the scale is 1: a wrong scale fails only the test above.
 @promise(
     "flash_forward",
     points=12,
@@ -68,7 +68,7 @@ def test_uneven(code: Student, draw: Draw) -> Cases:
     hint="Compare positions in the sequence: where the tile begins, plus torch.arange.",
 )
 def test_causal(code: Student, draw: Draw) -> Cases:
-    """If causal, a query looks at its own key and those before it, in whatever tile."""
+    """If causal, a query looks at its own key and the keys before it, in every tile."""
     for block in (16, 1, 3, 4):
         inputs = draw_inputs(draw, 7, 7, 1)
         yield from forward(code, f"block = {block}, causal", inputs, block, causal=True)
@@ -142,7 +142,7 @@ def test_changes_nothing(student: Student) -> None:
 
 @promise("flash_backward", points=4, hint="Follow the formulas at the top, with one tile.")
 def test_gradients_of_one_tile(code: Student, draw: Draw) -> Cases:
-    """Where one tile holds all scores, the three gradients are those of attention."""
+    """If one tile holds all scores, the three gradients are those of attention."""
     yield from backward(code, draw, "one tile", draw_inputs(draw, 5, 7, 4), 16)
 
 
@@ -160,7 +160,7 @@ def test_gradients_of_tiles(code: Student, draw: Draw) -> Cases:
 
 @promise("flash_backward", points=3, hint="Hide the same scores as in the forward pass.")
 def test_causal_gradients(code: Student, draw: Draw) -> Cases:
-    """If causal, what a query may not look at gets no gradient from it."""
+    """If causal, keys and values that a query may not look at get no gradient from it."""
     for block in (16, 1, 3, 4):
         inputs = draw_inputs(draw, 7, 7, 1)
         yield from backward(code, draw, f"block = {block}, causal", inputs, block, causal=True)
@@ -168,7 +168,7 @@ def test_causal_gradients(code: Student, draw: Draw) -> Cases:
 
 @promise("flash_backward", hint="Name dimensions from behind: sum(dim=-1), transpose(-2, -1).")
 def test_leading_dimensions_backward(code: Student, draw: Draw) -> Cases:
-    """Any leading dimensions are fine here, too."""
+    """Any leading dimensions are fine in the backward pass, too."""
     inputs = draw_inputs(draw, 2, 3, 4, 5, 2)
     yield from backward(code, draw, "leading dimensions (2, 3)", inputs, 2)
 
@@ -194,7 +194,7 @@ def test_only_tiles_backward(student: Student) -> None:
     word="code that does nothing changes nothing",
 )
 def test_backward_changes_nothing(student: Student) -> None:
-    """What flash_backward gets is left as it is."""
+    """The arguments of flash_backward are left as they are."""
     draw = Draw(0)
     inputs = draw_inputs(draw, 4, 4, 2)
     given = (draw.normal(4, 2), *inputs, *attention(*inputs))
@@ -230,7 +230,7 @@ def test_function(code: Student, draw: Draw) -> Cases:
         yield f"the output for causal = {causal}", within(output, **SUMS)
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def draw_inputs(draw: Draw, *sizes: int, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
@@ -244,7 +244,7 @@ def draw_inputs(draw: Draw, *sizes: int, scale: float = 1.0) -> tuple[Tensor, Te
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False) -> tuple[Tensor, Tensor]:
-    """What the forward pass gives to the backward pass, which is an input here."""
+    """The output and the logarithms, which are arguments of the backward pass."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if causal:
         scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -math.inf)
@@ -278,7 +278,7 @@ def forward(code: Student, what: str, inputs: Any, block: int, *, causal: bool =
 def backward(
     code: Student, draw: Draw, what: str, inputs: Any, block: int, *, causal: bool = False
 ) -> Cases:
-    """The three gradients, for a random one of the output."""
+    """The three gradients, for a drawn gradient of the output."""
     given = (draw.normal(*inputs[0].shape), *inputs, *attention(*inputs, causal=causal))
     gradients = triple(code.function("flash_backward")(*given, block, causal))
     for name, gradient in zip("qkv", gradients, strict=True):

@@ -21,9 +21,9 @@ from grader.judge.student import Student
 
 LAYER = "GroupedQueryAttention"
 BATCH, TIME, WINDOW = 2, 5, 3
-# As long as any sequence here: a window that hides nothing.
+# A window that hides nothing, because no sequence here is longer.
 WIDE = 16
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
 NO_PAIR = "forward does not return a pair: the output, and the cache for the next call."
 NO_CACHE = "The cache is not a pair of keys and values."
@@ -80,7 +80,7 @@ def test_errors(code: Student, draw: Draw) -> Cases:
         yield f"{LAYER}{(*sizes, WINDOW)}", refusal
 
 
-# The last position looks at all others here: a slip in the mask does not cost these tests.
+# Only the last position counts here. It looks at all others, so that a wrong mask does not fail these tests.
 @promise(
     "GroupedQueryAttention.forward",
     points=4,
@@ -105,7 +105,7 @@ def test_groups(code: Student, draw: Draw) -> Cases:
         yield what, last(layer(draw.normal(BATCH, TIME, heads)))
 
 
-# One feature and one head: a slip in the heads or in the scale does not cost the tests below.
+# One feature and one head, so that wrong heads or a wrong scale do not fail the tests below.
 @promise(
     "GroupedQueryAttention.forward", points=3, hint="masked_fill(~mask, -inf) before the softmax."
 )
@@ -122,7 +122,7 @@ def test_window(code: Student, draw: Draw) -> Cases:
     hint="Cache the results of key and value, split into heads: the last `window`, not yet repeated.",
 )
 def test_cache(code: Student, draw: Draw) -> Cases:
-    """The cache has the keys and values of the last positions, window at most, for each kv head."""
+    """The cache has the keys and values of the last positions, at most window, for each kv head."""
     layer = new_layer(code, draw, 8, 4, 2, WINDOW)
     for time in (WINDOW - 1, WINDOW, WINDOW + 2):
         keys, values = cache_of(layer(draw.normal(BATCH, time, 8)))
@@ -136,8 +136,8 @@ def test_cache(code: Student, draw: Draw) -> Cases:
     hint="torch.cat([old, new], dim=2), before you attend.",
 )
 def test_steps(code: Student, draw: Draw) -> Cases:
-    """A sequence that comes one position at a time gives the outputs of the whole one."""
-    # Nothing falls out of the window: this test needs no mask.
+    """A sequence that comes one position at a time gives the outputs of the whole sequence."""
+    # Nothing falls out of the window, so this test needs no mask.
     yield from pieces(code, draw, [1] * 7, WIDE)
 
 
@@ -147,7 +147,7 @@ def test_steps(code: Student, draw: Draw) -> Cases:
     hint="Trim the cache that you return, not the keys that you attend to: each position has its own window.",
 )
 def test_pieces(code: Student, draw: Draw) -> Cases:
-    """Pieces of several positions, longer than the window or not, give the outputs of the whole one."""
+    """Pieces of several positions, also longer than the window, give the outputs of the whole sequence."""
     yield from pieces(code, draw, [2, 2, 5, 1, 4], WINDOW)
 
 
@@ -155,7 +155,7 @@ def test_pieces(code: Student, draw: Draw) -> Cases:
     "GroupedQueryAttention.forward", points=2, hint="torch.cat([old, new], dim=2)[:, :, -window:]."
 )
 def test_rolls(code: Student, draw: Draw) -> Cases:
-    """The cache that later calls return has the last positions too, old ones first."""
+    """The cache that later calls return has the last positions, too, with the oldest first."""
     layer = new_layer(code, draw, 1, 1, 1, WINDOW)
     cache = None
     for time in (2, 2, 1, 4):
@@ -186,7 +186,7 @@ def test_gradients(code: Student, draw: Draw) -> Cases:
 def test_changes_nothing(student: Student) -> None:
     """x, the cache and the layer are left as they are."""
     layer = student.module(LAYER, 4, 4, 2, WINDOW)
-    # Full, so that a new position could be written over the oldest one.
+    # A full cache, in which a new position could overwrite the oldest one.
     cache = (torch.randn(BATCH, 2, WINDOW, 1), torch.randn(BATCH, 2, WINDOW, 1))
     laws.check_changes_nothing(student, layer, torch.randn(BATCH, 1, 4), cache, call="forward")
 
@@ -199,17 +199,17 @@ def test_remembers_nothing(code: Student, draw: Draw) -> Cases:
         yield f"the output of call {number}", last(layer(draw.normal(BATCH, TIME, 1)))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def new_layer(code: Student, draw: Draw, *sizes: int) -> Any:
-    """A layer with new values. Its last layer changes nothing, so that a slip there costs `test_heads` only."""
+    """A layer with drawn weights. `output` is the identity, so that a mistake there fails only `test_heads`."""
     layer = draw.fill(code.module(LAYER, *sizes), scale=0.5)
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
             if name.endswith("output.weight"):
                 parameter.copy_(torch.eye(len(parameter)))
-            elif name.endswith("bias"):  # there should be none, as `test_parameters` says
+            elif name.endswith("bias"):  # there should be none (see `test_parameters`)
                 parameter.zero_()
     return layer
 
@@ -219,7 +219,7 @@ def pair(answer: object) -> Any:
 
 
 def output(answer: object) -> Any:
-    """The first result of forward, to be compared without its gradients."""
+    """The first result of forward, compared without its gradients."""
     return any_gradients(within(pair(answer)[0], **SUMS))
 
 
@@ -237,7 +237,7 @@ def cache_of(answer: object) -> list[Any]:
 
 
 def pieces(code: Student, draw: Draw, times: list[int], window: int) -> Cases:
-    """The outputs of a sequence in pieces, each with the cache of those before."""
+    """The outputs of a sequence in pieces, each with the cache of the earlier ones."""
     layer, cache = new_layer(code, draw, 1, 1, 1, window), None
     for number, time in enumerate(times, start=1):
         answer = layer(draw.normal(BATCH, time, 1), cache)

@@ -10,7 +10,7 @@ from grader.judge.checks import Cases, Draw, any_gradients, entry, laws, promise
 from grader.judge.student import Student
 
 DIM, EXPERTS, TOKENS = 5, 4, 12
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
 NO_PAIR = "forward does not return a pair: the output, and the router's scores."
 
@@ -73,7 +73,7 @@ def test_weights(code: Student, draw: Draw) -> Cases:
     "MoE.forward", points=2, hint="reshape(-1, dim) in the beginning, reshape(x.shape) in the end."
 )
 def test_leading_dimensions(code: Student, draw: Draw) -> Cases:
-    """Any leading dimensions are fine, also none."""
+    """Any leading dimensions are fine, or none."""
     for leading in [(2, 6), (2, 2, 3), ()]:
         what = f"the output for an x of shape {(*leading, DIM)}"
         yield what, output_of(code, draw, draw.normal(*leading, DIM), 1)
@@ -117,7 +117,7 @@ def test_computes_its_own_tokens(code: Student, draw: Draw) -> Cases:
 @promise("MoE.forward", hint="A mean over no tokens is NaN, and so may be a loss made of it.")
 def test_idle_experts(code: Student, draw: Draw) -> Cases:
     """Experts without tokens do no harm."""
-    # Fewer tokens than experts.
+    # There are fewer tokens than experts.
     yield "the output for one token", output_of(code, draw, draw.normal(1, DIM), 1)
     yield "the output for two tokens", output_of(code, draw, draw.normal(2, DIM), 1)
 
@@ -138,7 +138,7 @@ def test_loss(code: Student, draw: Draw) -> Cases:
 
 @promise("load_balancing_loss", points=3, hint="All k choices count, and there are tokens * k.")
 def test_loss_of_several(code: Student, draw: Draw) -> Cases:
-    """For k above 1 the shares are those in all tokens * k choices."""
+    """For k above 1 the shares are taken over all tokens * k choices."""
     for k in (2, 3):
         loss = code.function("load_balancing_loss")(scores(draw, TOKENS), k)
         yield f"the loss for k = {k}", any_gradients(within(loss, **SUMS))
@@ -159,7 +159,7 @@ def test_loss_of_any_shape(code: Student, draw: Draw) -> Cases:
         yield f"the loss for {(*shape, EXPERTS)}", any_gradients(within(loss, **SUMS))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def scores(draw: Draw, *shape: int) -> Tensor:
@@ -172,6 +172,6 @@ def pair(answer: object) -> Any:
 
 
 def output_of(code: Student, draw: Draw, x: Tensor, k: int) -> Any:
-    """The output of a layer with new values."""
+    """The output of a layer with drawn weights."""
     layer = draw.fill(code.module("MoE", DIM, EXPERTS, k), scale=0.5)
     return any_gradients(within(pair(layer(x))[0], **SUMS))

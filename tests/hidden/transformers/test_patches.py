@@ -1,4 +1,4 @@
-"""Tests of cutting images into patches, of the way back, and of the layer on patches."""
+"""Tests of patchify, unpatchify and PatchEmbedding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from grader.judge.checks import Cases, Draw, any_gradients, laws, promise, raises, within
 from grader.judge.student import Student
 
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-4}
 
 
@@ -16,14 +16,14 @@ SUMS = {"rtol": 1e-4, "atol": 1e-4}
 
 @promise("patchify", points=2, hint="Of a patch of one pixel only the channels are left.")
 def test_order_of_patches(code: Student, draw: Draw) -> Cases:
-    """Patches come row by row: of size 1 they are the pixels, as you read."""
+    """Patches come row by row: patches of size 1 are the pixels in reading order."""
     patches = code.function("patchify")(draw.normal(2, 3, 4, 5), 1)
     yield "the patches of size 1", any_gradients(patches)
 
 
 @promise("patchify", points=2, hint="The only patch of an image is images.flatten(1).")
 def test_order_in_a_patch(code: Student, draw: Draw) -> Cases:
-    """A patch has channel by channel, row by row: one as large as the image is the image, written out."""
+    """The numbers in a patch come channel by channel, row by row, as in a patch that is the whole image."""
     patches = code.function("patchify")(draw.normal(2, 3, 4, 4), 4)
     yield "the only patch", any_gradients(patches)
 
@@ -86,7 +86,7 @@ def test_one_patch(code: Student, draw: Draw) -> Cases:
     hint="reshape(batch, rows, columns, -1, size, size), permute(0, 3, 1, 4, 2, 5), reshape.",
 )
 def test_unpatchify(code: Student, draw: Draw) -> Cases:
-    """The images of any patches are right, for any height and width."""
+    """The images are right for any height and width."""
     for channels, size, height, width in [(3, 2, 4, 6), (2, 3, 9, 6), (1, 2, 2, 8)]:
         patches = draw.normal(2, height * width // size**2, channels * size**2)
         images = code.function("unpatchify")(patches, size, height, width)

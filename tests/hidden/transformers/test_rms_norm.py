@@ -10,11 +10,11 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, any_gradients, assert_tensor, laws, promise, within
 from grader.judge.student import Student
 
-# So small that its place does not show; that has a test of its own, where it is LARGE.
+# EPS is so small that its place does not show. The tests about its place use LARGE_EPS.
 EPS, LARGE_EPS = 1e-12, 0.5
-# Of sums in float32, in whatever order.
+# Tolerances for sums in float32, in any order.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
-# Of results that are rounded to half precision once or twice.
+# Tolerances for results that are rounded to half precision once or twice.
 HALF = {"rtol": 1.6e-2, "atol": 1e-3}
 
 
@@ -32,7 +32,7 @@ def test_forward(code: Student, draw: Draw) -> Cases:
     yield "the output", any_gradients(within(output, **SUMS))
 
 
-# A single feature is its own mean: slips in the mean and in the weight cost the test above, and not these two.
+# A single feature is its own mean, so that mistakes in the mean and in the weight fail only the test above.
 @promise("RMSNormFunction.forward", points=3, hint="sqrt(mean + eps), not sqrt(mean) + eps.")
 def test_eps(code: Student, draw: Draw) -> Cases:
     """eps is added to the mean square, under the root."""
@@ -58,7 +58,7 @@ def test_float16(code: Student, draw: Draw) -> Cases:
     after="test_forward",
 )
 def test_any_x(code: Student, draw: Draw) -> Cases:
-    """Any leading dimensions are fine, also none or of size 0, and x may lie in memory in any way."""
+    """Any leading dimensions are fine, also none or of size 0, and x may have any layout in memory."""
     rms_norm, weight = code.function("rms_norm"), draw.normal(7)
     for shape in [(7,), (2, 3, 2, 7), (0, 7)]:
         output = rms_norm(draw.normal(*shape), weight)
@@ -84,7 +84,7 @@ def test_backward_is_used(code: Student, draw: Draw) -> Cases:
     yield "the gradients of rms_norm, where backward returns drawn numbers", gradients
 
 
-# These compare the gradients alone, so that a slip in forward does not cost them.
+# These tests compare only the gradients, so that a mistake in forward does not fail them.
 @promise(
     "RMSNormFunction.backward",
     points=16,
@@ -92,7 +92,7 @@ def test_backward_is_used(code: Student, draw: Draw) -> Cases:
     after="test_backward_is_used",
 )
 def test_gradient_of_x(code: Student, draw: Draw) -> Cases:
-    """The gradient of x is right, also by way of r, on which each element acts."""
+    """The gradient of x is right, including the part through r, which depends on every element."""
     of_x, _ = gradients(code, draw, draw.normal(5, 6), draw.normal(6))
     yield "the gradient of x", within(of_x, **SUMS)
 
@@ -118,7 +118,7 @@ def test_gradient_of_weight(code: Student, draw: Draw) -> Cases:
     after="test_backward_is_used",
 )
 def test_gradient_with_eps(code: Student, draw: Draw) -> Cases:
-    """The gradient of x is right where eps is large, and finite at a row of zeros."""
+    """The gradient of x is right for a large eps, and finite for a row of zeros."""
     for what, x in {"eps = 0.5": draw.normal(5, 6), "a row of zeros": torch.zeros(1, 6)}.items():
         of_x, _ = gradients(code, draw, x, torch.ones(6), LARGE_EPS)
         yield f"the gradient of x for {what}", within(of_x, **SUMS)
@@ -131,9 +131,9 @@ def test_gradient_with_eps(code: Student, draw: Draw) -> Cases:
     after="test_backward_is_used",
 )
 def test_bfloat16(code: Student, draw: Draw) -> Cases:
-    """In bfloat16 the gradient is right where it is a small difference of large numbers."""
+    """In bfloat16 the gradient is right even if it is a small difference of large numbers."""
     x = draw.normal(4, 64, dtype=torch.bfloat16)
-    # Nearly along x, which changes nothing: a longer row has the same norm.
+    # Nearly parallel to x. In that direction the output does not change, so the gradient is small.
     incoming = (8 * x + draw.normal(4, 64)).bfloat16()
     yield "the gradient of a bfloat16 x", within(code.run("gradient_of", x, incoming), **HALF)
 
@@ -183,7 +183,7 @@ def test_layer_uses_the_function(code: Student, draw: Draw) -> Cases:
     yield "the gradients of the layer, where backward returns drawn numbers", gradients
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def gradients(code: Student, draw: Draw, x: Tensor, weight: Tensor, eps: float = EPS) -> Any:

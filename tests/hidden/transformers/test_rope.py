@@ -11,11 +11,11 @@ from torch import Tensor
 from grader.judge.checks import Cases, Draw, any_gradients, laws, promise, raises, within
 from grader.judge.student import Student
 
-# A power of the base in float32, by way of exp and log or not.
+# Tolerances for a power of the base in float32, with exp and log or without.
 POWERS = {"rtol": 1e-4, "atol": 1e-6}
-# Of products and sums in float32.
+# Tolerances for products and sums in float32.
 SUMS = {"rtol": 1e-4, "atol": 1e-5}
-# Of products in bfloat16, which may cancel out.
+# Tolerances for products in bfloat16, which may cancel out.
 BFLOAT16 = {"rtol": 1.6e-2, "atol": 5e-2}
 LAST = 2000
 
@@ -46,7 +46,7 @@ def test_base(code: Student, draw: Draw) -> Cases:
 @promise("rope_angles", points=3, hint="Use the positions that you get, not torch.arange.")
 def test_positions(code: Student, draw: Draw) -> Cases:
     """Positions may begin anywhere, be in any order, and have any shape."""
-    # One pair, whose frequency is 1: other slips cost the tests above.
+    # One pair, whose frequency is 1, so that wrong frequencies fail only the tests above.
     for shape in [(5,), (2, 3), (2, 1, 4), ()]:
         positions = draw.integers(*shape, high=LAST)
         angles = code.function("rope_angles")(positions, 2)
@@ -119,7 +119,7 @@ def test_changes_nothing(student: Student) -> None:
     laws.check_changes_nothing(student, "apply_rope", torch.randn(5, 8), torch.rand(5, 4))
 
 
-# --- what the tests share ------------------------------------------------------------------------
+# --- helpers of the tests ------------------------------------------------------------------------
 
 
 def random_angles(draw: Draw, *shape: int) -> Tensor:
@@ -127,5 +127,5 @@ def random_angles(draw: Draw, *shape: int) -> Tensor:
 
 
 def half_turns(draw: Draw, *shape: int) -> Any:
-    """Large angles that give -x, whatever the pairs are and whichever way they turn."""
+    """Large angles for which the result is -x, however features are paired and whichever way they turn."""
     return math.pi * (2 * draw.integers(*shape, low=20, high=300) + 1)

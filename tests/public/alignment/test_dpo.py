@@ -28,7 +28,7 @@ def test_example_log_probs(student: Student) -> None:
 
 @promise("sequence_log_probs", hint="The mask belongs to the tokens, not to the logits.")
 def test_example_mask(student: Student) -> None:
-    """If only token 2 is of the answer, its probability is 0.5."""
+    """If only token 2 belongs to the answer, the probability of the answer is 0.5."""
     mask = torch.tensor([[False, False, True]])
     assert_close(
         student.function("sequence_log_probs")(LOGITS, TOKENS, mask), log(0.5), rtol=1e-4, atol=1e-4

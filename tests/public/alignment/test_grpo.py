@@ -14,7 +14,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 @promise("group_advantages", hint="The mean is 2, and the deviation sqrt((1 + 0 + 1) / 2) = 1.")
 def test_example_advantages(student: Student) -> None:
-    """The rewards 1, 2 and 3 have the advantages -1, 0 and 1, and those of an equal group are 0."""
+    """The rewards 1, 2 and 3 have the advantages -1, 0 and 1; equal rewards have the advantage 0."""
     rewards = torch.tensor([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
     assert_close(
         student.function("group_advantages")(rewards, 0.0001),
@@ -42,7 +42,7 @@ def test_example_objective(student: Student) -> None:
 
 @promise("kl_estimate", hint="d is log(2), where the reference is twice as sure.")
 def test_example_kl(student: Student) -> None:
-    """Where the reference is as sure, the estimate is 0; where it is twice as sure, 2 - log(2) - 1."""
+    """If the reference is equally sure, the estimate is 0; if it is twice as sure, 2 - log(2) - 1."""
     log_probs = torch.tensor([[0.5, 0.25]]).log()
     assert_close(
         student.function("kl_estimate")(log_probs, torch.tensor([[0.5, 0.5]]).log()),

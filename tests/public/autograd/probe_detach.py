@@ -1,4 +1,4 @@
-"""Tables of values for the states 0 and 1, as networks with one row a state."""
+"""Tables of values for the states 0 and 1, as networks with one row per state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Table(nn.Module):
-    """States (B, 2), one-hot, to (B, 3): one value an action; how many updates is a buffer."""
+    """A network from one-hot states (B, 2) to values (B, 3), one per action, with `updates` as a buffer."""
 
     def __init__(self, values: Tensor, updates: int = 0) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ def table(module: Any, values: Tensor, updates: int = 0) -> Table:
 
 
 def loss_and_gradient(module: Any, net: Table, *transitions: Any) -> dict[str, Any]:
-    """The loss with net as its own target network, and its gradient at the table."""
+    """The loss with net as its own target network, and the gradient of the table."""
     loss = module.td_loss(net, net, *transitions)
     report = {"loss": loss, "requires_grad": net.values.requires_grad, "gradient": None}
     if report["requires_grad"] and getattr(loss, "requires_grad", False):
@@ -34,7 +34,7 @@ def loss_and_gradient(module: Any, net: Table, *transitions: Any) -> dict[str, A
 
 
 def updated(module: Any, target_net: Table, net: Table, tau: float) -> dict[str, Any]:
-    """What a soft update leaves in target_net."""
+    """The contents of target_net after a soft update."""
     module.soft_update(target_net, net, tau)
     values = {"values": target_net.values.detach(), "net": net.values.detach()}
     return {**values, "updates": target_net.updates}

@@ -1,4 +1,4 @@
-"""Ask the two checks about a gradient that is wrong."""
+"""Ask the two checks about a wrong gradient."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def doubled(module: Any, function: str, x: Tensor) -> Any:
-    """What gradient_error or check_gradients says of x while backward gives twice the gradient."""
+    """The result of gradient_error or check_gradients for x while backward returns twice the gradient."""
     own = getattr(module, "GELUFunction", None)
     backward = getattr(own, "backward", None)
 
@@ -27,6 +27,6 @@ def doubled(module: Any, function: str, x: Tensor) -> Any:
         return getattr(module, function)(x)
     finally:
         if kept is None:
-            del own.backward  # type: ignore[attr-defined]  # inherited: it comes back
+            del own.backward  # type: ignore[attr-defined]  # the inherited one is back
         else:
             own.backward = kept  # type: ignore[attr-defined]  # as above

@@ -8,7 +8,7 @@ import torch
 
 
 def example(module: Any, function: str) -> Any:
-    """What a function says of one graph, leaves by their names."""
+    """The result of a function for one graph, with leaves replaced by their names."""
     a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
     answer = getattr(module, function)((a.exp() * b + b).sum())
     if function == "graph_leaves" and isinstance(answer, (list, tuple)):

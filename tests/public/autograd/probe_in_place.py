@@ -1,4 +1,4 @@
-"""The examples' live tensors."""
+"""The examples' tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def outcomes(module: Any, values: Tensor) -> list[Any]:
-    """What in_place_outcome says of a leaf, a result and plain data."""
+    """The results of in_place_outcome for a leaf, a result and plain data."""
     leaf, w = values.clone().requires_grad_(), torch.ones(3, requires_grad=True)
     result = leaf * 1
     return [

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def model(module: Any) -> nn.Sequential:
-    """x (n, 2) to its sums (n, 1), in training mode but for the dropout at its end."""
+    """A model from x (n, 2) to sums (n, 1), in training mode except for its last dropout."""
     made = nn.Sequential(nn.Dropout(1.0), nn.Linear(2, 1, bias=False), nn.Dropout(0.5))
     made.load_state_dict({"1.weight": torch.ones(1, 2)})
     made[2].eval()
@@ -28,7 +28,7 @@ def block(module: Any, model: nn.Sequential) -> dict[str, list[bool]]:
 
 
 def ordinary_of(module: Any, x: Tensor, inside: bool) -> dict[str, Any]:
-    """What ordinary makes of an inference tensor, in inference mode or not, and of x itself."""
+    """A report on ordinary for an inference tensor, in inference mode if `inside`, and for x itself."""
     with torch.inference_mode():
         marked = x.clone()
     with torch.inference_mode(inside):

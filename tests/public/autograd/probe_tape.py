@@ -16,7 +16,7 @@ def product(module: Any) -> Any:
 
 
 def row(module: Any) -> Any:
-    """The gradients of a (2, 3) and of the (3,) that is added to it, for twos as the gradient of the sum."""
+    """The gradients of a (2, 3) and of a (3,) that is added to it, if the gradient of the sum is all twos."""
     x, b = module.Value(torch.ones(2, 3).double()), module.Value(torch.zeros(3).double())
     (x + b).backward(torch.full((2, 3), 2.0).double())
     return x.grad, b.grad

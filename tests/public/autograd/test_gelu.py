@@ -75,7 +75,7 @@ def test_example_gradient_error(student: Student) -> None:
     assert_close(error, 0.0, what="gradient_error(x) in float32", atol=1e-5)
     error = student.function("gradient_error")(x.double())
     assert_close(error, 0.0, what="gradient_error(x) in float64")
-    # The largest derivative of the five: that is how far off twice the derivative is.
+    # Twice a derivative is off by that derivative, and this is the largest of the five.
     assert_close(
         student.run("doubled", "gradient_error", torch.tensor(X, dtype=torch.float64)),
         1.086099256624,
@@ -96,7 +96,7 @@ def test_example_gradient_error(student: Student) -> None:
     after="test_example_gradients",
 )
 def test_example_check_gradients(student: Student) -> None:
-    """check_gradients says True about a right gradient, and False about one that is twice as large."""
+    """check_gradients returns True for a right gradient, and False for one that is twice as large."""
     answer = student.function("check_gradients")(torch.tensor(X))
     assert_equal(answer, True, what="check_gradients(x)")
     assert_equal(

@@ -30,7 +30,7 @@ def test_example_inside(student: Student) -> None:
     after="test_example_inside",
 )
 def test_example_after(student: Student) -> None:
-    """After the block everything is as it was, a part that was in evaluation mode, too."""
+    """After the block everything is as it was, also a part that was in evaluation mode."""
     report = student.run("block", student.made("model"))
     assert_equal(
         dict(zip(BEFORE, entry(report, "after", kind=list, count=5), strict=True)),

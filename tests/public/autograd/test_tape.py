@@ -28,7 +28,7 @@ def test_example_product(student: Student) -> None:
 
 @promise("Value", hint="Each element of b is used in two rows.")
 def test_example_row(student: Student) -> None:
-    """If the gradient of x + b is 2 everywhere, that of x is 2, and that of a b for two rows is 4."""
+    """If the gradient of x + b is 2 everywhere, x has the gradient 2, and a b for two rows has 4."""
     x, b = student.run("row")
     assert_equal(x, torch.full((2, 3), 2.0).double(), what="the gradient of x")
     assert_equal(b, torch.full((3,), 4.0).double(), what="the gradient of b")

@@ -1,4 +1,4 @@
-"""What only a live loader can tell about `collate`."""
+"""Batches of the student's loader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FiveNumbers(Dataset[torch.Tensor]):
 
 
 def steps_of(module: Any, options: dict[str, Any], epochs: int = 1) -> list[Any]:
-    """The steps in each batch of some epochs of a loader over FiveNumbers."""
+    """The steps in each batch of a loader over FiveNumbers, for this many epochs."""
     loader = module.make_loader(FiveNumbers(), **options)
     return [_steps(batch) for _ in range(epochs) for batch in loader]
 
@@ -28,7 +28,7 @@ def _steps(batch: Any) -> Any:
     """The real steps of a batch, or the name of the type of anything else."""
     sequences = batch[0] if isinstance(batch, tuple) and batch else None
     if isinstance(sequences, torch.Tensor) and len(sequences) == len(batch[1]):
-        sequences = sequences[:, :1]  # more than one step is pad_collate's mistake
+        sequences = sequences[:, :1]  # further steps would be a mistake of pad_collate
     if not isinstance(sequences, torch.Tensor):
         return f"a batch of type {type(batch).__name__}"
     return sequences.flatten().tolist()

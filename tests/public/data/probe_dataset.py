@@ -11,10 +11,10 @@ def item(module: Any, X: Any, y: Any, idx: int) -> Any:
 
 
 def loaded(module: Any, X: Any, y: Any, *arguments: int) -> dict[str, Any]:
-    """The classes of each batch of four epochs of training; those of the others, and their inputs' sum."""
+    """The classes in each batch of four training epochs; classes and input sums of the other loaders."""
     train, *others = loaders = list(module.make_loaders(X, y, *arguments))
     for loader in loaders:
-        if getattr(loader, "num_workers", 0):  # They are free, but the sandbox is one process.
+        if getattr(loader, "num_workers", 0):  # Workers are fine, but the sandbox is one process.
             loader.num_workers = loader.timeout = 0
     epochs = [[[int(t) for t in targets] for _, targets in train] for _ in range(4)]
     batches = [batch for loader in others for batch in loader]

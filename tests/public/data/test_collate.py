@@ -13,7 +13,7 @@ FIELDS = ("sequences", "lengths", "mask", "labels")
 
 
 def field(result: Any, name: str) -> Any:
-    """A field of the result, also of a plain tuple: that it is no PaddedBatch costs one test."""
+    """A field of the result, also of a plain tuple. Only one test judges whether it is a PaddedBatch."""
     told = "pad_collate returned no PaddedBatch."
     return entry(result, name, names=FIELDS, told=told)
 
@@ -65,7 +65,7 @@ def test_example_mean(student: Student) -> None:
     batch = [torch.randn(size) + 2 for size in [*torch.randint(1, 9, (5,)).tolist(), 9, 3, 1]]
     result = student.function("pad_collate")(batch, padding_value=7)
     sequences, mask, lengths = (field(result, name) for name in ("sequences", "mask", "lengths"))
-    # Steps too many, which test_example_padding judges, are no matter here.
+    # Too many steps are fine here. test_example_padding judges their number.
     sequences = assert_tensor(sequences, what="sequences of 8 items")
     steps = sequences.shape[1] if sequences.dim() == 2 else 9
     assert_tensor(sequences, shape=(8, max(steps, 9)), what="sequences of 8 items")
@@ -100,7 +100,7 @@ def test_example_labels(student: Student) -> None:
     hint="torch.full((len(batch), T, *batch[0].shape[1:]), padding_value, dtype=...)",
 )
 def test_example_edges(student: Student) -> None:
-    """Sequences may be one, short, or of several dimensions, and the batch stays as it was."""
+    """There may be one sequence, short ones, or ones with several dimensions; the batch stays as it was."""
     pad = student.function("pad_collate")
     boxes: dict[tuple[int, ...], list[tuple[int, ...]]]
     boxes = {(1, 3, 2): [(3, 2)], (2, 2): [(2,), (0,)], (1, 1): [(1,)]}

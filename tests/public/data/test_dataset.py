@@ -25,7 +25,7 @@ Y = np.arange(12)
     hint="torch.from_numpy(X).to(torch.float32), and y the same way with torch.int64.",
 )
 def test_example_dataset(student: Student) -> None:
-    """The item 2 of a dataset is row 2 as float32 and class 2 as a 0-d int64 tensor."""
+    """Item 2 of a dataset is row 2 as float32 and class 2 as a 0-d int64 tensor."""
     row, target = torch.tensor([2.0, 40.0, 7.0]), torch.tensor(2)
     item = student.run("item", X, Y, 2)
     assert_close(item, (row, target), what="dataset[2]")
@@ -44,7 +44,7 @@ def test_example_lengths(student: Student) -> None:
     hint="torch.randperm(n, generator=torch.Generator().manual_seed(seed)), cut into three.",
 )
 def test_example_split(student: Student) -> None:
-    """12 rows are split into 7 to train on, 3 and 2, each of them in one part."""
+    """12 rows are split into 7 for training, 3 and 2, and each row is in one part."""
     parts = entry(student.function("split_indices")(12, 3, 2), kind=(list, tuple), count=3)
     parts = [assert_tensor(part, what="a part") for part in parts]
     assert_equal([part.numel() for part in parts], [7, 3, 2], what="the list of the sizes")

@@ -1,4 +1,4 @@
-"""Sorted data, a small model, and what some functions do with them."""
+"""Sorted data, a small model, and reports on functions that use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 
 def order(module: Any, count: int) -> list[Any]:
-    """The samples in a pass over the training loader, which are their own features and labels."""
+    """The samples in a pass over the training loader. Each sample is its own features and label."""
     data = [(torch.tensor([float(i)]), i) for i in range(count)]
     training, _ = module.make_loaders(data, data, 2, 1)
     return [label for _, labels in training for label in labels.tolist()]
@@ -21,7 +21,7 @@ def rates(module: Any) -> list[float]:
 
 
 def steps(module: Any, samples: Any) -> Tensor:
-    """The weight after an epoch of SGD with rate 0.5, which is 1 before."""
+    """The weight after an epoch of SGD with rate 0.5, from a weight of 1."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.ones_(model.weight)
     sgd = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -30,7 +30,7 @@ def steps(module: Any, samples: Any) -> Tensor:
 
 
 def evaluations(module: Any, rows: int) -> list[Any]:
-    """Two evaluations of a model that is right, but for its dropout."""
+    """Two evaluations of a model that is always right, except for its dropout."""
     model = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
     targets = torch.arange(rows) % 4
     samples: Any = list(zip(nn.functional.one_hot(targets, 4).float(), targets, strict=True))

@@ -1,4 +1,4 @@
-"""Losses with a graph, of which the probe sees whether it is alive, and short epochs."""
+"""Losses whose graphs show whether they are alive, and short epochs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Token:
-    """It lives as long as the node of a graph that holds it."""
+    """An object that lives as long as the node of a graph that holds it."""
 
 
 class Marked(torch.autograd.Function):
@@ -37,7 +37,7 @@ def means(module: Any, epochs: list[Any]) -> dict[str, Any]:
 
 
 def graphs(module: Any, updates: int) -> dict[str, Any]:
-    """How many graphs are alive after each update, its loss dropped."""
+    """The number of graphs that are alive after each update, when its loss is dropped."""
     history, alive = module.LossHistory(), []
     tokens: weakref.WeakSet[Token] = weakref.WeakSet()
     for i in range(updates):

@@ -1,4 +1,4 @@
-"""Small models with a NaN in them, and what is left after the student's functions."""
+"""Small models with a NaN in them, and the hooks that are left after the student's functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def model(module: Any, spoiled: str = "") -> nn.Sequential:
-    """Two linear layers with ones for weights and a ReLU in place; one bias is spoiled by a NaN."""
+    """Two linear layers with weights of ones, and an in-place ReLU. The bias `spoiled` gets a NaN."""
     made = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True), nn.Sequential(nn.Linear(2, 1)))
     for name, parameter in made.named_parameters():
         nn.init.constant_(parameter, float("nan") if name == spoiled else 1.0)
@@ -37,7 +37,7 @@ def first(module: Any, spoiled: str, x: Tensor) -> dict[str, Any]:
 
 
 def watched(module: Any, factor: float, x: Tensor) -> dict[str, Any]:
-    """What is raised in the block when the loss is multiplied by a factor."""
+    """The error in the block when the loss is multiplied by a factor, and the hooks that are left."""
     made, text = model(module), None
     try:
         with module.watch_gradients(made):

@@ -16,7 +16,7 @@ from grader.judge.student import Student
     hint="In which order does a DataLoader go through its data, unless it is told otherwise?",
 )
 def test_example_order(student: Student) -> None:
-    """A pass over sorted training data yields all of it, in another order."""
+    """A pass over sorted training data yields all of them, in another order."""
     order = entry(student.run("order", 20), kind=list)
     assert order != list(range(20)), "The training data come in their sorted order."
     assert_equal(sorted(map(str, order)), sorted(map(str, range(20))), what="the sorted samples")
@@ -60,7 +60,7 @@ def test_example_accuracy(student: Student) -> None:
     """A model that is always right has the accuracy 1, however much dropout there is in it."""
     evaluations = entry(student.run("evaluations", 400), kind=list, count=2)
     for accuracy in [entry(result, 1, default=None) for result in evaluations]:
-        # Of the half that is dropped, where all logits are equal, a quarter is right.
+        # Half of the rows are dropped. For those all logits are equal, and a quarter of them is right.
         dropped = isinstance(accuracy, float) and 0.5 < accuracy < 0.73
         assert not dropped, "An accuracy is not 1: dropout drops, as if the model were training."
     loss = math.log(math.e + 3) - 1

@@ -14,7 +14,7 @@ from grader.judge.student import Student
     hint="(1 * 3 + 5 * 1) / (3 + 1): each loss counts by its size.",
 )
 def test_example_means(student: Student) -> None:
-    """Losses of 1 (of 3 samples) and 5 (of 1) have the mean 2, and the next epoch begins anew."""
+    """Losses of 1 (3 samples) and 5 (1 sample) have the mean 2, and the next epoch begins at 0."""
     report = student.run("means", [[(1.0, 3), (5.0, 1)], [(7.0, 1)]])
     what = "epochs, after two epochs,"
     assert_close(entry(report, "epochs"), [2.0, 7.0], what=what)

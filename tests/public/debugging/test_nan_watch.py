@@ -27,7 +27,7 @@ def test_example_norms(student: Student) -> None:
     hint="Make each hook in a function that takes its name, and look at the output in the hook.",
 )
 def test_example_first(student: Student) -> None:
-    """With a NaN in the last bias "2.0" is first, in the first one "0", and without one None."""
+    """With a NaN in the last bias, "2.0" is the first module; in the first bias, "0"; without a NaN, None."""
     for spoiled, right in (("2.0.bias", "2.0"), ("", None), ("0.bias", "0")):
         report = student.run("first", spoiled, X)
         what = f"first_non_finite with a NaN in {spoiled or 'nothing'}"
@@ -41,7 +41,7 @@ def test_example_first(student: Student) -> None:
     hint="parameter.register_hook(hook), and raise in the hook; remove it in a finally.",
 )
 def test_example_watch(student: Student) -> None:
-    """A loss times NaN raises in the backward pass and names 2.0.weight or 2.0.bias; times 1 it does not."""
+    """A loss times NaN raises in the backward pass and names 2.0.weight or 2.0.bias; one times 1 does not."""
     report = student.run("watched", float("nan"), X)
     text = entry(report, "text")
     assert text is not None, "The gradients are NaN, and no RuntimeError is raised in the block."
@@ -59,7 +59,7 @@ def test_example_watch(student: Student) -> None:
     hint="torch.autograd.set_detect_anomaly(True) as a context; the error's message has the name.",
 )
 def test_example_backward(student: Student) -> None:
-    """For (x.sqrt() * 0).sum() at 0 it is SqrtBackward0, and anomaly detection is off afterwards."""
+    """For (x.sqrt() * 0).sum() at 0 the result is SqrtBackward0, and anomaly detection is off afterwards."""
     report = student.run("backward", torch.tensor([0.0, 4.0]))
     assert_equal(entry(report, "value"), "SqrtBackward0", what="backward_nan of the loss")
     assert_equal(entry(report, "mode"), False, what="the anomaly mode afterwards")

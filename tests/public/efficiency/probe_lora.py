@@ -22,7 +22,7 @@ def example(module: Any, x: Tensor, calls: list[str]) -> Any:
 
 
 def example_names(module: Any) -> Any:
-    """What requires a gradient after add_lora."""
+    """The parameters that require a gradient after add_lora."""
     model = nn.Module()
     model.first, model.inner = nn.Linear(2, 2), nn.Module()
     model.inner.first, model.inner.second = nn.Linear(2, 2), nn.Linear(2, 2)

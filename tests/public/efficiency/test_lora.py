@@ -21,7 +21,7 @@ def test_example_forward(student: Student) -> None:
 
 @promise("LoRALinear.merge", hint="A merged layer gives base(x): the change is in the weight.")
 def test_example_merge(student: Student) -> None:
-    """The same after merge(), and after merge() and unmerge()."""
+    """The output is the same after merge(), and after merge() and unmerge()."""
     for calls in (["merge"], ["merge", "unmerge"]):
         assert_close(
             student.run("example", X, calls),
@@ -32,7 +32,7 @@ def test_example_merge(student: Student) -> None:
 
 @promise("add_lora", hint="named_modules() knows all submodules by their dotted names.")
 def test_example_add_lora(student: Student) -> None:
-    """Of a model with layers first and inner.first, both are adapted by the name first."""
+    """In a model with layers first and inner.first, the name first adapts both."""
     learns: Any = student.run("example_names")
     assert_equal(
         learns,

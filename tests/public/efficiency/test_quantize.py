@@ -12,7 +12,7 @@ INT8 = torch.int8
 
 @promise("absmax_scale", hint="The largest magnitudes are 254 and 127 in the rows, and 254 in all.")
 def test_example_scale(student: Student) -> None:
-    """The scales of the rows [1, -254] and [127, 2] are 2 and 1, and that of both is 2."""
+    """The rows [1, -254] and [127, 2] have the scales 2 and 1, and together the scale 2."""
     x, scale = torch.tensor([[1.0, -254.0], [127.0, 2.0]]), student.function("absmax_scale")
     assert_close(scale(x, 0), torch.tensor([2.0, 1.0]), what="the scales of the rows")
     assert_close(scale(x), torch.tensor(2.0), what="the scale of both")

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Velocity(nn.Module):
-    """The velocity that a function of x and t gives, with t as a column."""
+    """A model whose velocity is a function of x and t, with t as a column."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()
@@ -26,5 +26,5 @@ def example_loss(module: Any, x1: Tensor, off: float) -> Any:
 
 
 def example_sample(module: Any, x0: Tensor, steps: int) -> Any:
-    """The samples where the velocity is 8 * t."""
+    """The samples if the velocity is 8 * t."""
     return module.sample(Velocity(lambda x, t: 8 * t + 0 * x), x0, steps).detach()

@@ -9,7 +9,7 @@ import torch
 from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
-# What follows token 0, 1, 2 (and 3, which is the end): 1 is likelier at first, and leads nowhere.
+# The probabilities after tokens 0, 1, 2 and 3, the end. At first 1 is more likely than 2, but it leads nowhere.
 PROBABILITIES = torch.tensor(
     [
         [0.01, 0.58, 0.40, 0.01],
@@ -35,14 +35,14 @@ def test_example_continuations(student: Student) -> None:
 
 @promise("beam_search", hint="With one beam, the most likely token is chosen each time.")
 def test_example_greedy(student: Student) -> None:
-    """With a width of 1, the search goes from 0 to 1, since 0.58 is the most, and then to 0."""
+    """With a width of 1, the search goes from 0 to 1, because 0.58 is the highest, and then to 0."""
     tokens, _ = student.run("search", PROBABILITIES, width=1, max_length=2)
     assert_equal(tokens, [0, 1, 0], what="the tokens")
 
 
 @promise("beam_search", hint="Both 0, 1 and 0, 2 are beams; 0, 2, 3 is finished, with 0.4 * 0.9.")
 def test_example_beams(student: Student) -> None:
-    """With a width of 2, it finds 2 and the end, whose probability is 0.36, and whose length is 2."""
+    """With a width of 2, the search finds 2 and the end: two tokens with the probability 0.36."""
     tokens, score = student.run("search", PROBABILITIES, width=2, max_length=3)
     assert_equal(tokens, [0, 2, 3], what="the tokens")
     assert_close(score, math.log(0.36) / 2, what="the score", rtol=1e-4, atol=1e-4)

@@ -6,7 +6,7 @@ from grader.judge.checks import assert_equal, promise
 from grader.judge.student import Student
 
 A, B, C, D = b"abcd"
-# aa is four times in it, ab and the others less often; then ab and (aa)a are twice.
+# It has aa four times, and ab and other pairs less often. After the first merge, ab and (aa)a are there twice.
 DATA = b"aaabdaaabac"
 MERGES = [(A, A), (A, B), (256, 257)]
 

@@ -1,4 +1,4 @@
-"""What a logger holds after a few lines, raw."""
+"""The calls in a logger after a few lines of code, as plain lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def raw(calls: Any) -> list[Any]:
 
 
 def recorded(module: Any, program: str) -> tuple[Any, ...]:
-    """How many calls a new logger has, those of a program over x (2, 3) and y (3, 5) and its `result`."""
+    """The calls in a new logger, the calls of a program, and its `result`. x is (2, 3), and y is (3, 5)."""
     scope: dict[str, Any] = {"torch": torch, "x": torch.ones(2, 3), "y": torch.ones(3, 5)}
     logger = module.OperatorLogger()
     before = len(logger.calls)
@@ -23,7 +23,7 @@ def recorded(module: Any, program: str) -> tuple[Any, ...]:
 
 
 def logged(module: Any, x: torch.Tensor) -> dict[str, Any]:
-    """log_operators of a function of an argument and a keyword."""
+    """The report on log_operators for a function with an argument and a keyword."""
     answer = module.log_operators(lambda x, scale: x * scale, x, scale=2)
     pair = isinstance(answer, tuple) and len(answer) == 2
     result, calls = answer if pair else ("no pair", [])

@@ -1,4 +1,4 @@
-"""Small pieces of work, a model with an optimizer, and layers that note when they run."""
+"""Small pieces of work, a model with an optimizer, and layers that record their runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def lose(x: Tensor) -> None:
-    """60 tensors of 64 KiB, each of which is saved and freed before the next one."""
+    """Save 60 tensors of 64 KiB, and drop the result of each before the next one."""
     for i in range(60):
         (torch.ones(16384) * i + x).sin()
 
@@ -25,13 +25,13 @@ WORK: dict[str, Callable[[Tensor, Tensor], object]] = {
 
 
 def measured(module: Any, name: str, x: Tensor, weight: Tensor) -> Any:
-    """The bytes of some work on x and a weight, which is excluded."""
+    """The result of saved_bytes for some work on x and a weight. The weight is excluded."""
     parameters = [weight.requires_grad_()]
     return module.saved_bytes(WORK[name], x.requires_grad_(), weight, exclude=parameters)
 
 
 def trained(module: Any) -> dict[str, int]:
-    """The bytes of a model with a frozen layer, after one step of Adam."""
+    """The result of training_bytes for a model with a frozen layer, after one step of Adam."""
     model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
     model[0].requires_grad_(False)
     optimizer = torch.optim.Adam(model.parameters())
@@ -42,7 +42,7 @@ def trained(module: Any) -> dict[str, int]:
 
 
 class Double(nn.Linear):
-    """y = 2 x, each run of which is noted."""
+    """A layer, y = 2 x, that records its runs."""
 
     def __init__(self, name: str, runs: list[str]) -> None:
         super().__init__(1, 1, bias=False)
@@ -55,7 +55,7 @@ class Double(nn.Linear):
 
 
 def passed(module: Any, x: Tensor, needs_gradient: bool) -> dict[str, Any]:
-    """What runs, and the gradients: three layers, x with a gradient or not."""
+    """The runs of three layers, and the gradients. x may need a gradient or not."""
     runs: list[str] = []
     layers = [Double(name, runs) for name in ("first", "second", "third")]
     y = module.checkpointed_forward(layers, x.requires_grad_(needs_gradient))

@@ -1,4 +1,4 @@
-"""Averages, some work, and steps, with what they call."""
+"""Averages, some work and steps to profile, and the operators in them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch.profiler import ProfilerActivity, profile
 
 
 class Average:
-    """What is used of an entry of key_averages()."""
+    """The used attributes of an entry of key_averages()."""
 
     def __init__(self, *row: Any) -> None:
         self.key, self.count, self.self_cpu_time_total, self.cpu_time_total = row
 
 
 def ranked(module: Any, rows: list[Any], n: int, sort_by: str) -> list[Any]:
-    """The names and numbers of the top operators of such averages."""
+    """The names and numbers of the top operators for averages with these rows."""
     value = module.top_operators([Average(*row) for row in rows], n, sort_by)
     return [list(stats) for stats in value]
 
 
 def profiled(module: Any) -> dict[str, int]:
-    """The calls of each operator of a little work, as profile_operators says."""
+    """The calls of each operator in a little work, from profile_operators."""
 
     def work() -> None:
         for size in (3, 4):
@@ -33,7 +33,7 @@ def profiled(module: Any) -> dict[str, int]:
 
 
 def stepped(module: Any, steps: int) -> Any:
-    """The calls of sin in each cycle, of which step i makes i times i."""
+    """The calls of sin in each cycle. Step i calls sin i * i times."""
 
     def step(i: int) -> None:
         for _ in range(i * i):
@@ -43,7 +43,7 @@ def stepped(module: Any, steps: int) -> Any:
 
 
 def trained(module: Any) -> dict[str, Any]:
-    """The loss, the weight after a step, and what begins and ends in order."""
+    """The loss, the weight after a step, and the beginnings and ends of its parts, in order."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.ones_(model.weight)
     model.weight.grad = torch.ones(1, 1)

@@ -31,7 +31,7 @@ def test_example_logger(student: Student) -> None:
     hint="Look for tensors in lists and in kwargs, too, and before func runs.",
 )
 def test_example_shapes(student: Student) -> None:
-    """torch.cat leaves all shapes of its list, torch.add that of its out, x.t_() that from before it."""
+    """Input shapes are those of all tensors in torch.cat's list, of torch.add's out, and of x before x.t_()."""
     for program, name, inputs, output in (
         ("torch.cat([x, x])", "cat.default", (A, A), (4, 3)),
         ("torch.add(x, x, out=x)", "add.out", (A, A, A), A),

@@ -14,7 +14,7 @@ FREED = "Storages at the address of a freed one are not counted: keep the storag
     "saved_bytes", points=6, hint="with saved_tensors_hooks(pack, lambda tensor: tensor): f(*args)"
 )
 def test_example_saved(student: Student) -> None:
-    """For x (3, 5) in float64, of 120 bytes, and an excluded weight (4, 5), of 160 bytes."""
+    """Work on x (3, 5) in float64 and an excluded weight (4, 5) saves the 120 bytes of x or of a result."""
     x, weight = torch.rand(3, 5).double(), torch.rand(4, 5).double()
     for work, count in (
         ("x.exp()", 120),
@@ -36,7 +36,7 @@ def test_example_saved(student: Student) -> None:
     hint="numel() * element_size() of each tensor; see optimizer.state, too.",
 )
 def test_example_training(student: Student) -> None:
-    """A frozen Linear(4, 3), BatchNorm1d(3) and Linear(3, 1) in float32, after a step of Adam."""
+    """The bytes of a frozen Linear(4, 3), BatchNorm1d(3) and Linear(3, 1) in float32, after a step of Adam."""
     right = {"parameters": 100, "buffers": 32, "gradients": 40, "optimizer_state": 96}
     what = "the result of training_bytes"
     value = student.run("trained")
@@ -49,7 +49,7 @@ def test_example_training(student: Student) -> None:
     hint="for layer in layers: x = checkpoint(layer, x, use_reentrant=False)",
 )
 def test_example_checkpoint(student: Student) -> None:
-    """Three layers that double x = 3: the last one runs again first; gradients are 8 and 12."""
+    """Three layers double x = 3: in the backward pass the last one runs again first; gradients are 8 and 12."""
     right, runs = torch.tensor([[24.0]]), ["first", "second", "third"]
     for needs_gradient in (True, False):
         report = student.run("passed", torch.tensor([[3.0]]), needs_gradient)

@@ -9,7 +9,7 @@ import torch
 from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
-# key, count, self_cpu_time_total, cpu_time_total
+# Each row has key, count, self_cpu_time_total and cpu_time_total.
 ROWS: list[list[Any]] = [["aten::add", 9, 10.0, 10.0], ["ProfilerStep*", 2, 500.0, 900.0]]
 ROWS += [["aten::linear", 2, 5.0, 400.0], ["aten::mm", 4, 300.0, 310.0]]
 ADD, STEP, LINEAR, MM = ROWS
@@ -51,7 +51,7 @@ def test_example_operators(student: Student) -> None:
     "profile_steps", points=3, hint="prof.step() after step(i); the averages in on_trace_ready."
 )
 def test_example_steps(student: Student) -> None:
-    """Step i calls sin i * i times; of 8 steps 2 and 3 are recorded, 6 and 7, of 7 only 2 and 3."""
+    """Step i calls sin i * i times; of 8 steps 2, 3, 6 and 7 are recorded, of 7 steps only 2 and 3."""
     for steps, right in ((8, [4 + 9, 36 + 49]), (7, [4 + 9]), (3, [])):
         what = f"the list of the calls of sin for {steps} steps"
         assert_equal(student.run("stepped", steps), right, what=what)
@@ -63,7 +63,7 @@ def test_example_steps(student: Student) -> None:
     hint='with record_function("forward"): loss = loss_fn(model(inputs), targets)',
 )
 def test_example_training(student: Student) -> None:
-    """Weight 1, x = 2 and y = 5 give the loss 9, and with lr 0.25 the weight 4; a label for each part."""
+    """Weight 1, x = 2 and y = 5 give the loss 9, and with lr 0.25 the weight 4; each part has its label."""
     report = student.run("trained")
     assert_close(entry(report, "loss"), torch.tensor(9.0), what="the loss")
     assert entry(report, "detached") is True, "The loss has a graph: return loss.detach()."

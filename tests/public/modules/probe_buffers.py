@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def after(module: Any, batches: list[Tensor]) -> dict[str, Any]:
-    """What a new layer's tensors are after these batches, and which names are in its state dict."""
+    """The tensors of a new layer after these batches, and the names in its state dict."""
     layer = module.RunningCenter(3)
     results = [layer(x).detach() for x in batches]
     return {
@@ -21,7 +21,7 @@ def after(module: Any, batches: list[Tensor]) -> dict[str, Any]:
 
 
 class Encoder(nn.Module):
-    """One tensor of each kind."""
+    """A module with one tensor of each kind."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Times(nn.Module):
-    """x * factor"""
+    """Multiply x by a factor."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -25,9 +25,9 @@ def times(module: Any, *factors: float) -> list[nn.Module]:
 
 
 def hiding(module: Any) -> nn.Module:
-    """Plain containers under two names, and numbers in a third."""
+    """A model with plain containers of modules under two names, and a list of numbers under a third."""
     encoder, parts = nn.Module(), [nn.Linear(2, 2), nn.Linear(2, 2)]
-    setattr(encoder, "layers", parts)  # noqa: B010 (mypy knows no such attribute)
+    setattr(encoder, "layers", parts)  # noqa: B010 (mypy does not know this attribute)
     setattr(encoder, "widths", [2, 2])  # noqa: B010
     model = nn.ModuleDict({"encoder": encoder, "decoder": nn.ModuleList([nn.Linear(2, 2)])})
     setattr(model, "heads", {"left": nn.Linear(2, 2)})  # noqa: B010

@@ -1,4 +1,4 @@
-"""A small network, and what parameter_groups makes of it."""
+"""A small network, and its groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def network(module: Any) -> nn.Module:
-    """Parameters: encoder.0.weight (3, 2), encoder.0.bias (3,), encoder2.weight (4, 3), norm.* (4,)."""
+    """Parameters encoder.0.weight (3, 2), encoder.0.bias (3,), encoder2.weight (4, 3), norm.* (4,)."""
     parts = {
         "encoder": nn.Sequential(nn.Linear(2, 3), nn.ReLU()),
         "encoder2": nn.Linear(3, 4, bias=False),
@@ -20,7 +20,7 @@ def network(module: Any) -> nn.Module:
 
 
 def groups(module: Any, model: nn.Module, weight_decay: float) -> Any:
-    """The groups, with the names of the parameters in their place."""
+    """The result of parameter_groups, with parameters replaced by their names."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return [
         {**group, "params": [names.get(id(p), type(p).__name__) for p in group["params"]]}

@@ -23,7 +23,7 @@ class Small(nn.Module):
 
 
 def flow(module: Any, *, frozen: list[str], stale: bool) -> Any:
-    """What gradient_flow answers; with `stale`, each parameter has a gradient from before."""
+    """The answer of gradient_flow. If `stale`, each parameter has an old gradient."""
     network = Small()
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name not in frozen)

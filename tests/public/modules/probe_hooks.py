@@ -1,4 +1,4 @@
-"""A small model, what stands in a block's dict, and the hooks that are left."""
+"""A small model, the contents of a block's dict, and the hooks that are left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def model(module: Any, in_place: bool = False) -> nn.Sequential:
-    """x (n, 2) to relu of (x0 - x1, 2 * x0, -x1), and then to the sum (n, 1)."""
+    """A model from x (n, 2) to relu of (x0 - x1, 2 * x0, -x1), and from there to the sum (n, 1)."""
     made = nn.Sequential(nn.Linear(2, 3, False), nn.ReLU(in_place), nn.Linear(3, 1, False))
     weights = torch.tensor([[1.0, -1.0], [2.0, 0.0], [0.0, -1.0]]), torch.tensor([[1.0, 1.0, 1.0]])
     made.load_state_dict({"0.weight": weights[0], "2.weight": weights[1]})
@@ -23,7 +23,7 @@ def left(model: nn.Sequential) -> int:
 
 
 def captured(module: Any, name: str, model: nn.Sequential, names: list[str], x: Tensor) -> Any:
-    """What the dict of a block holds after one pass, whether in a graph, and the hooks after the block."""
+    """The dict of a block after one pass, whether its values are in a graph, and the hooks after the block."""
     with getattr(module, name)(model, names) as values:
         model(x).sum().backward()
     graph = [getattr(value, "requires_grad", False) for value in values.values()]
@@ -32,7 +32,7 @@ def captured(module: Any, name: str, model: nn.Sequential, names: list[str], x: 
 
 
 def interrupted(module: Any, name: str, model: nn.Sequential, x: Tensor) -> dict[str, Any]:
-    """What stood in the dict of a block that raised, the hooks after it, and whether its exception came out."""
+    """The dict of a block that raised, the hooks after it, and whether its exception came out."""
     values, came_out = {}, False
     try:
         with getattr(module, name)(model, ["0"]) as values:

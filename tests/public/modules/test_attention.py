@@ -18,7 +18,7 @@ NO_CACHE = "The cache is not a pair of keys and values."
 
 @promise("causal_mask", hint="Query i stands at position keys - queries + i, key j at position j.")
 def test_example_causal(student: Student) -> None:
-    """Of three positions the last two may look at two and at three keys."""
+    """The last two of three positions may look at two and at three keys."""
     mask = student.function("causal_mask")(2, 3)
     assert_equal(
         mask, torch.tensor([[True, True, False], [True, True, True]]), what="causal_mask(2, 3)"
@@ -53,7 +53,7 @@ def test_example_attention(student: Student) -> None:
 
 @promise("attention", hint="A hidden key has a weight of 0, and the others still add up to 1.")
 def test_example_mask(student: Student) -> None:
-    """A query that may look at the first key alone gets the first value."""
+    """A query that may look only at the first key gets the first value."""
     assert_close(
         student.function("attention")(QUERY, KEYS, VALUES, torch.tensor([[True, False]])),
         VALUES[:1],
@@ -89,13 +89,13 @@ def test_example_parameters(student: Student) -> None:
     after="test_example_parameters",
 )
 def test_example_heads(student: Student) -> None:
-    """Of two heads each attends within its own half of the features."""
+    """Each of two heads attends within its own half of the features."""
     layer = identity(student)
     x = torch.tensor([[[0.0, 1.0, 100.0, 0.0], [100.0, 1.0, 0.0, 0.0]]])
     output = entry(layer(x), 0, told=NO_PAIR)
-    # In the first head both keys fit the first query alike, and the second query is sure of its own.
+    # In the first head, both keys fit the first query equally, and the second query is sure of its own key.
     first = torch.tensor([[50.0, 1.0], [100.0, 1.0]])
-    # In the second head it is the other way round.
+    # In the second head, it is the other way round.
     second = torch.tensor([[100.0, 0.0], [50.0, 0.0]])
     assert_close(output, torch.cat([first, second], dim=-1)[None])
 

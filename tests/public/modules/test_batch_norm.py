@@ -7,7 +7,7 @@ import torch
 from grader.judge.checks import assert_close, laws, must_raise, promise
 from grader.judge.student import Student
 
-# Mean 2 and 10, biased variance 1 and 9, unbiased variance 4 / 3 and 12.
+# The columns have means 2 and 10, biased variances 1 and 9, and unbiased variances 4 / 3 and 12.
 X = torch.tensor([[1.0, 7.0], [3.0, 13.0], [1.0, 13.0], [3.0, 7.0]])
 
 

@@ -7,7 +7,7 @@ import torch
 from grader.judge.checks import assert_close, assert_equal, entry, promise
 from grader.judge.student import Student
 
-# The mean of the first batch is [2, 0, 1], that of all three rows [4, 2, 3].
+# The mean of the first batch is [2, 0, 1], and the mean of all three rows is [4, 2, 3].
 BATCHES = [torch.tensor([[1.0, 0.0, 1.0], [3.0, 0.0, 1.0]]), torch.tensor([[8.0, 6.0, 7.0]])]
 
 
@@ -54,7 +54,7 @@ def test_example_kinds(student: Student) -> None:
 
 @promise("forgotten_tensors", hint="vars(submodule) for each of named_modules().")
 def test_example_forgotten(student: Student) -> None:
-    """Its mask is a plain attribute, which is neither saved nor moved."""
+    """The model's mask is a plain attribute, which is neither saved nor moved."""
     answer = student.function("forgotten_tensors")(student.made("model"))
     told = "forgotten_tensors has to return a list of names."
     names = sorted(map(str, entry(answer, kind=(list, tuple), told=told)))

@@ -30,7 +30,7 @@ def test_example_mlp(student: Student) -> None:
         tensors["layers.2.weight"].copy_(torch.tensor([[1.0, 2.0, -2.0]]))
         tensors["layers.0.bias"].zero_()
         tensors["layers.2.bias"].zero_()
-    # The hidden layer is [3, -4, -1] and [1, 0, 1], and [3, 0, 0] and [1, 0, 1] behind the ReLU.
+    # The hidden layer is [3, -4, -1] and [1, 0, 1]; after the ReLU it is [3, 0, 0] and [1, 0, 1].
     x = torch.tensor([[3.0, -4.0], [1.0, 0.0]])
     assert_close(layer(x), torch.tensor([[3.0], [-1.0]]))
 
@@ -47,7 +47,7 @@ def test_example_one_width(student: Student) -> None:
 
 @promise("ResidualStack.forward", points=2, hint="With x = 1: 1 + 2 * 1 = 3, then 3 + 10 * 3 = 33.")
 def test_example_stack(student: Student) -> None:
-    """Blocks that multiply by 2 and by 10 make 33 out of 1, and 3 if the second one is skipped."""
+    """Blocks that multiply by 2 and by 10 turn 1 into 33, and into 3 if the second one is skipped."""
     stack, x = student.module("ResidualStack", student.made("times", 2.0, 10.0)), torch.ones(1)
     assert_close(stack(x), torch.tensor([33.0]))
     assert_close(stack(x, skip=[1]), torch.tensor([3.0]))
@@ -70,7 +70,7 @@ def test_example_unknown_block(student: Student) -> None:
     hint='The model has heads = {"left": nn.Linear}, its encoder has layers = [nn.Linear, ...].',
 )
 def test_example_plain(student: Student) -> None:
-    """A dict "heads" of the model and a list "encoder.layers" are found, nothing else."""
+    """The model's dict "heads" and the list "encoder.layers" are found, and nothing else."""
     names = student.function("plain_containers")(student.made("hiding"))
     right = ["encoder.layers", "heads"]
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)

@@ -11,7 +11,7 @@ from grader.judge.student import Student
     hint="6 + 3 for encoder.0, 12 for encoder2, 4 + 4 for the norm, of which 4 are frozen.",
 )
 def test_example_count(student: Student) -> None:
-    """The network has 29 elements in its parameters, of which 25 learn."""
+    """The network's parameters have 29 elements, of which 25 learn."""
     assert_equal(
         student.function("count_parameters")(student.made("network")),
         (29, 25),
@@ -25,7 +25,7 @@ def test_example_count(student: Student) -> None:
     hint="encoder2.weight also begins with encoder, but not with encoder and a dot.",
 )
 def test_example_freeze(student: Student) -> None:
-    """freeze(network, ["encoder"]) freezes encoder.0, and not encoder2."""
+    """freeze(network, ["encoder"]) freezes encoder.0 but not encoder2."""
     seen = laws.observe(student, "freeze", student.made("network"), ["encoder"]).checked()
     right = ["encoder.0.weight", "encoder.0.bias"]
     names = [*right, "encoder2.weight", "norm.weight", "norm.bias"]
@@ -50,7 +50,7 @@ def test_example_unknown_name(student: Student) -> None:
     hint="parameter.dim() is 2 for both weights of the encoders, 1 for the rest.",
 )
 def test_example_groups(student: Student) -> None:
-    """Matrices decay, biases and the weight of the norm do not, and frozen ones are left out."""
+    """Matrices decay; biases and the norm's weight do not; frozen parameters are left out."""
     assert_equal(
         student.run("groups", student.made("network"), 0.1),
         [

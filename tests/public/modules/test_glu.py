@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from grader.judge.checks import assert_close, assert_equal, assert_tensor, laws, must_raise, promise
 from grader.judge.student import Student
 
-# Of one feature out of three: the first row makes the value, the second one the gate.
+# For one feature out of three: the first row makes the value, the second one the gate.
 WEIGHT = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]])
 
 
@@ -78,9 +78,9 @@ def test_example_forward(student: Student) -> None:
     after="test_example_forward",
 )
 def test_example_batches(student: Student) -> None:
-    """Values and gates are found along the last dimension, for x of shape (4, 2, 3), too."""
+    """Value and gate lie along the last dimension, also for x of shape (4, 2, 3)."""
     layer, x = student.module("GatedLinearUnit", 3, 2), torch.randn(4, 2, 3)
-    layer(x)  # the weight of now decides, not that of the first call
+    layer(x)  # only the current weight counts, not that of the first call
     weight, bias = torch.randn(4, 3), torch.randn(4)
     set_parameters(layer, weight=weight, bias=bias)
     rows = nn.functional.linear(x, weight, bias)
@@ -105,7 +105,7 @@ def test_example_gradients(student: Student) -> None:
     output = assert_tensor(layer(x), shape=(1, 1))
     assert output.requires_grad, "The output does not require a gradient: something cuts the graph."
     output.sum().backward()
-    # value = 2 and sigmoid(gate) = 0.75: by the value 0.75, by the gate 2 * 0.75 * 0.25 = 0.375.
+    # value = 2 and sigmoid(gate) = 0.75: the derivative is 0.75 by the value, 2 * 0.75 * 0.25 by the gate.
     by_projection = torch.tensor([0.75, 0.375])
     named = {name.rpartition(".")[2]: tensor for name, tensor in layer.named_parameters()}
     assert_close(x.grad, by_projection[None] @ WEIGHT, what="x.grad")
@@ -121,7 +121,7 @@ def test_example_gradients(student: Student) -> None:
     hint="Clear every .grad to None, run, backward, and see which .grad is not None.",
 )
 def test_example_flow(student: Student) -> None:
-    """A used parameter is True; one that is frozen or not used is False."""
+    """A used parameter is True; a frozen or unused one is False."""
     right = {
         "first.bias": True,
         "first.weight": False,  # frozen

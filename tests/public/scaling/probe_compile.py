@@ -1,4 +1,4 @@
-"""What the public examples compile, and a clock that moves when a function is called."""
+"""Functions to compile, and a clock that moves when a function is called."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 def backend(module: Any) -> list[Any]:
-    """What a backend holds after the graph of (x * 2).sum(), and what it returned for it."""
+    """The counts of a backend after the graph of (x * 2).sum(), and the result of its callable."""
 
     def f(
         x: Tensor,
-    ) -> tuple[Tensor]:  # torch.compile, too, hands over graphs with tuples as outputs
+    ) -> tuple[Tensor]:  # a tuple, as in the graphs of torch.compile
         return ((x * 2).sum(),)
 
     counting = module.CountingBackend()

@@ -1,4 +1,4 @@
-"""What the public suite does with a student's module: two ranks, and a step."""
+"""Two ranks and training steps for the examples."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 import ranks
 
-ranks.JOIN_SECONDS = 3.0  # a test has less time than a student
+ranks.JOIN_SECONDS = 3.0  # shorter than for students, because tests have little time
 
 
 def wrapped(module: ModuleType) -> list[str]:
-    """The classes of what wrap makes of a model alone and on the only rank of a process group."""
+    """The classes of the wrapper, without a process group and on the only rank of one."""
 
     def kind(*_: Any) -> str:
         wrapper = module.wrap(nn.Linear(2, 1))
@@ -25,7 +25,7 @@ def wrapped(module: ModuleType) -> list[str]:
 
 
 def averaged(module: ModuleType, gradients: list[Tensor]) -> list[Any]:
-    """The gradient of a model's one weight on each rank, after average_gradients."""
+    """The gradient of a model's only weight on each rank, after average_gradients."""
 
     def worker(rank: int, world_size: int) -> Any:
         del world_size
@@ -48,7 +48,7 @@ def averaged(module: ModuleType, gradients: list[Tensor]) -> list[Any]:
 def train(
     module: ModuleType, weight: Tensor, inputs: Tensor, targets: Tensor, lr: float, steps: int
 ) -> tuple[list[Any], list[Tensor]]:
-    """What each step on the same batch returns, and the weight after each."""
+    """The results of steps on the same batch, and the weight after each step."""
     model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
     with torch.no_grad():
         model.weight.copy_(weight)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def router(module: Any) -> Any:
-    """Doubles where the mean is above 0, and negates where it is not."""
+    """A router that doubles a batch whose mean is above 0, and negates others."""
     router = module.Router(1, 1)
     with torch.no_grad():
         for layer, factor in ((router.positive, 2.0), (router.negative, -1.0)):
@@ -19,7 +19,7 @@ def router(module: Any) -> Any:
 
 
 def outputs(module: Any, how: str, xs: list[Tensor]) -> list[Any]:
-    """What a model gives for each x that was made of the router, or of a dropout in train mode."""
+    """The output for each x of a model that was made from the router, or from a dropout in train mode."""
     if how == "BranchFreeRouter":
         given = router(module)
         model = module.BranchFreeRouter(given)
@@ -39,7 +39,7 @@ def difference(module: Any, x: Tensor, y: Tensor) -> Any:
 
 
 def onnx_inputs(module: Any) -> list[Any]:
-    """The input's name and the output's name, and whether the batch size is fixed."""
+    """The names of input and output, and whether their batch sizes are fixed."""
     import onnx
 
     data = module.to_onnx(nn.Sequential(nn.Linear(3, 2)), torch.ones(1, 3))

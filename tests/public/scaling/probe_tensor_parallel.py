@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 import ranks
 
-ranks.JOIN_SECONDS = 3.0  # a test has less time than a student
+ranks.JOIN_SECONDS = 3.0  # shorter than for students, because tests have little time
 
 
 def passes(module: ModuleType, weight: Tensor, bias: Tensor, xs: dict[str, Tensor]) -> Any:
-    """The output of each kind of layer on each rank, and the gradient of x for a gradient of ones."""
+    """The output of each kind of layer on each rank, and the gradient of x if the incoming one is all ones."""
 
     def worker(rank: int, world_size: int) -> Any:
         del world_size
@@ -26,7 +26,7 @@ def passes(module: ModuleType, weight: Tensor, bias: Tensor, xs: dict[str, Tenso
 
 
 def layer_on_rank(kind: Any, weight: Tensor, bias: Tensor, x: Tensor) -> Any:
-    """Output and gradient of one layer on this rank, or what it raised."""
+    """Output and gradient of one layer on this rank, or its error."""
     linear = nn.Linear(2, 2)
     with torch.no_grad():
         linear.weight.copy_(weight)
@@ -35,11 +35,11 @@ def layer_on_rank(kind: Any, weight: Tensor, bias: Tensor, x: Tensor) -> Any:
     try:
         output = kind(linear)(x)
         (1 * output).sum().backward()
-    except Exception as error:  # noqa: BLE001 - it is reported
+    except Exception as error:  # noqa: BLE001 - the report says it
         return {"error": type(error).__name__, "message": str(error)}
     return {"output": output.detach(), "gradient of x": x.grad}
 
 
 def raise_unwritten(module: ModuleType, message: str) -> NoReturn:
-    """Raise here what a rank raised, because a part is still to be written."""
+    """Raise a rank's NotImplementedError in this process: a part is not written yet."""
     raise NotImplementedError(message)

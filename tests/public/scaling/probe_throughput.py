@@ -1,4 +1,4 @@
-"""What the public suite does with a student's module: a fake clock, and two ranks."""
+"""A fake clock and two ranks for the examples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 
 
 def throughput(module: ModuleType, counts: list[int], seconds: list[float], warmup: int) -> Any:
-    """Measure steps that return these counts and take these seconds; only they move the clock."""
+    """Measure steps that return these counts and take these seconds. Only steps move the clock."""
     now, taken = 0.0, 0
 
     def step() -> int:
@@ -26,7 +26,7 @@ def throughput(module: ModuleType, counts: list[int], seconds: list[float], warm
 
 
 def events(module: ModuleType) -> list[str]:
-    """What throughput calls, in this order, for a warm-up of one step and two timed ones."""
+    """The calls that throughput makes, in order, for one warm-up step and two timed steps."""
     called: list[str] = []
 
     def clock() -> float:
@@ -44,8 +44,8 @@ def events(module: ModuleType) -> list[str]:
 
 
 def benchmarked(module: ModuleType) -> Any:
-    """The benchmark where each rank's throughput is 10 times its number, counted from 1."""
-    # A test has less time than a student.
+    """The result of benchmark if rank 0 has the throughput 10, and rank 1 has 20."""
+    # Shorter than for students, because tests have little time.
     vars(sys.modules["ranks"])["JOIN_SECONDS"] = 3.0
 
     def throughput(step: Any, *_: Any, **__: Any) -> float:

@@ -21,7 +21,7 @@ def test_example_backend(student: Student) -> None:
 
 @promise("compilations", hint="The difference of backend.graphs before and after each call.")
 def test_example_compilations(student: Student) -> None:
-    """A function with one graph break is compiled in two graphs, which serve for the same size again."""
+    """A function with one graph break is compiled in two graphs, which are used again for the same size."""
     calls = [(torch.ones(3),), (torch.ones(3),)]
     value = student.function("compilations")(student.made("broken"), calls)
     assert_equal(value, [2, 0], what="compilations for sizes 3 and 3")
@@ -29,7 +29,7 @@ def test_example_compilations(student: Student) -> None:
 
 @promise("graph_breaks", hint="Count the graphs of one call: how many pieces does one break make?")
 def test_example_breaks(student: Student) -> None:
-    """A function with one graph break has one."""
+    """A function with one graph break has 1."""
     value = student.function("graph_breaks")(student.made("broken"), torch.ones(3))
     assert_equal(value, 1, what="graph_breaks of a function with one break")
 
@@ -49,5 +49,5 @@ def test_example_clip(student: Student) -> None:
     hint="Read the clock before the first call, after it, and after the last one.",
 )
 def test_example_times(student: Student) -> None:
-    """Calls of 3, 0.5 and 1.5 seconds are 3 seconds for the first, and 1 for a later one."""
+    """For calls of 3, 0.5 and 1.5 seconds, the first takes 3 seconds, and a later one takes 1 on average."""
     assert_close(student.run("timed"), (3.0, 1.0), what="first_and_later")

@@ -1,4 +1,4 @@
-"""Public tests of data_parallel: small examples, with numbers that you can follow."""
+"""Small examples for data_parallel, with numbers that you can follow."""
 
 import torch
 
@@ -42,7 +42,7 @@ def test_wrap_alone_and_on_a_rank(student: Student) -> None:
 @promise("train_step", hint="zero_grad, forward, loss, backward, step: in this order.")
 def test_train_step_on_two_rows(student: Student) -> None:
     """Steps on the loss (w - 3)² move w from 1 to 2 and to 2.5, and return the number of rows"""
-    # Both rows say: an input of 1 is to give 3. The gradient at w is 2 (w - 3): first -4, then -2.
+    # In both rows, an input of 1 should give 3. The gradient at w is 2 (w - 3): first -4, then -2.
     # The second weight belongs to an input of 0, and stays 7.
     inputs, targets = torch.tensor([[1.0, 0.0]] * 2), torch.full((2, 1), 3.0)
     start, two = torch.tensor([[1.0, 7.0]]), torch.tensor([[2.0, 7.0]])

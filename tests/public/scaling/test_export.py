@@ -29,7 +29,7 @@ def test_example_script(student: Student) -> None:
 
 @promise("to_exported", hint="Eval mode, two rows, and dynamic_shapes for dimension 0.")
 def test_example_exported(student: Student) -> None:
-    """A dropout, exported from one row in train mode, gives batches of any size back."""
+    """A dropout, exported from one row in train mode, returns batches of any size unchanged."""
     value = student.run("outputs", "to_exported", BATCHES)
     assert_close(value, BATCHES, what="the exported nn.Dropout")
 
@@ -39,7 +39,7 @@ def test_example_exported(student: Student) -> None:
     hint="Compare shapes first; then the largest absolute difference, where NaN counts as inf.",
 )
 def test_example_difference(student: Student) -> None:
-    """[1, 2] and [1.5, 0] differ by 2; shapes that differ and NaN are infinitely far away."""
+    """[1, 2] and [1.5, 0] differ by 2; for different shapes and NaN the difference is infinity."""
     x = torch.tensor([1.0, 2.0])
     what = "largest_difference"
     y = torch.tensor([1.5, 0.0])

@@ -23,12 +23,12 @@ def test_example_column(student: Student) -> None:
 
 @promise("RowParallel", hint="Rank 0 has the column [1, 3], and rank 1 has [2, 4].")
 def test_example_row(student: Student) -> None:
-    """Both ranks give [1, 3] + [2, 4] + [10, 20]; where the gradient is 1, that of x is 4 and 6."""
+    """Both ranks give [1, 3] + [2, 4] + [10, 20]; for a gradient of ones, the gradient of x is 4 and 6."""
     check(student, "RowParallel", [[[13.0, 27.0]]] * 2, [[[4.0]], [[6.0]]])
 
 
 def check(student: Student, kind: str, outputs: list[Any], gradients: list[Any]) -> None:
-    """Compare output and gradient of x of a layer on each rank with the right ones."""
+    """Compare a layer's output and gradient of x on each rank with the right ones."""
     xs = {"ColumnParallel": torch.ones(1, 2), "RowParallel": torch.ones(1, 1)}
     ranks = student.once("passes", lambda: student.run("passes", WEIGHT, BIAS, xs))
     reports: list[Any] = [entry(ranks, rank, kind, kind=dict) for rank in range(2)]
@@ -44,5 +44,5 @@ def check(student: Student, kind: str, outputs: list[Any], gradients: list[Any])
 
 
 def waited(numbered: tuple[int, Any]) -> bool:
-    """Whether a rank only waited for one that had raised, whose message says more."""
+    """Whether a rank only waited for a rank that raised. The other rank's message says more."""
     return "Connection closed" in str(numbered[1].get("message"))

@@ -1,4 +1,4 @@
-"""Public tests of throughput: small examples, with numbers that you can follow."""
+"""Small examples for throughput, with numbers that you can follow."""
 
 from grader.judge.checks import assert_close, assert_equal, entry, laws, must_raise, promise
 from grader.judge.student import Student
@@ -39,7 +39,7 @@ def test_throughput_of_a_stopped_clock(student: Student) -> None:
     hint="Each rank calls throughput(step, steps, warmup); the sum over the ranks counts.",
 )
 def test_benchmark_of_two_ranks(student: Student) -> None:
-    """Where rank 0 measures 10 samples per second and rank 1 measures 20, the benchmark says 30"""
+    """If rank 0 measures 10 samples per second and rank 1 measures 20, the result of benchmark is 30"""
     assert_close(
         student.run("benchmarked"), {2: 30.0, 1: 10.0}, what="the throughputs by world size"
     )
@@ -47,7 +47,7 @@ def test_benchmark_of_two_ranks(student: Student) -> None:
 
 @promise("scaling_efficiency", hint="T_n / (n * T_1): 150 / (2 * 100) is 0.75.")
 def test_efficiency_of_two_ranks(student: Student) -> None:
-    """Where one rank makes 100 samples per second and two make 150, the efficiencies are 1 and 0.75"""
+    """If one rank processes 100 samples per second and two process 150, the efficiencies are 1 and 0.75"""
     efficiency = student.function("scaling_efficiency")({2: 150.0, 1: 100.0})
     assert_close(efficiency, {2: 0.75, 1: 1.0}, what="the efficiencies")
 
@@ -57,7 +57,7 @@ def test_efficiency_of_two_ranks(student: Student) -> None:
     hint="Look for an entry of 1 first, then at every value: math.isfinite, and above 0.",
 )
 def test_efficiency_refuses_what_cannot_be_compared(student: Student) -> None:
-    """Throughputs without one of a single rank, an infinite one and one of 0 are a ValueError"""
+    """Throughputs without a single rank, an infinite throughput, and a throughput of 0 are a ValueError"""
     bad = [({2: 10.0},), ({1: 10.0, 2: float("inf")},), ({1: 10.0, 2: 0.0},)]
     slow = ({1: 0.5, 2: 0.75},)
     laws.check_errors(student, "scaling_efficiency", {"throughputs": bad}, fine=slow)

@@ -1,4 +1,4 @@
-"""Live batches and modules: tensors on meta do not travel."""
+"""Batches and modules, and reports in words: tensors on meta cannot be sent to the judge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Sample(NamedTuple):
 
 
 class Model(nn.Module):
-    """A parameter, a buffer, and a tensor that .to() leaves behind."""
+    """A module with a parameter, a buffer, and a tensor that .to() leaves behind."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
@@ -45,5 +45,5 @@ def moved(module: Any) -> Any:
 
 
 def names(module: Any, function: str, device: str, *arguments: Any) -> Any:
-    """What a function says of a model that was moved to a device."""
+    """The names that a function returns for a model on a device."""
     return getattr(module, function)(Model(device), *arguments)

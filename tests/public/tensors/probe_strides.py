@@ -1,4 +1,4 @@
-"""Live tensors for shares_storage and sliding_windows."""
+"""Tensors for shares_storage and sliding_windows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def pairs(module: Any) -> dict[str, Any]:
-    """What shares_storage says of pairs of tensors."""
+    """The answers of shares_storage for pairs of tensors."""
     x = torch.arange(6.0)
     return {
         "x and x[3:]": module.shares_storage(x, x[3:]),
@@ -20,7 +20,7 @@ def pairs(module: Any) -> dict[str, Any]:
 
 
 def windows(module: Any, size: int, step: int) -> list[Any]:
-    """The windows over 0..9, when they are made and after x was filled with -1."""
+    """The windows over 0..9, when they were made and after x was filled with -1."""
     x = torch.arange(20.0)[:10]
     made = module.sliding_windows(x, size, step)
     first = made.clone() if isinstance(made, Tensor) else made

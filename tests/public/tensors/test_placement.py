@@ -30,7 +30,7 @@ def test_example_unregistered(student: Student) -> None:
     hint="Go through parameters, buffers and plain attributes, and compare the device of each.",
 )
 def test_example_misplaced(student: Student) -> None:
-    """After model.to("meta") encoder.table is still on cpu; and "cpu:0" is the same device as "cpu"."""
+    """After model.to("meta"), encoder.table is still on cpu; "cpu:0" is the same device as "cpu"."""
     names = student.run("names", "misplaced", "meta", "meta")
     what = "the list of names of what is not on meta"
     assert_equal(names, ["encoder.table"], what=what)

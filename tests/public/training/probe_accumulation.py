@@ -19,7 +19,7 @@ def loss(module: Any) -> Any:
 
 
 def epoch(module: Any, batches: list[Any], steps: int, *more: Any) -> dict[str, Any]:
-    """The weight after an epoch of SGD with rate 0.5, and what train_epoch returned."""
+    """The weight after an epoch of SGD with rate 0.5, and the result of train_epoch."""
     made = model(module)
     sgd = torch.optim.SGD(made.parameters(), lr=0.5)
     losses = module.train_epoch(made, iter(batches), nn.functional.mse_loss, sgd, steps, *more)

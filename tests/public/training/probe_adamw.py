@@ -18,7 +18,7 @@ def values(module: Any, start: Tensor, grads: list[Tensor | None], options: dict
 
 
 def resumed(module: Any, start: Tensor, grads: list[Tensor], options: dict[str, Any]) -> Any:
-    """The value after two steps, between which a new AdamW loads the state of the old one."""
+    """The value after two steps. Between them, a new AdamW loads the state of the old one."""
     parameter = nn.Parameter(start.clone())
     optimizer = module.AdamW([parameter], **options)
     for grad in grads:

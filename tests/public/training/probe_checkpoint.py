@@ -24,9 +24,9 @@ def draw() -> dict[str, list[float]]:
 
 
 def drawn_twice(module: Any, file: bool = False) -> list[Any]:
-    """What is drawn after a state was taken, and after it was set again, perhaps from a file."""
+    """The draws after a state was taken and after it was set again, from a file if `file`."""
     random.seed(1), np.random.seed(1), torch.manual_seed(1)
-    draw()  # each generator now keeps the second of two normal numbers in hand
+    draw()  # now each generator keeps the second of two normal numbers for later
     state = module.random_state()
     first = draw()
     if file:
@@ -69,7 +69,7 @@ class Training:
 
 
 def losses(module: Any) -> dict[str, Any]:
-    """The losses of a training from the fourth epoch on, and of another one that resumes it there."""
+    """The losses of a training from the fourth epoch on, and of another training that resumes it there."""
     whole, new = Training(0), Training(1)
     for _ in range(3):
         whole.epoch()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def clipped(module: Any, name: str, gradients: list[Any], *limits: float) -> dict[str, Any]:
-    """What clipping returns, and the gradients after it; the parameters are a generator."""
+    """The result of clipping, and the gradients after it. The parameters come from a generator."""
     made = [nn.Parameter(torch.ones(2, 3)) for _ in gradients]
     for parameter, gradient in zip(made, gradients, strict=True):
         parameter.grad = gradient
@@ -28,7 +28,7 @@ def iterate(parameters: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def stepped(module: Any, inputs: list[Tensor], max_norm: float) -> dict[str, Any]:
-    """The weight after a step of SGD with rate 1 for each input, and what train_step returned."""
+    """The weight after a step of SGD with rate 1 for each input, and the results of train_step."""
     model = nn.Linear(2, 1, bias=False)
     model.load_state_dict({"weight": torch.tensor([[1.0, 2.0]])})
     sgd = torch.optim.SGD(model.parameters(), lr=1.0)

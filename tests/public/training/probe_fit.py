@@ -17,7 +17,7 @@ class Loader(list[Any]):
 
 
 class Model(nn.Module):
-    """Two scores a row, of which the first is the loss: -weight, or x + losses[weight] in evaluation."""
+    """A model with two scores per row. The first is the loss: -weight, or x + losses[weight] in evaluation."""
 
     def __init__(self, losses: list[float]) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Model(nn.Module):
 
 
 def run(module: Any, name: str, losses: list[float], batches: list[Any], *more: Any) -> Any:
-    """What one of the functions returns, the weight afterwards, as a number of steps, and autograd's mode."""
+    """The result of one of the functions, the weight after it, which counts the steps, and autograd's mode."""
     model = Model(losses)
     sgd = torch.optim.SGD(model.parameters(), lr=1.0)
     loader, loss_fn = Loader(batches), lambda outputs, _: outputs[:, 0].mean()

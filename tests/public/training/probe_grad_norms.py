@@ -1,4 +1,4 @@
-"""Exercise the gradient-norm monitor on small examples, and report."""
+"""Run the gradient-norm monitor on small examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def norm(module: Any, gradients: list[Tensor | None]) -> Any:
-    """The norm of parameters with these gradients, or with none."""
+    """The norm for parameters with these gradients, some of which may be None."""
     parameters = []
     for gradient in gradients:
         parameter = nn.Parameter(torch.zeros(2 if gradient is None else gradient.shape))
@@ -28,7 +28,7 @@ def initialize(module: Any, scheme: str) -> dict[str, Tensor]:
 
 
 def initialize_layer(module: Any, scheme: str) -> Tensor:
-    """The weight of a model that is one linear layer, of a class of its own, after initialize."""
+    """The weight after initialize, of a model that is one linear layer of a custom class."""
 
     class Layer(nn.Linear):
         pass
@@ -58,14 +58,14 @@ def train(
     stale: float | None = None,
     rows: int = 1,
 ) -> dict[str, Any]:
-    """Train y = weight * x towards 0 at x = 1, one batch; `stale` is a gradient from before."""
+    """Train y = weight * x towards 0 at x = 1, with one batch. `stale` is an old gradient."""
     model = nn.Linear(1, 1, bias=False).double().eval()
     nn.init.constant_(model.weight, weight)
     model.weight.grad = None if stale is None else torch.full_like(model.weight, stale)
     loader = Counting([(torch.ones(rows, 1).double(), torch.zeros(rows, 1).double())])
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     if clears:
-        # No subclass, whose step would run the hooks of a step twice.
+        # Not a subclass of SGD, because its step would run the hooks twice.
         optimizer.register_step_post_hook(lambda own, *_: own.zero_grad(set_to_none=False))
     modes: list[bool] = []
     model.register_forward_pre_hook(lambda own, _: modes.append(own.training))
@@ -76,7 +76,7 @@ def train(
 
 
 def compare(module: Any) -> dict[str, Any]:
-    """The names of a comparison, the history of `ones`, and how many different models were built."""
+    """The names in a comparison, the history of `ones`, and the number of different models that were built."""
     draws: list[float] = []
 
     def build() -> nn.Module:

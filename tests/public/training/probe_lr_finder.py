@@ -1,4 +1,4 @@
-"""Run the learning-rate finder on examples that can be followed by hand."""
+"""Run the learning-rate finder on examples that you can follow by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def one_weight(module: Any) -> dict[str, Any]:
-    """A model with the single weight 1, whose loss is the square of its weight."""
+    """The report on a model with the single weight 1, whose loss is the square of its weight."""
     model = nn.Linear(1, 1, bias=False, dtype=torch.float64)
     nn.init.ones_(model.weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -27,7 +27,7 @@ def one_weight(module: Any) -> dict[str, Any]:
 
 
 def scripted(module: Any, script: list[float]) -> dict[str, Any]:
-    """A test whose batches have these losses, of a model that is in train mode only in the middle."""
+    """The report on a test whose batches have these losses. Only the model's middle part is in train mode."""
     inner = nn.Sequential(nn.Linear(1, 1).double())
     model = nn.Sequential(inner).eval()
     inner.training = True

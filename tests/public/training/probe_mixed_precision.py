@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def iterated(module: Any, gradients: list[Tensor]) -> list[dict[str, Any]]:
-    """What each iteration leaves: init_scale is 8, growth_interval 2, and the rate of SGD is 1."""
+    """The state after each iteration, with init_scale 8, growth_interval 2, and SGD with rate 1."""
     scaler = module.GradScaler(init_scale=8.0, growth_interval=2)
     weight = nn.Parameter(torch.zeros(2))
     sgd, reports = torch.optim.SGD([weight], lr=1.0), []
@@ -23,7 +23,7 @@ def iterated(module: Any, gradients: list[Tensor]) -> list[dict[str, Any]]:
 
 
 def stepped(module: Any, x: Tensor, scale: float | None, max_norm: float | None) -> dict[str, Any]:
-    """The weight after a step of SGD with rate 1, and what train_step returned."""
+    """The weight after a step of SGD with rate 1, and the result of train_step."""
     model = nn.Linear(2, 1, bias=False)
     model.load_state_dict({"weight": torch.tensor([[1.0, 2.0]])})
     sgd = torch.optim.SGD(model.parameters(), lr=1.0)

@@ -17,20 +17,20 @@ def draw() -> dict[str, float]:
 
 
 def scramble() -> None:
-    """Seed all three with other numbers, so that each keeps the second of two normal numbers in hand."""
+    """Seed all three with another number, and leave the second of two normal numbers in each."""
     random.seed(99), np.random.seed(99), torch.manual_seed(99)
     draw()
 
 
 def seeded(module: Any, seed: int) -> dict[str, float]:
-    """What is drawn after set_seed."""
+    """The draws after set_seed."""
     scramble()
     module.set_seed(seed)
     return draw()
 
 
 def forked(module: Any, seed: int | None, fails: bool) -> list[Any]:
-    """What is drawn without a block, in a block, and after it."""
+    """The draws without a block, in a block, and after it."""
     scramble()
     expected = draw()
     scramble()
@@ -53,7 +53,7 @@ def worker_seeded(module: Any, torch_seed: int, worker_id: int) -> dict[str, flo
 
 
 def orders(module: Any, seed: int, noise: int) -> dict[str, Any]:
-    """Two epochs of a loader under other global random states, and whether they are left alone."""
+    """Two epochs of a loader in another global random state, and whether that is left alone."""
     loader: DataLoader[Any] = module.seeded_loader(list(range(10)), 4, seed)
     torch.manual_seed(noise)
     epochs = [[batch.tolist() for batch in loader] for _ in range(2)]

@@ -23,7 +23,7 @@ def rates(module: Any, steps: int, *arguments: Any) -> list[list[float]]:
 
 
 def training(module: Any, epochs: int) -> dict[str, Any]:
-    """Two batches an epoch for output = weight * 1 and loss = mean(output), with base rate 2."""
+    """Train on two batches per epoch, with output = weight * 1, loss = mean(output) and base rate 2."""
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 10.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)

@@ -27,7 +27,7 @@ def tensor(*numbers: float) -> Tensor:
     hint="Of 4 rows the first batch has 3: its loss counts 3/4, the other one's 1/4.",
 )
 def test_example_gradients(student: Student) -> None:
-    """Batches of 3 rows and 1 row, with losses 3 and 16, make the gradient (5.5, 4) and the loss 6.25."""
+    """Batches of 3 rows and 1 row with the losses 3 and 16 give the gradient (5.5, 4) and the loss 6.25."""
     model = student.made("model")
     seen = laws.observe(student, "accumulate_gradients", model, BATCHES, student.made("loss"))
     grad = entry(seen.checked().gradients(0), "weight")
@@ -40,7 +40,7 @@ def test_example_gradients(student: Student) -> None:
     hint="if not batches: raise ValueError(...), whose message names batches.",
 )
 def test_example_no_batches(student: Student) -> None:
-    """No batch at all is a ValueError that names batches."""
+    """No batches are a ValueError that names batches."""
     model, loss_fn = student.made("model"), student.made("loss")
     call = "accumulate_gradients(model, [], loss_fn)"
     with must_raise(ValueError, mentions="batches", call=call):

@@ -27,7 +27,7 @@ def test_example_state(student: Student) -> None:
     hint="NumPy's array becomes a list or a tensor, and an array again when it is set.",
 )
 def test_example_state_in_a_file(student: Student) -> None:
-    """They do so too after the state was written by torch.save and read with weights_only=True."""
+    """The generators do so, too, if torch.save wrote the state and weights_only=True read it."""
     check_draws(student.run("drawn_twice", True))
 
 
@@ -37,7 +37,7 @@ def test_example_state_in_a_file(student: Student) -> None:
     hint="Make the folders of path, and write the states of all three objects there.",
 )
 def test_example_saves(student: Student) -> None:
-    """A checkpoint brings back momentum and the rate of 0.01 to which the scheduler has come."""
+    """A checkpoint brings back the momentum, and the rate of 0.01 that the scheduler has reached."""
     report = losses(student)
     told = "The optimizer has no momentum after load_checkpoint: save its state_dict()."
     assert entry(report, "momentum", kind=bool), told
@@ -50,7 +50,7 @@ def test_example_saves(student: Student) -> None:
     hint="Load model, optimizer and scheduler, then set the random states: draw nothing.",
 )
 def test_example_resumes(student: Student) -> None:
-    """A training that is resumed after epoch 2 has the losses of one that went on, to the last bit."""
+    """A training that resumes after epoch 2 has the losses of one that went on, to the last bit."""
     report = losses(student)
     assert_equal(entry(report, "epoch"), 3, what="the result of load_checkpoint")
     assert_equal(entry(report, "steps"), 3, what="the scheduler's last_epoch")
@@ -66,14 +66,14 @@ def test_example_resumes(student: Student) -> None:
 
 
 def losses(student: Student) -> Any:
-    """Those of the training that went on, and of the one resumed from a file of plain data."""
+    """The losses of the training that went on, and of the one that resumed from a file of plain data."""
     report = student.once("losses", lambda: student.run("losses"))
     assert entry(report, "plain", kind=bool), f"The file {PLAIN}"
     return report
 
 
 def check_draws(twice: object) -> None:
-    """Both times the same numbers; a normal number that is lost has a name."""
+    """Compare the draws of both times. A lost normal number has its own message."""
     first = entry(twice, 0)
     second = entry(twice, 1, kind=dict, told=f"The state {PLAIN}", place="random_state")
     for library in GENERATORS:

@@ -15,7 +15,7 @@ def rows(*numbers: float) -> Tensor:
     return torch.tensor(numbers).float().reshape(2, 3)
 
 
-# Their norms are 5 and 12, together 13.
+# The norms are 5 and 12, and together 13.
 GRADIENTS = [rows(3, 0, 0, 0, -4, 0), None, rows(0, 0, 0, -12, 0, 0)]
 
 
@@ -46,7 +46,7 @@ def scaled(factor: float) -> list[Tensor | None]:
 
 @promise("clip_grad_value_", hint="clamp_ of each .grad, from -clip_value to clip_value.")
 def test_example_value(student: Student) -> None:
-    """clip_value=3.5 leaves 3 as it is, and makes -3.5 of -4 and of -12."""
+    """clip_value=3.5 leaves 3 as it is, and turns -4 and -12 into -3.5."""
     report = student.run("clipped", "clip_grad_value_", GRADIENTS, 3.5)
     right = [rows(3, 0, 0, 0, -3.5, 0), None, rows(0, 0, 0, -3.5, 0, 0)]
     what = "the list of the gradients"
@@ -55,7 +55,7 @@ def test_example_value(student: Student) -> None:
 
 @promise("train_step", hint="zero_grad, backward, clip, and step only if the norm is finite.")
 def test_example_step(student: Student) -> None:
-    """Gradients (3, 4), (inf, inf) and (0, 2), clipped to 1, move the weight by 1, nothing, 1."""
+    """Gradients (3, 4), (inf, inf) and (0, 2), clipped to 1, move the weight by 1, not at all, and by 1."""
     inputs = [torch.tensor([row]) for row in ([3.0, 4.0], [math.inf, math.inf], [0.0, 2.0])]
     report = student.run("stepped", inputs, 1.0)
     for i, right in enumerate(([0.4, 1.2], [0.4, 1.2], [0.4, 0.2])):

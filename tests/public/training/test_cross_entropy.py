@@ -19,7 +19,7 @@ WEIGHT = torch.tensor([1.0, 3.0, 2.0])
     hint="log p = logits - logits.logsumexp(dim=1, keepdim=True), at the target.",
 )
 def test_example_loss(student: Student) -> None:
-    """Two rows cost 0.4076059 and 2.1698460: the loss is their mean, also 10000 higher up."""
+    """Two rows cost 0.4076059 and 2.1698460: the loss is their mean, also if all logits are 10000 higher."""
     loss = student.function("cross_entropy")
     check(loss(LOGITS, TARGETS), 1.288726, "cross_entropy(logits, targets)")
     what, high = "the loss for logits about 10000", loss(LOGITS + 1e4, TARGETS)

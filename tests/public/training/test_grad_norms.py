@@ -11,7 +11,7 @@ from grader.judge.student import Student
 
 
 def fact(found: Any, key: str) -> Any:
-    """An entry of what a probe reported, None where it is not there."""
+    """An entry of a probe's report, or None if it is missing."""
     return found.get(key) if isinstance(found, dict) else None
 
 
@@ -50,7 +50,7 @@ def test_example_ones(student: Student) -> None:
     "initialize", hint="torch.nn.init.xavier_uniform_ and kaiming_normal_, with their defaults."
 )
 def test_example_schemes(student: Student) -> None:
-    """A layer from 400 to 50 has weights to sqrt(6 / 450) by Xavier, and of spread 0.0707 by Kaiming."""
+    """A layer from 400 to 50 has weights up to sqrt(6 / 450) by Xavier, and with spread 0.0707 by Kaiming."""
     xavier, kaiming = (
         assert_tensor(student.run("initialize_layer", scheme), shape=(50, 400))
         for scheme in ("xavier_uniform", "kaiming_normal")
@@ -85,7 +85,7 @@ def test_example_training(student: Student) -> None:
     "train_with_monitor", hint="Begin with: if epochs < 1, raise a ValueError that names epochs."
 )
 def test_example_no_epochs(student: Student) -> None:
-    """No epochs at all are a ValueError."""
+    """Zero epochs are a ValueError."""
     laws.check_errors(student, student.probe("train"), {"epochs": [(1.0, 0.25, 0)]})
 
 
@@ -96,7 +96,7 @@ def test_example_no_epochs(student: Student) -> None:
     after="test_example_training",
 )
 def test_example_training_order(student: Student) -> None:
-    """Each norm is that of its batch alone, before the step, in train mode, from the first batch on."""
+    """Each norm is that of its own batch, before the step and in train mode, also for the first batch."""
     found = student.run("train", 1.0, 0.25, 2, clears=True, stale=5.0, rows=2)
     assert_close(
         fact(found, "norms"),

@@ -16,7 +16,7 @@ def numbers(*values: float) -> Tensor:
 
 
 def entry(reported: Any, name: str) -> Any:
-    """A part of what a probe reported, for even its report may have been tampered with."""
+    """A part of a probe's report. It is checked, because a report may have been tampered with."""
     assert isinstance(reported, dict), "Your code disturbed the observation of its own result."
     assert name in reported, "Your code disturbed the observation of its own result."
     return reported[name]
@@ -50,13 +50,13 @@ def test_bad_rates(student: Student) -> None:
     after="test_three_rates",
 )
 def test_one_weight(student: Student) -> None:
-    """A model of one weight is tested as by hand, and left as it was."""
+    """A test of a model with one weight gives the numbers below, and leaves the model as it was."""
     # The weight w begins at 1, the loss is w * w, its gradient 2 * w, a step w - lr * 2 * w:
     #     rate    weight before    loss        weight after
     #     0.01    1                1           0.98
     #     0.1     0.98             0.9604      0.784
     #     1.0     0.784            0.614656    -0.784
-    # The loader has one batch, so it is iterated over three times.
+    # The loader has one batch, so it is iterated three times.
     result = student.run("one_weight")
     assert_close(entry(result, "learning_rates"), numbers(0.01, 0.1, 1.0), what="learning_rates")
     assert_close(entry(result, "losses"), numbers(1.0, 0.9604, 0.614656), what="losses")

@@ -17,7 +17,7 @@ from grader.judge.student import Student
     hint="random.seed, np.random.seed and torch.manual_seed seed the global generators.",
 )
 def test_example_seed(student: Student) -> None:
-    """After set_seed(7) random, NumPy and torch draw what they draw after seeding with 7."""
+    """After set_seed(7), random, NumPy and torch draw the same as after seeding each with 7."""
     torch_draws = torch.randn(1, generator=torch.Generator().manual_seed(7)).item()
     normal = random.Random(7).gauss(0, 1), float(np.random.RandomState(7).randn()), torch_draws
     right = dict(zip(("Python's random", "NumPy", "torch"), normal, strict=True))
@@ -33,7 +33,7 @@ def test_example_seed(student: Student) -> None:
     hint="Keep the whole states when the block is entered; put them back in a finally.",
 )
 def test_example_fork(student: Student) -> None:
-    """A block of fork_rng(0) draws always the same; after it, all goes on as if it had not been."""
+    """A block of fork_rng(0) always draws the same; afterwards all goes on as if there had been no block."""
     for seed in (0, None):
         for fails in (False, True):
             report = student.run("forked", seed, fails)
@@ -55,7 +55,7 @@ def test_example_fork(student: Student) -> None:
     hint="torch.initial_seed() % 2**32: NumPy takes no larger one. No worker_id.",
 )
 def test_example_worker(student: Student) -> None:
-    """Where torch's seed is 2**32 + 5, seed_worker(3) seeds random and NumPy with 5."""
+    """If torch's seed is 2**32 + 5, seed_worker(3) seeds random and NumPy with 5."""
     numbers = random.Random(5).random(), np.random.RandomState(5).rand()
     right = dict(zip(("Python's random", "NumPy"), numbers, strict=True))
     what = "the first numbers after seed_worker(3)"
@@ -68,7 +68,7 @@ def test_example_worker(student: Student) -> None:
     hint="Give the DataLoader a torch.Generator of its own, seeded with seed.",
 )
 def test_example_loader(student: Student) -> None:
-    """The seed alone decides the orders of the epochs, which differ; the global generator is left alone."""
+    """Only the seed decides the orders of the epochs, which differ; the global generator is left alone."""
     reports = [student.run("orders", seed, noise) for seed, noise in ((1, 3), (1, 4), (2, 3))]
     epochs, again, other = (entry(report, "epochs", kind=list) for report in reports)
     laws.check_epochs(epochs, list(range(10)), batch_size=4, shuffled=True)

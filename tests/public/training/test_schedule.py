@@ -33,7 +33,7 @@ def test_example_errors(student: Student) -> None:
     hint="LambdaLR multiplies each group's base rate by what your function returns.",
 )
 def test_example_rates(student: Student) -> None:
-    """Two groups with base rates 0.1 and 0.5 have these times the factor, from the first step on."""
+    """Two groups with base rates 0.1 and 0.5 have these rates times the factor, from the first step on."""
     rates = student.run("rates", 9, 8, 4, 0.2)
     right = [[0.1 * factor, 0.5 * factor] for factor in FACTORS]
     what = "the list of the rates of both groups before and after each scheduler step"

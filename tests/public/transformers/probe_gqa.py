@@ -1,4 +1,4 @@
-"""Layers with weights that can be followed by hand."""
+"""Layers with weights that you can follow by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def shared_heads(module: Any) -> Any:
 
 
 def rolling(module: Any, pieces: list[Tensor]) -> list[Any]:
-    """For each piece the output and the cached values, if the values are x and all weights are alike."""
+    """The output and the cached values for each piece, if the values are x and all weights are equal."""
     layer, cache, answers = module.GroupedQueryAttention(1, 1, 1, 2), None, []
     with torch.no_grad():
         for name, parameter in layer.named_parameters():

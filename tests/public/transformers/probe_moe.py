@@ -1,4 +1,4 @@
-"""A layer of two experts that answer always the same."""
+"""A layer of two experts that always give the same output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def example(module: Any, x: Tensor, k: int) -> Any:
-    """The first feature of the outputs, where the experts give 10 and 20, and the router's scores are x."""
+    """The first feature of the outputs, if the experts give 10 and 20 and the router's scores are x."""
     layer = module.MoE(2, 2, k)
     with torch.no_grad():
         layer.router.weight.copy_(torch.eye(2))

@@ -10,14 +10,14 @@ from grader.judge.student import Student
 
 @promise("window_mask", hint="Query 0 is at position 2, so that it looks at positions 1 and 2.")
 def test_example_mask(student: Student) -> None:
-    """The last two of four positions look at themselves and one before."""
+    """The last two of four positions look at themselves and at the position before."""
     right = torch.tensor([[False, True, True, False], [False, False, True, True]])
     assert_close(student.function("window_mask")(2, 4, 2), right, what="window_mask(2, 4, 2)")
 
 
 @promise("GroupedQueryAttention.forward", hint="repeat_interleave, not repeat: 0, 0, 1, 1.")
 def test_example_heads(student: Student) -> None:
-    """Of four heads the first two get the value of the first kv head, 10, and the others that of the second."""
+    """The first two of four heads get 10, the value of the first kv head; the others get the second's, 20."""
     right = torch.tensor([10.0, 10.0, 20.0, 20.0])
     assert_close(student.run("shared_heads"), right, what="the output", rtol=1e-4)
 
@@ -27,7 +27,7 @@ def test_example_heads(student: Student) -> None:
     hint="The last position of the cache is the one before the new one.",
 )
 def test_example_cache(student: Student) -> None:
-    """If all keys fit alike and the window is 2, an output is the mean of two values, also with a cache."""
+    """If all keys fit equally and the window is 2, an output is the mean of two values, also with a cache."""
     pieces = [torch.tensor([1.0, 2.0, 6.0]), torch.tensor([8.0])]
     answers = student.run("rolling", pieces)
     rights = [([1.0, 1.5, 4.0], [2.0, 6.0]), ([7.0], [6.0, 8.0])]

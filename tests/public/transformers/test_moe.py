@@ -8,7 +8,7 @@ from torch import Tensor
 from grader.judge.checks import assert_close, promise
 from grader.judge.student import Student
 
-# Tokens whose best experts are 0, 1 and 0; expert i adds nothing but its bias, 10 and 20.
+# Tokens whose best experts are 0, 1 and 0. The experts return only their biases, 10 and 20.
 X = torch.tensor([[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]])
 
 
@@ -24,7 +24,7 @@ def test_example_one_expert(student: Student) -> None:
 
 @promise("MoE.forward", hint="The probabilities of [1, 0] are 0.731 and 0.269.")
 def test_example_two_experts(student: Student) -> None:
-    """With k = 2, a token gets 10 and 20 by the router's probabilities."""
+    """With k = 2, a token gets 10 and 20, weighted by the router's probabilities."""
     right = torch.tensor([12.689414, 17.310586, 10.474259])
     assert_close(
         student.run("example", X, 2),

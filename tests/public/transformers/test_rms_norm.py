@@ -23,7 +23,7 @@ def test_example(student: Student) -> None:
     after="test_example",
 )
 def test_example_gradient(student: Student) -> None:
-    """Where the gradient that comes in is [1, 0], that at [3, 4] is orthogonal to [3, 4]."""
+    """For the incoming gradient [1, 0], the gradient at [3, 4] is orthogonal to [3, 4]."""
     x = X[:1].clone().requires_grad_()
     output = assert_tensor(student.function("rms_norm")(x, torch.ones(2)), shape=(1, 2))
     laws.check_attached(output)

@@ -13,7 +13,7 @@ from grader.judge.student import Student
 
 @promise("rope_angles", hint="The frequencies are 100 ** 0 = 1 and 100 ** (-2 / 4) = 0.1.")
 def test_example_angles(student: Student) -> None:
-    """For dim = 4 and base = 100 the pairs turn by 1 and by 0.1 a position."""
+    """For dim = 4 and base = 100 the pairs turn by 1 and by 0.1 per position."""
     positions = torch.tensor([0, 1, 7])
     assert_close(
         student.function("rope_angles")(positions, 4, 100.0),

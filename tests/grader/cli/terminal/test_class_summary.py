@@ -19,12 +19,12 @@ def shown(attention: list[Attention]) -> str:
 
 def odd(student: str, count: int) -> list[Attention]:
     return [
-        Attention(Reason.FORGER, student, ("glu",), f"line {number + 3} imports ctypes{number}")
+        Attention(Reason.ODD_CODE, student, ("glu",), f"line {number + 3} imports ctypes{number}")
         for number in range(count)
     ]
 
 
-def test_a_student_of_thousands_of_entries_hides_nobody() -> None:
+def test_a_student_with_thousands_of_entries_hides_nobody() -> None:
     unreadable = [Attention(Reason.UNREADABLE, f"u{n}", ("glu",), f"File {n}.") for n in range(9)]
     text = shown([*odd("aaa-hostile", 19_000), *odd("ann", 2), *unreadable])
     lines = text.splitlines()
@@ -36,10 +36,10 @@ def test_a_student_of_thousands_of_entries_hides_nobody() -> None:
     assert len(lines) == 24
 
 
-def test_what_is_the_same_of_many_stands_once() -> None:
+def test_equal_entries_of_many_students_are_grouped() -> None:
     what = "imports ctypes0"
     entries = [
-        Attention(Reason.FORGER, f"s{n:02}", ("glu",), f"line {n + 1} {what}") for n in range(12)
+        Attention(Reason.ODD_CODE, f"s{n:02}", ("glu",), f"line {n + 1} {what}") for n in range(12)
     ]
     late = [Attention(Reason.TIMEOUT, "ann", (name,), "No answer.") for name in ("glu", "gelu")]
     text = shown([*late, *entries])
@@ -52,20 +52,20 @@ def test_what_is_the_same_of_many_stands_once() -> None:
     ]
 
 
-def test_the_kinds_stand_by_what_they_cost() -> None:
+def test_kinds_are_ordered_by_their_cost() -> None:
     entries = [Attention(kind, "ann", ("glu",), "so") for kind in reversed(Reason)]
     lines = shown(entries).splitlines()
     kinds = ["not judged", "unreadable", "misnamed", "draft", "timeout", "odd code"]
     assert [line[2:12].strip() for line in lines[2:]] == kinds
 
 
-def test_an_exercise_that_is_open_is_explained_too() -> None:
+def test_the_mark_of_an_unjudged_exercise_is_explained() -> None:
     stream = io.StringIO()
     show_class(open_console(stream), [entry(unjudged(), student="ann")])
     assert "! not judged; student." in " ".join(stream.getvalue().split())
 
 
-def test_of_a_long_course_the_marks_stand_by_chapter() -> None:
+def test_the_marks_of_a_long_course_are_grouped_by_chapter() -> None:
     exercises = [
         exercise(
             checked(outcome=Outcome.FAILED if number == 4 else Outcome.PASSED),

@@ -148,12 +148,12 @@ def test_counted() -> None:
 @pytest.mark.parametrize(
     ("done", "whole", "full"), [(0, 6, 0), (0.01, 100, 1), (3, 6, 10), (99.99, 100, 19), (6, 6, 20)]
 )
-def test_bar_is_full_and_empty_only_if_it_is(done: float, whole: float, full: int) -> None:
+def test_bar_is_full_or_empty_only_at_the_ends(done: float, whole: float, full: int) -> None:
     assert str(bar(open_console(Terminal()), done, whole)) == "  " + "━" * full + "─" * (20 - full)
     assert str(bar(open_console(io.StringIO()), done, whole)) == ""
 
 
-def test_path_is_shown_from_here_where_that_is_shorter(
+def test_path_is_relative_if_that_is_shorter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -169,7 +169,7 @@ def test_path_is_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 # --- displays -------------------------------------------------------------------------------------
 
 
-def test_display_says_nothing_where_there_is_no_terminal(
+def test_display_is_silent_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     course, stream = load_course(PLAIN), io.StringIO()
@@ -179,7 +179,7 @@ def test_display_says_nothing_where_there_is_no_terminal(
     assert stream.getvalue() == ""
 
 
-def test_display_counts_what_is_to_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_display_counts_the_answers_to_prove(monkeypatch: pytest.MonkeyPatch) -> None:
     course, stream = load_course(PLAIN), Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     with displays.VerifyDisplay(course, 2) as display:

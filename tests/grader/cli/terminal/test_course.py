@@ -1,4 +1,4 @@
-"""Lists, hints and explanations: what is left out on a narrow screen, and what is said of each exercise."""
+"""Lists, hints and explanations of exercises, also on narrow and low screens."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ ROWS = [{"exercise": "word_count", "points": "10 / 10", "minutes": "10", "diffic
 @pytest.mark.parametrize(
     ("width", "columns", "room"),
     [
-        # Each column has two blanks behind it: 33 in all.
+        # Two blanks follow each column: 33 in all.
         (53, ["exercise", "points", "minutes", "difficulty"], 20),
         (52, ["exercise", "points", "minutes"], 27),
         (44, ["exercise", "points"], 23),
@@ -85,7 +85,7 @@ ROWS = [{"exercise": "word_count", "points": "10 / 10", "minutes": "10", "diffic
         (18, ["exercise"], 6),
     ],
 )
-def test_a_title_takes_the_place_of_the_columns_that_can_be_spared(
+def test_narrow_lists_drop_columns_to_fit_the_title(
     width: int, columns: list[str], room: int
 ) -> None:
     widths, left = _widths(width, ROWS)
@@ -133,7 +133,7 @@ def test_a_public_release_has_no_points(folder: Path) -> None:
     assert "points" in with_points and "points" not in without
 
 
-def test_a_hint_is_counted_and_has_what_comes_next_below(folder: Path) -> None:
+def test_a_hint_shows_its_number_and_the_next_step(folder: Path) -> None:
     exercise = load_course(folder).exercise("word_count")
     first, *rest = lines(hint_lines(console(), exercise, 2, "One more."))
     assert first == f"{exercise.title}, hint 2 of {len(exercise.hints)}"
@@ -167,7 +167,7 @@ def test_in_a_pipe_a_file_is_only_its_text() -> None:
     assert shown(show_source, Path("x.py"), "[bold]a[/]  = 1\n") == ["[bold]a[/]  = 1"]
 
 
-def test_a_wall_that_is_missing_has_its_reason_and_remedy() -> None:
+def test_a_missing_wall_has_a_reason_and_a_remedy() -> None:
     walls = [
         WallSurvey("rlimits", True, "limits memory", "", ""),
         WallSurvey("seccomp", False, "filters calls", "no library", "Install it."),

@@ -1,4 +1,4 @@
-"""The mails of `grade mail`, as a table, and the first of them as text."""
+"""The mails of `grade mail` as a table, and the first of them as text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ def shown(show: Callable[..., None], *about: object) -> str:
     return str(console.file.getvalue())  # type: ignore[attr-defined]  # it is a StringIO
 
 
-def test_each_row_says_to_whom_and_why_again() -> None:
+def test_each_row_has_an_address_and_a_reason_to_send_again() -> None:
     mails = [
         Planned("ada", letter("ada@example.org"), True),
         Planned("bob", letter("b@example.org"), False),
     ]
-    assert shown(show_mails, ClassPlan(mails=mails, settled=3), {"ada": "Ada L"}).splitlines() == [
+    assert shown(
+        show_mails, ClassPlan(mails=mails, already_sent=3), {"ada": "Ada L"}
+    ).splitlines() == [
         "  Student      Address",
         "  ada (Ada L)  ada@example.org",
         "  bob          b@example.org, again: the feedback or the address has changed",

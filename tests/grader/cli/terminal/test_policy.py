@@ -14,7 +14,7 @@ CHAPTERS = {"relu": "autograd", "gelu": "autograd", "glu": "modules"}
 
 
 def rules(text: str) -> str:
-    """What is printed about a policy."""
+    """Return what is printed about a policy."""
     console = Console(file=io.StringIO(), width=200)
     show_policy(console, read_policy(text, CHAPTERS), list(CHAPTERS))
     return str(console.file.getvalue())  # type: ignore[attr-defined]  # it is a StringIO
@@ -24,7 +24,7 @@ def test_without_rules_the_newest_attempt_counts() -> None:
     assert rules("").split("\n")[0] == "The newest attempt counts."
 
 
-def test_which_attempt_counts_is_said_with_the_time_zone() -> None:
+def test_the_attempt_that_counts_and_the_time_zone_are_shown() -> None:
     shown = rules('attempts = "best"\nmax_attempts = 3\ntimezone = "Europe/Warsaw"\n')
     assert "The attempt with the most points counts, of the first 3." in shown
     assert "Times are in Europe/Warsaw." in shown
@@ -40,7 +40,7 @@ def test_each_due_time_has_its_exercises_and_its_costs() -> None:
     assert "Never due: glu" in shown
 
 
-def test_steps_and_the_close_are_said_in_their_order() -> None:
+def test_late_steps_and_the_close_are_listed_in_order() -> None:
     steps = 'steps = [{after = "0 hours", lose = 10}, {after = "3 days", lose = 50}]'
     shown = rules(f'[late]\n{steps}\ncloses = "7 days"\n[[due]]\nat = 2026-10-12T21:59:00Z\n')
     late = "10 % lost when late; 50 % lost when more than 3 days late"
@@ -52,7 +52,7 @@ def test_a_due_time_without_costs_says_so() -> None:
     assert "lateness costs nothing" in rules("[[due]]\nat = 2026-10-12T21:59:00Z\n")
 
 
-def test_an_extension_says_for_whom_for_what_and_until_when() -> None:
+def test_an_extension_names_its_students_exercises_and_end() -> None:
     shown = rules(
         "[[due]]\nat = 2026-10-12T21:59:00Z\n"
         '[[extension]]\nstudent = "zoe"\nexercises = ["glu"]\nby = "2 days"\nreason = "ill"\n'
@@ -62,7 +62,7 @@ def test_an_extension_says_for_whom_for_what_and_until_when() -> None:
     assert "Extension for section B, everything, until 2026-10-15 21:59 UTC" in shown
 
 
-def test_what_a_stranger_wrote_is_one_harmless_line() -> None:
+def test_text_from_a_policy_is_one_harmless_line() -> None:
     shown = rules(
         "[[due]]\nat = 2026-10-12T21:59:00Z\n"
         '[[extension]]\nstudent = "zoe"\nby = "2 days"\nreason = "\\u001b[31mill\\nreally"\n'
@@ -76,7 +76,7 @@ def test_what_a_stranger_wrote_is_one_harmless_line() -> None:
 
 
 def effect(before: dict[str, Points], after: dict[str, Points]) -> tuple[Effect, list[str]]:
-    """The counts of a change, and the lines about it."""
+    """Return the counts of a change and the lines about it."""
     console = Console(file=io.StringIO(), width=200)
     found = show_effect(console, before, after, {"ann": "Ann Lee"})
     return found, console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
@@ -93,7 +93,7 @@ def test_losers_come_first_and_all_are_counted() -> None:
     assert lines[-1] == "1 gained, 1 lost, 1 as before, 1 not judged."
 
 
-def test_of_a_large_class_some_are_shown() -> None:
+def test_a_large_class_is_shown_in_part() -> None:
     before = {f"s{n:02}": Points(5.0, 10.0, False) for n in range(30)}
     found, lines = effect(before, dict.fromkeys(before, Points(6.0, 10.0, False)))
     assert found == Effect(gained=30, lost=0, waiting=0)

@@ -1,4 +1,4 @@
-"""What an author reads of a proof."""
+"""The report of a proof to its author."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grader.cli.terminal.proofs import show_proofs
         (0.09, True, "harsh", "1 central mistake left less than a quarter of the points"),
     ],
 )
-def test_what_a_mistake_keeps_is_marked(
+def test_the_points_that_a_mistake_keeps_are_marked(
     kept: float, is_central: bool, mark: str, last: str
 ) -> None:
     wrong = CaughtAnswer("a", "It is wrong.", (), kept, is_central)

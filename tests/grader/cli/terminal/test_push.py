@@ -1,4 +1,4 @@
-"""What `grade push` would send, as a table."""
+"""The table of points that `grade push` would send."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_without_a_difference_there_is_no_table() -> None:
     assert shown(Plan()) == ["Nothing to send."]
 
 
-def test_each_row_says_what_is_there_what_is_new_and_what_of_the_comment() -> None:
+def test_each_row_has_old_points_new_points_and_the_comment() -> None:
     changes = [
         change("ada", None, 8.5, new_comment=True, comment="Well done."),
         change("bob", 3, 4, comment="As before."),

@@ -1,4 +1,4 @@
-"""The panel of a result: its contents, their order, and the advice, without a judge."""
+"""The panel of a result: its contents, their order, and the advice. Nothing is judged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 
 
 def a_test(number: int, outcome: Outcome = Outcome.FAILED, **changes: Any) -> TestResult:
-    """A test of this number; a failed one says so in two lines, in line 10 + number."""
+    """Return the test of this number. Unless it passed, it has two lines of message and line 10 + number."""
     given: dict[str, Any] = {"title": f"Title {number}", "visibility": Visibility.HIDDEN}
     given["duration_seconds"] = 0.25
     if outcome is not Outcome.PASSED:
@@ -89,7 +89,7 @@ def shown(guide: Guide, *exercises: ExerciseResult, verbose: bool = False) -> st
 # --- findings -------------------------------------------------------------------------------------
 
 
-def test_findings_keep_the_order_and_end_with_what_is_unwritten() -> None:
+def test_findings_keep_their_order_and_end_with_unwritten_parts() -> None:
     unwritten = a_test(1, Outcome.NOT_IMPLEMENTED)
     skipped, passed = a_test(3, Outcome.SKIPPED), a_test(4, Outcome.PASSED)
     found = problems(exercise(unwritten, a_test(2), skipped, passed, a_test(5)))
@@ -112,7 +112,7 @@ def test_findings_with_the_same_words_at_the_same_place_are_one() -> None:
 # --- the panel ------------------------------------------------------------------------------------
 
 
-def test_first_findings_of_the_first_exercise_and_one_of_the_others(guide: Guide) -> None:
+def test_panel_has_three_findings_of_the_first_exercise_and_one_of_others(guide: Guide) -> None:
     many = [a_test(number) for number in range(1, 6)]
     panel = shown(guide, exercise(*many), exercise(*many, name="greeting"))
     first, second = panel.split("~ greeting")
@@ -123,7 +123,7 @@ def test_first_findings_of_the_first_exercise_and_one_of_the_others(guide: Guide
 
 
 @pytest.mark.parametrize(("lines", "whole"), [(24, 1), (50, 3)])
-def test_in_a_low_terminal_the_first_cause_stands_whole(
+def test_low_terminal_shows_the_first_cause_whole(
     guide: Guide, monkeypatch: pytest.MonkeyPatch, lines: int, whole: int
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -170,7 +170,7 @@ def test_passed_and_untouched_exercises_take_one_line(guide: Guide) -> None:
     ]
 
 
-def test_fault_of_the_whole_file_is_told_once(guide: Guide) -> None:
+def test_import_error_is_shown_once(guide: Guide) -> None:
     message = "text/word_count.py cannot be imported. Your code raised NameError."
     tests = [a_test(n, Outcome.ERROR, message=message, place=a_test(1).place) for n in (1, 2, 3)]
     panel = shown(guide, exercise(*tests, status=Status.ERROR, score=0, message=message))
@@ -192,7 +192,7 @@ def test_verbose_panel_has_every_test_the_output_and_the_run(guide: Guide) -> No
     assert "Seed 5, 2.50 s. Walls: landlock, seccomp.\n" in panel
 
 
-def test_what_was_printed_stands_at_the_first_finding_that_printed(guide: Guide) -> None:
+def test_output_is_shown_at_the_first_finding_that_printed(guide: Guide) -> None:
     lines = "\n".join(f"line {number}" for number in range(9))
     passed = a_test(4, Outcome.PASSED, printed="as it should be")
     tests = [a_test(1), a_test(2, printed=lines), a_test(3, printed="third"), passed]
@@ -208,7 +208,7 @@ def test_what_was_printed_stands_at_the_first_finding_that_printed(guide: Guide)
     assert "      1 line printed:\n      | at import\n" in imported
 
 
-def test_what_is_not_allowed_stands_under_a_heading_of_its_own(guide: Guide) -> None:
+def test_forbidden_names_have_a_heading_of_their_own(guide: Guide) -> None:
     message = "collections.Counter is not allowed here: count with a dictionary of your own."
     place = a_test(1).place
     tests = [a_test(n, message=message, place=place, hint="", refused=True) for n in (1, 2)]
@@ -219,7 +219,7 @@ def test_what_is_not_allowed_stands_under_a_heading_of_its_own(guide: Guide) -> 
     assert "x Title 3" in panel
 
 
-def test_public_tests_alone_are_said_to_be_that(guide: Guide) -> None:
+def test_points_by_the_public_tests_alone_say_so(guide: Guide) -> None:
     public = exercise(a_test(1, visibility=Visibility.PUBLIC))
     assert "points  by the public tests alone" in shown(guide, public)
     assert "by the public tests alone" not in shown(guide, public, exercise(a_test(1)))
@@ -242,7 +242,7 @@ def test_table_fits(guide: Guide, monkeypatch: pytest.MonkeyPatch, width: int) -
     assert len(line) <= width
     assert line.startswith("  ~ word_count  ")
     assert line.endswith("4 / 10  partly passed")
-    # Whole beside the id, or whole below it.
+    # The whole title is beside the id or below it.
     assert (title in line) == (width >= 200)
     assert ("    A title that is long enough to be" in below) == (width < 200)
     several = shown(guide, long, exercise(a_test(1), name="greeting")).splitlines()[3]
@@ -263,12 +263,12 @@ def test_next_step_starts_at_the_first_exercise(guide: Guide) -> None:
     assert step == "Start with exercises/text/word_count.py; `grade hint word_count` helps."
 
 
-def test_next_step_mends_what_was_begun_first(guide: Guide) -> None:
+def test_next_step_fixes_a_begun_exercise_first(guide: Guide) -> None:
     step = last_line(guide, untouched("word_count"), exercise(a_test(7), name="greeting"))
     assert step == "Next: fix exercises/text/greeting.py:17, then run `grade run greeting`."
 
 
-def test_next_step_finishes_what_is_unwritten(guide: Guide) -> None:
+def test_next_step_finishes_unwritten_parts(guide: Guide) -> None:
     step = last_line(guide, exercise(a_test(1, Outcome.NOT_IMPLEMENTED)))
     assert step == "Next: finish exercises/text/word_count.py:11, then run `grade run word_count`."
 
@@ -303,30 +303,32 @@ def test_advised_commands_repeat_the_options(guide: Guide) -> None:
     assert "`grade hint greeting --course x`" in last_line(guide, untouched("greeting"))
 
 
-# --- one's own folder -----------------------------------------------------------------------------
+# --- the student's own folder ---------------------------------------------------------------------
 
 
 @pytest.fixture
 def own(guide: Guide) -> Guide:
-    """A guide through one's own folder, of which nothing is done."""
+    """A guide through the student's own folder, in which nothing is done."""
     open_ones = {each.id: Standing.OPEN for each in guide.course.exercises}
     return msgspec.structs.replace(guide, standings=open_ones, asked=Asked.BARE)
 
 
-def but(guide: Guide, **standings: Standing) -> Guide:
+def with_standings(guide: Guide, **standings: Standing) -> Guide:
     return msgspec.structs.replace(guide, standings={**guide.standings, **standings})
 
 
-def test_one_exercise_of_one_s_own_stands_beside_the_progress(own: Guide) -> None:
-    panel = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)))
+def test_one_exercise_is_shown_with_the_progress(own: Guide) -> None:
+    panel = shown(with_standings(own, greeting=Standing.DONE), exercise(a_test(1)))
     assert panel.startswith("Plain Python and NumPy\n\n  ~ word_count")
     assert "\n1 of 3 done\n" in panel
     assert "Total" not in panel
-    both = shown(but(own, greeting=Standing.DONE), exercise(a_test(1)), untouched("greeting"))
+    both = shown(
+        with_standings(own, greeting=Standing.DONE), exercise(a_test(1)), untouched("greeting")
+    )
     assert "Total: 4 of 20 points" in both
 
 
-def test_what_is_not_begun_is_introduced(own: Guide) -> None:
+def test_exercise_that_is_not_begun_is_introduced(own: Guide) -> None:
     panel = shown(own, untouched("word_count"))
     assert "    Count with a dictionary.\n    About 10 minutes, gentle.\n" in panel
     assert panel.endswith(
@@ -338,13 +340,13 @@ def test_what_is_not_begun_is_introduced(own: Guide) -> None:
     ("asked", "command"),
     [(Asked.BARE, ", then run `grade`."), (Asked.WATCHING, " and save.")],
 )
-def test_next_step_says_how_it_is_judged_again(own: Guide, asked: Asked, command: str) -> None:
+def test_next_step_says_how_to_judge_again(own: Guide, asked: Asked, command: str) -> None:
     own = msgspec.structs.replace(own, asked=asked)
     step = last_line(own, exercise(a_test(7)))
     assert step == f"Next: fix exercises/text/word_count.py:17{command}"
 
 
-def test_a_file_of_one_s_own_that_is_missing_can_be_had_again(own: Guide) -> None:
+def test_missing_file_can_be_restored(own: Guide) -> None:
     (own.submission / "text" / "word_count.py").unlink()
     missing = a_test(1, Outcome.ERROR, message="Hand it in.", place=None)
     panel = shown(own, exercise(missing, status=Status.ERROR, message="Hand it in."))
@@ -356,15 +358,15 @@ def test_a_file_of_one_s_own_that_is_missing_can_be_had_again(own: Guide) -> Non
     )
 
 
-def test_a_name_is_given_only_where_it_is_needed(own: Guide) -> None:
+def test_advice_names_the_exercise_only_if_needed(own: Guide) -> None:
     assert "`grade watch greeting`" in last_line(own, untouched("greeting"))
-    done = but(own, word_count=Standing.DONE)
+    done = with_standings(own, word_count=Standing.DONE)
     assert "`grade watch`" in last_line(done, untouched("greeting"))
 
 
-def test_after_one_is_done_the_first_open_one_follows(own: Guide) -> None:
+def test_next_step_is_the_first_open_exercise(own: Guide) -> None:
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
-    begun = but(own, word_count=Standing.EDITED_SINCE, greeting=Standing.DONE)
+    begun = with_standings(own, word_count=Standing.EDITED_SINCE, greeting=Standing.DONE)
     # Not running_mean, which comes next but needs word_count.
     assert last_line(begun, passed) == (
         "Done. Next: go on with exercises/text/word_count.py, then run `grade`."
@@ -374,7 +376,7 @@ def test_after_one_is_done_the_first_open_one_follows(own: Guide) -> None:
         last_line(watching, passed)
         == "Done. Press n for the next one: A running mean over neighbors."
     )
-    ended = but(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
+    ended = with_standings(begun, word_count=Standing.DONE, running_mean=Standing.DONE)
     assert last_line(ended, passed).startswith("Every exercise is done.")
 
 
@@ -385,9 +387,9 @@ def test_exercises_of_an_exam_are_not_proposed(own: Guide) -> None:
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
     course = msgspec.structs.replace(own.course, assignments=(midterm,))
     guide = msgspec.structs.replace(own, course=course, by_all_tests=True, asked=Asked.BY_NAME)
-    done = but(guide, greeting=Standing.FULL_MARKS)
+    done = with_standings(guide, greeting=Standing.FULL_MARKS)
     assert "running_mean.py" in last_line(done, passed)
-    ended = but(done, running_mean=Standing.FULL_MARKS)
+    ended = with_standings(done, running_mean=Standing.FULL_MARKS)
     assert last_line(ended, passed) == "Full marks for every exercise outside of exams. Well done!"
 
 
@@ -395,7 +397,7 @@ def test_with_a_server_a_changed_file_comes_before_the_next_exercise(own: Guide)
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
     watching = msgspec.structs.replace(own, asked=Asked.WATCHING, submit_key="s")
     told = [
-        last_line(but(watching, greeting=standing), passed)
+        last_line(with_standings(watching, greeting=standing), passed)
         for standing in (Standing.DONE, Standing.EDITED_SINCE, Standing.FULL_MARKS)
     ]
     assert told[0] == "Done. Press s to hand it in."
@@ -403,22 +405,22 @@ def test_with_a_server_a_changed_file_comes_before_the_next_exercise(own: Guide)
     assert told[2].startswith("Done. Press n for the next one:")
 
 
-def test_what_was_begun_elsewhere_is_said_beside_what_is_not_begun(own: Guide) -> None:
-    begun = but(own, greeting=Standing.BEGUN, running_mean=Standing.DONE)
+def test_other_begun_exercises_are_mentioned(own: Guide) -> None:
+    begun = with_standings(own, greeting=Standing.BEGUN, running_mean=Standing.DONE)
     assert "Begun and not done: greeting (`grade run greeting`)." in (
         shown(begun, untouched("word_count"))
     )
     assert "Begun" not in shown(begun, exercise(a_test(1)))
 
 
-def test_after_a_server_judged_full_marks_alone_are_done(own: Guide) -> None:
+def test_with_a_server_only_full_marks_are_done(own: Guide) -> None:
     served = msgspec.structs.replace(own, by_all_tests=True, asked=Asked.BY_NAME)
-    served = but(served, word_count=Standing.DONE, running_mean=Standing.FULL_MARKS)
+    served = with_standings(served, word_count=Standing.DONE, running_mean=Standing.FULL_MARKS)
     passed = exercise(a_test(1, Outcome.PASSED), name="greeting", status=Status.PASSED, score=10)
     assert last_line(served, passed) == (
         "Full marks. Next: word_count passes the public tests: hand it in with `grade submit word_count`."
     )
-    ended = but(served, word_count=Standing.FULL_MARKS)
+    ended = with_standings(served, word_count=Standing.FULL_MARKS)
     assert last_line(ended, passed) == "Full marks for every exercise. Well done!"
     failed = [a_test(n) for n in range(1, 12)]
     panel = " ".join(shown(served, exercise(*failed)).split())
@@ -430,6 +432,6 @@ def test_after_a_server_judged_full_marks_alone_are_done(own: Guide) -> None:
 def test_complete(own: Guide) -> None:
     stream = io.StringIO()
     done = dict.fromkeys(own.standings, Standing.DONE)
-    show_complete(open_console(stream), but(own, **done))
+    show_complete(open_console(stream), with_standings(own, **done))
     assert "3 of 3 done\nEvery exercise is done, as its file is now." in stream.getvalue()
     assert "`grade --all`" in stream.getvalue()

@@ -1,4 +1,4 @@
-"""`grade watch` around its loop: what goes to the server, how a plot is called, and signals."""
+"""`grade watch` around its loop: handing in, plots and signals."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ PLAIN = load_course(Path(__file__).parents[2] / "courses" / "plain")
         (("greting",), "There is no exercise 'greting'. Did you mean 'greeting'?"),
     ],
 )
-def test_words_that_do_not_fit_are_told(words: tuple[str, ...], told: str) -> None:
+def test_invalid_arguments_are_refused(words: tuple[str, ...], told: str) -> None:
     done = invoke("watch", *words, cwd=PLAIN.root)
     assert (done.exit_code, told in done.stderr) == (2, True), done.stderr
 
 
 @pytest.fixture
 def submitted(monkeypatch: pytest.MonkeyPatch) -> Callable[[ExerciseResult], ExerciseResult]:
-    """Hand in a file, which the server answers with this verdict after three events."""
+    """Hand in a file. The server answers with three events and this verdict."""
 
     def submit(verdict: ExerciseResult) -> ExerciseResult:
         def wait(server: Server, handed: ServerAnswer, on_event: Any) -> object:
@@ -70,7 +70,7 @@ def test_the_verdict_of_the_server_is_shown(
     assert submitted(verdict) is verdict
 
 
-def test_what_the_server_could_not_judge_is_no_verdict(
+def test_a_submission_that_could_not_be_judged_is_an_error(
     submitted: Callable[[ExerciseResult], ExerciseResult],
 ) -> None:
     with pytest.raises(ServerError, match="costs no points: try again"):
@@ -95,7 +95,7 @@ def test_a_plot_repeats_the_course_only_if_it_was_named(
 
 
 class Loop:
-    """The loop's calls, made at once."""
+    """A loop that makes later calls at once."""
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -108,7 +108,7 @@ class Loop:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGWINCH"), reason="this system has no such signals")
-def test_signals_end_the_loop_or_draw_anew_and_are_put_back() -> None:
+def test_signals_end_or_redraw_the_loop_and_are_restored() -> None:
     names = signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT
     before, loop = [signal.getsignal(name) for name in names], Loop()
     with _ended_by_signals(cast("WatchLoop", loop), has_keys=False):

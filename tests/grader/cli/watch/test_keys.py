@@ -1,4 +1,4 @@
-"""Keys of a terminal: reported one by one, and the terminal is restored however the work ends."""
+"""Keys are reported one by one, and the terminal is restored even after a crash."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_without_a_terminal_there_are_no_keys(
 
 @posix
 @pytest.mark.parametrize("how", ["crash", "interrupt"])
-def test_the_terminal_is_put_back(how: str) -> None:
+def test_the_terminal_is_restored(how: str) -> None:
     import pty
     import select
     import signal
@@ -70,8 +70,8 @@ def test_the_terminal_is_put_back(how: str) -> None:
         assert process.stdout.readline() == "reading\n"
         if how == "interrupt":
             assert not termios.tcgetattr(theirs)[3] & termios.ECHO
-            # An arrow first: its letters are no keys. What comes in one piece with it is none either, so H is
-            # pressed until something is told.
+            # The letters of an arrow are not keys, nor is anything read together with them. So H is pressed
+            # until a key is reported.
             os.write(ours, b"\x1b[A")
             while not select.select([process.stdout], [], [], 0.2)[0]:
                 os.write(ours, b"H")

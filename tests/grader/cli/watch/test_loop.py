@@ -27,12 +27,12 @@ PLAIN = Path(__file__).parents[2] / "courses" / "plain"
 RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 WRONG = b"def greeting(name):\n    return name\n"
 SLOW = b"import time\ntime.sleep(3)\n" + RIGHT
-# Without a verdict before it is called off, however busy the machine is.
+# Has no verdict before it is called off, even on a busy machine.
 NEVER = b"import time\ntime.sleep(600)\n"
 
 
 class Face:
-    """Writes down every view, and every status."""
+    """Records every view and every status."""
 
     def __init__(self) -> None:
         self.views: list[View] = []
@@ -53,7 +53,7 @@ class Face:
         return max(0, view.top + pages)
 
     def wait(self, until: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+        """Wait until the condition holds."""
         with self._changed:
             assert self._changed.wait_for(until, 60), (self.views[-1:], self.statuses[-3:])
 
@@ -90,7 +90,7 @@ class Running:
             self._ended.append(None)
 
     def write(self, source: bytes, exercise: str = "greeting") -> None:
-        """Write a file, whole at once: the loop must not read the half of it. Nobody is told."""
+        """Write a file in one step, so the loop never reads half of it. The save is not reported."""
         draft = self.course.root / "draft.py"
         draft.write_bytes(source)
         draft.replace(self.course.folder / self.course.exercise(exercise).file)
@@ -101,7 +101,7 @@ class Running:
         self.saved(exercise)
 
     def saved(self, *exercises: str) -> None:
-        """Report a save of these."""
+        """Report a save of these exercises."""
         self.loop.later(self.loop.save)(exercises)
 
     def press(self, keys: str) -> None:
@@ -114,7 +114,7 @@ class Running:
         return self.face.judged[-1]
 
     def drawn(self, holds: Callable[[View], bool]) -> View:
-        """The newest view, once this holds of it."""
+        """Wait until the newest view fits, and return it."""
         self.face.wait(lambda: bool(self.face.views) and holds(self.face.views[-1]))
         return self.face.views[-1]
 
@@ -140,7 +140,7 @@ def course(tmp_path: Path) -> Course:
 
 @pytest.fixture
 def running(course: Course) -> Iterator[Running]:
-    """A loop that begins when the test says so, and has ended in order afterwards."""
+    """A loop that the test begins. It must end without an error."""
     loop = Running(course)
     yield loop
     assert loop.end() is None
@@ -172,7 +172,7 @@ def test_only_what_changed_is_judged(running: Running) -> None:
     assert len(running.face.judged) == 2
 
 
-def test_a_save_that_changes_nothing_turns_to_its_exercise(running: Running) -> None:
+def test_a_save_without_a_change_shows_its_exercise(running: Running) -> None:
     running.write(RIGHT)
     running.begin()
     running.verdicts(1)
@@ -184,7 +184,7 @@ def test_a_save_that_changes_nothing_turns_to_its_exercise(running: Running) -> 
     running.face.wait(lambda: any("without a change" in each for each in running.face.statuses))
 
 
-def test_of_several_saved_the_one_that_is_shown_is_answered(running: Running) -> None:
+def test_of_several_saves_the_exercise_shown_is_answered(running: Running) -> None:
     running.begin()
     running.write(RIGHT)
     running.write(b"x = 1\n", "word_count")
@@ -196,7 +196,7 @@ def test_passing_never_moves_on(running: Running) -> None:
     running.begin()
     running.save(RIGHT)
     assert running.verdicts(1).exercise.id == "greeting"
-    # Without a key that turns to another, it is still there for the next one.
+    # The exercise stays until a key turns to another.
     running.press("h")
     assert running.drawn(lambda view: view.hint == 1).exercise.id == "greeting"
     running.press("n")
@@ -213,7 +213,7 @@ def test_the_newest_save_wins(running: Running) -> None:
     running.save(RIGHT)
     (result,) = running.verdicts(1).results
     assert result.status is Status.PASSED
-    # Verdicts come in order: one of an older save would be before this one.
+    # Verdicts come in order: one on an older save would come before this one.
     running.save(WRONG)
     running.verdicts(2)
     assert [view.results[0].status for view in running.face.judged] == [
@@ -230,7 +230,7 @@ def test_a_syntax_error_needs_no_judge_and_calls_off_the_last_one(running: Runni
     assert not running.face.judged
 
 
-def test_hints_come_one_by_one_and_round_again(running: Running) -> None:
+def test_hints_come_one_by_one_and_start_again(running: Running) -> None:
     running.begin()
     for number in (1, 2, 3, 1):
         running.press("h")
@@ -253,12 +253,12 @@ def test_a_hint_stays_until_the_exercise_passes(running: Running) -> None:
     running.save(RIGHT)
     view = running.drawn(lambda view: view.results[0].status is Status.PASSED)
     assert view.hint is None
-    # It can be asked for after that, too.
+    # The key still shows hints afterwards.
     running.press("h")
     running.drawn(lambda view: view.hint == 1)
 
 
-def test_a_hint_waits_where_it_was_shown(running: Running) -> None:
+def test_a_hint_is_shown_again_with_its_exercise(running: Running) -> None:
     running.begin()
     running.press("h")
     running.drawn(lambda view: view.hint == 1)
@@ -292,7 +292,7 @@ def test_all(running: Running) -> None:
     assert view.results[1].status is Status.PASSED
 
 
-def test_all_though_a_suite_is_at_fault(running: Running) -> None:
+def test_all_with_a_faulty_suite(running: Running) -> None:
     suite = running.course.root / "tests/public/text/test_word_count.py"
     suite.write_text(suite.read_text("utf-8").replace('"a b a"', "nobody"), encoding="utf-8")
     running.begin()
@@ -312,14 +312,14 @@ def test_run_again(running: Running) -> None:
     running.verdicts(2)
 
 
-def test_plot_says_where(running: Running) -> None:
+def test_plot_shows_where_the_picture_is(running: Running) -> None:
     running.begin()
     running.press("p")
     assert running.drawn(lambda view: bool(view.notes)).notes == "greeting.png"
 
 
 class Server:
-    """Stands for the server of a course: gives its verdict when the test has one."""
+    """A fake server of a course. It gives a verdict when the test provides one."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
@@ -337,7 +337,7 @@ class Server:
 
 
 def served(status: Status, score: float) -> ExerciseResult:
-    """A verdict on the greeting, of tests that are not here."""
+    """Return a verdict on the greeting, from tests that only the server has."""
     hidden = checked(visibility=Visibility.HIDDEN)
     return an_exercise(hidden, name="greeting", worth=2.5, status=status, score=score)
 
@@ -364,7 +364,7 @@ def test_a_key_hands_in_and_the_verdict_is_shown_when_it_comes(
     server.verdicts.put(served(Status.PARTIAL, 1.0))
     view = running.drawn(lambda view: view.served)
     assert view.results[0].score == 1.0 and "1 of 2.5 points from the server" in view.status
-    # A save is judged here again; an older file's verdict is no verdict on it.
+    # A save is judged here again. A verdict on an older file does not apply to it.
     running.save(WRONG)
     assert not running.verdicts(2).served
     running.press("s")
@@ -381,7 +381,7 @@ def test_a_key_hands_in_and_the_verdict_is_shown_when_it_comes(
     assert Workspace(running.course).standings()["greeting"] is Standing.FULL_MARKS
 
 
-def test_what_the_server_refuses_is_said_and_can_be_tried_again(
+def test_a_refusal_of_the_server_is_shown_and_can_be_retried(
     handing_in: tuple[Running, Server],
 ) -> None:
     running, server = handing_in
@@ -392,18 +392,18 @@ def test_what_the_server_refuses_is_said_and_can_be_tried_again(
     running.press("s")
     server.verdicts.put(served(Status.PASSED, 2.5))
     running.drawn(lambda view: view.served)
-    # Judged here once more, the verdict is that of the tests that are here.
+    # Judging here again brings back the verdict of the local tests.
     running.press("r")
     assert not running.verdicts(2).served
 
 
-def test_without_a_server_the_key_says_how(running: Running) -> None:
+def test_without_a_server_the_key_explains_how_to_submit(running: Running) -> None:
     running.begin()
     running.press("s")
     running.face.wait(lambda: "grade watch --submit" in "".join(running.face.statuses))
 
 
-def test_all_that_was_printed_is_a_key_away(running: Running) -> None:
+def test_a_key_shows_all_printed_output(running: Running) -> None:
     running.write(b"def greeting(name):\n    print('given', name)\n    return name\n")
     running.begin()
     running.verdicts(1)
@@ -412,7 +412,7 @@ def test_all_that_was_printed_is_a_key_away(running: Running) -> None:
     assert ":\ngiven " in notes
 
 
-def test_what_keys_brought_while_it_was_judged_is_still_there(running: Running) -> None:
+def test_hints_and_notes_stay_when_the_verdict_comes(running: Running) -> None:
     running.begin()
     running.save(SLOW)
     running.drawn(lambda view: view.status == "judging greeting")
@@ -432,7 +432,7 @@ def test_every_key_is_in_the_help_and_in_the_docs() -> None:
     assert re.findall(r"^\| `(.)` \|", docs, re.MULTILINE) == list(KEYS)
 
 
-def test_j_and_k_scroll_and_what_is_new_begins_at_its_top(running: Running) -> None:
+def test_j_and_k_scroll_and_a_new_view_begins_at_the_top(running: Running) -> None:
     running.begin()
     running.face.wait(lambda: bool(running.face.judged) or not running.face.views[-1].judging)
     running.press("jjk")
@@ -442,7 +442,7 @@ def test_j_and_k_scroll_and_what_is_new_begins_at_its_top(running: Running) -> N
     assert running.face.views[-1].top == 0
 
 
-def test_keys_without_a_meaning_do_nothing(running: Running) -> None:
+def test_unknown_keys_do_nothing(running: Running) -> None:
     running.begin()
     shown = len(running.face.views)
     running.press("xyz ")
@@ -451,7 +451,7 @@ def test_keys_without_a_meaning_do_nothing(running: Running) -> None:
     assert len(running.face.views) == shown + 1
 
 
-def test_a_fault_of_a_suite_is_said_and_can_be_tried_again(running: Running) -> None:
+def test_a_faulty_suite_is_reported_and_can_be_retried(running: Running) -> None:
     suite = running.course.root / "tests/public/text/test_greeting.py"
     text = suite.read_text("utf-8")
     suite.write_text(text.replace('("Ada")', "(nobody)"), encoding="utf-8")
@@ -464,7 +464,7 @@ def test_a_fault_of_a_suite_is_said_and_can_be_tried_again(running: Running) -> 
     assert running.verdicts(1).results[0].status is Status.PASSED
 
 
-def test_a_thread_that_crashed_ends_the_loop(course: Course) -> None:
+def test_a_crashed_thread_ends_the_loop(course: Course) -> None:
     loop = Running(course)
     loop.begin()
     loop.loop.later(loop.loop.crashed)(OSError("no more watches"))

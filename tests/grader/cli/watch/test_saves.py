@@ -19,27 +19,27 @@ RIGHT = b"def greeting(name):\n    return f'Hello, {name}!'\n"
 
 
 class Told:
-    """What was told so far."""
+    """The saves that were reported."""
 
     def __init__(self) -> None:
         self._ids: queue.SimpleQueue[tuple[str, ...] | Exception] = queue.SimpleQueue()
         self.put = self._ids.put
 
     def next(self, seconds: float = 60) -> tuple[str, ...]:
-        """The next save."""
+        """Return the next save."""
         ids = self._ids.get(timeout=seconds)
         assert not isinstance(ids, Exception), ids
         return ids
 
     def nothing(self) -> bool:
-        """Whether nothing more is told within a moment."""
+        """Return whether half a second passes without another save."""
         time.sleep(0.5)
         return self._ids.empty()
 
     def once_after(self, save: Callable[[int], None]) -> None:
-        """Assert that a save of the greeting is told once.
+        """Assert that a save of the greeting is reported once.
 
-        One that a busy machine stretched is another save, a number up: an editor's takes less.
+        A busy machine may stretch it longer than an editor does. Then it is repeated with the next number.
         """
         for number in range(1, 20):
             begin = time.monotonic()
@@ -59,12 +59,12 @@ Watched = tuple[Path, Told]
 
 @pytest.fixture(params=[False, True], ids=["events", "polling"])
 def watched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]:
-    """The student's greeting in a course that is watched, by either means."""
+    """The student's greeting in a course that is watched by events or by polling."""
     shutil.copytree(PLAIN, tmp_path, dirs_exist_ok=True)
     told = Told()
     watching = Saves(load_course(tmp_path), told.put, told.put, poll=request.param)
     file = tmp_path / "exercises" / "text" / "greeting.py"
-    # The first save may come before the system watches; it is found in any case.
+    # The first save may come before the system watches. It is still found.
     file.write_bytes(RIGHT)
     assert told.next() == ("greeting",)
     time.sleep(0.3)
@@ -100,12 +100,12 @@ def moved_away_and_written_anew(file: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     "save", [in_place, in_two_writes, renamed_over, moved_away_and_written_anew]
 )
-def test_a_save_is_told_once(watched: Watched, save: Callable[[Path, bytes], None]) -> None:
+def test_a_save_is_reported_once(watched: Watched, save: Callable[[Path, bytes], None]) -> None:
     file, told = watched
     told.once_after(lambda number: save(file, RIGHT + b"# more\n" * number))
 
 
-def test_other_files_are_nobody_s_save(watched: Watched) -> None:
+def test_other_files_are_ignored(watched: Watched) -> None:
     file, told = watched
     file.with_name("greeting.py.swp").write_bytes(b"x")
     file.with_name("notes.txt").write_bytes(b"x")
@@ -137,7 +137,7 @@ def test_a_half_written_file_gets_a_moment(watched: Watched) -> None:
     told.once_after(write)
 
 
-def test_a_write_between_the_look_and_the_reading_is_a_part_of_the_save(
+def test_a_write_just_before_the_file_is_read_belongs_to_the_save(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, told = watched
@@ -154,19 +154,19 @@ def test_a_write_between_the_look_and_the_reading_is_a_part_of_the_save(
     assert told.nothing()
 
 
-def test_a_syntax_error_that_stays_is_told(watched: Watched) -> None:
+def test_a_lasting_syntax_error_is_reported(watched: Watched) -> None:
     file, told = watched
     file.write_bytes(b"def greeting(:\n")
     assert told.next() == ("greeting",)
 
 
-def test_a_missing_file_is_told(watched: Watched) -> None:
+def test_a_deleted_file_is_reported(watched: Watched) -> None:
     file, told = watched
     file.unlink()
     assert told.next() == ("greeting",)
 
 
-def test_where_events_do_not_come_saves_are_found_all_the_same(
+def test_saves_are_found_even_without_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(PLAIN, tmp_path / "course")
@@ -177,7 +177,7 @@ def test_where_events_do_not_come_saves_are_found_all_the_same(
     import watchfiles
 
     real = watchfiles.watch
-    # A watch of another folder: as on a drive whose events never come.
+    # Watch another folder: like a drive that sends no events.
     monkeypatch.setattr(watchfiles, "watch", lambda _, **options: real(silent, **options))
     watching = Saves(course, told.put, told.put)
     try:

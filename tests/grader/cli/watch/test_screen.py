@@ -1,4 +1,4 @@
-"""The screen of `grade watch`: whole in its window, and nothing but text where there is no window."""
+"""The screen of `grade watch` fits its window, and is plain text without a terminal."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def a_view(workspace: Workspace, findings: int) -> View:
 
 def screen(workspace: Workspace, stream: io.StringIO) -> Screen:
     guide = Guide(workspace.course, workspace.course.folder, asked=Asked.WATCHING)
-    # As the command does: who reads a pipe presses no keys.
+    # Like the command, which offers keys only on a terminal.
     words = {letter: key.word for letter, key in KEYS.items() if stream.isatty()}
     return Screen(open_console(stream), workspace, guide, words)
 
 
 def rows(text: str, columns: int) -> int:
-    """How many rows of a terminal the text takes."""
+    """Return how many rows of a terminal the text takes."""
     return sum(max(1, -(-len(line) // columns)) for line in text.split("\n"))
 
 
@@ -108,7 +108,7 @@ def test_a_view_fits_and_keeps_the_next_step(
 
 @pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("stale", [False, True])
-def test_on_24_lines_the_cause_stays_whole_beside_a_hint(
+def test_24_lines_have_room_for_a_whole_cause_and_a_hint(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, columns: int, stale: bool
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -129,7 +129,7 @@ def test_on_24_lines_the_cause_stays_whole_beside_a_hint(
         assert whole in picture
 
 
-def test_of_many_exercises_a_small_window_shows_the_cause(
+def test_a_small_window_shows_the_cause_among_many_exercises(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
@@ -146,7 +146,7 @@ def test_of_many_exercises_a_small_window_shows_the_cause(
         assert whole in picture
 
 
-def test_a_small_window_scrolls_through_all_of_it(
+def test_a_small_window_scrolls_through_everything(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
@@ -171,10 +171,10 @@ def test_a_small_window_scrolls_through_all_of_it(
     at_the_end = msgspec.structs.replace(view, top=tops[-1])
     assert shown.scrolled(at_the_end, -99) == 0 == shown.scrolled(view, -1)
     monkeypatch.setenv("LINES", "99")
-    assert screen(workspace, Terminal()).scrolled(view, 1) == 0, "all of it is seen"
+    assert screen(workspace, Terminal()).scrolled(view, 1) == 0, "everything is visible"
 
 
-def test_the_status_alone_is_written_over_the_last_line(workspace: Workspace) -> None:
+def test_a_new_status_overwrites_only_the_last_line(workspace: Workspace) -> None:
     stream = Terminal()
     shown = screen(workspace, stream)
     shown.draw(a_view(workspace, 1))
@@ -199,7 +199,7 @@ def test_the_list_shows_progress(workspace: Workspace) -> None:
     assert "0 of 3 done" in stream.getvalue()
 
 
-def test_without_a_terminal_only_what_is_final_is_written(workspace: Workspace) -> None:
+def test_without_a_terminal_only_final_results_are_written(workspace: Workspace) -> None:
     stream = io.StringIO()
     shown = screen(workspace, stream)
     shown.draw(View(workspace.course.exercise("greeting"), judging=True))

@@ -50,11 +50,11 @@ class Desk:
         self.workspace.read_again()
 
     def wait_for_a_test(self) -> None:
-        """Wait until a first test ended: a task that is called off before is never judged."""
+        """Wait until a first test has ended. A task that is called off earlier is never judged."""
         assert self._has_begun.wait(timeout=120)
 
     def judged(self) -> Judged:
-        """The next task that is judged."""
+        """Return the next judged task."""
         judged = self._answers.get(timeout=120)
         assert isinstance(judged, tuple)
         return judged
@@ -67,7 +67,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     desk.judge.close()
 
 
-def test_what_needs_no_judge_is_known_at_once(desk: Desk) -> None:
+def test_an_untouched_stub_needs_no_judge(desk: Desk) -> None:
     assert desk.tasks.known([desk.greeting]) == ()
     desk.tasks.place([desk.greeting])
     assert desk.tasks.open == []
@@ -76,7 +76,7 @@ def test_what_needs_no_judge_is_known_at_once(desk: Desk) -> None:
     assert not desk.tasks.is_new(desk.greeting)
 
 
-def test_a_file_is_new_until_it_is_asked_about_and_again_when_it_changes(desk: Desk) -> None:
+def test_a_file_is_new_until_it_is_placed_and_after_each_change(desk: Desk) -> None:
     desk.write(RIGHT)
     assert desk.tasks.is_new(desk.greeting)
     desk.tasks.place([desk.greeting])
@@ -89,7 +89,7 @@ def test_a_file_is_new_until_it_is_asked_about_and_again_when_it_changes(desk: D
     assert desk.tasks.known([desk.greeting])[0].status is Status.PASSED
 
 
-def test_what_was_called_off_is_a_verdict_that_nobody_waits_for(desk: Desk) -> None:
+def test_a_verdict_that_was_called_off_is_not_taken(desk: Desk) -> None:
     desk.write(RIGHT)
     desk.tasks.place([desk.greeting])
     (called_off,) = desk.tasks.open

@@ -43,7 +43,7 @@ def test_a_new_assignment_has_every_id_and_the_points() -> None:
     assert notes == []
 
 
-def test_a_total_that_is_open_is_an_empty_cell_and_counted() -> None:
+def test_an_open_total_is_an_empty_cell_and_counted() -> None:
     lines, notes = new(entry(unjudged(), student="x", ids=ADA), entry(student="y", ids=ADA))
     assert [line.rpartition(",")[2] for line in lines[2:]] == ["", "15"]
     assert notes[0].startswith("1 student has no total:") and len(notes) == 1
@@ -55,7 +55,7 @@ def test_rows_without_an_id_are_counted() -> None:
     assert notes[0].startswith("2 of the rows have no id of Canvas's, only a name")
 
 
-def test_a_total_is_scaled_and_so_is_the_worth() -> None:
+def test_totals_and_the_maximum_are_scaled() -> None:
     lines, _ = new(entry(exercise(checked(), score=7.5), ids=ADA), out_of=10)
     assert (lines[1], lines[2].rpartition(",")[2]) == (POINTS.format("10"), "5")
 
@@ -78,15 +78,13 @@ def test_without_a_student_there_is_nothing_to_export() -> None:
         ("Lab (12)", '--column "Lab 12"'),
     ],
 )
-def test_a_title_that_canvas_skips_or_cuts_is_refused_with_another(
-    column: str, advice: str
-) -> None:
+def test_a_title_that_canvas_skips_or_cuts_is_refused_with_advice(column: str, advice: str) -> None:
     with pytest.raises(ExportError) as raised:
         new(entry(ids=ADA), column=column)
     assert advice in str(raised.value)
 
 
-# --- its own export, filled in --------------------------------------------------------------------
+# --- an export of Canvas, filled in ---------------------------------------------------------------
 
 TEMPLATE = f"""{HEADER},Essay (11),Lab (12)
 {POINTS.format("10,15")}
@@ -147,7 +145,7 @@ def test_an_open_total_leaves_the_cell_and_says_why(tmp_path: Path) -> None:
     )
 
 
-def test_another_worth_is_told(tmp_path: Path) -> None:
+def test_a_different_maximum_is_noted(tmp_path: Path) -> None:
     one = entry(ids={"canvas_id": "7"})
     _, notes = filled(tmp_path, TEMPLATE, one, column="11")
     assert any(note.startswith("The assignment has 10 points in Canvas") for note in notes)

@@ -1,4 +1,4 @@
-"""Moodle: the file for a plain import, the worksheet, and comments that are a person's."""
+"""Moodle: the file for a plain import, the worksheet, and comments by a person."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ada(*exercises: Any, **who: Any) -> Entry:
     return entry(*(exercises or (HALF,)), student="x", ids={"moodle_identifier": "501"}, **who)
 
 
-# --- who is who -----------------------------------------------------------------------------------
+# --- people ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def ada(*exercises: Any, **who: Any) -> Entry:
         ("", ""),
     ],
 )
-def test_a_person_has_the_number_at_the_end_of_the_identifier(identifier: str, number: str) -> None:
+def test_the_number_of_a_person_ends_the_identifier(identifier: str, number: str) -> None:
     person = moodle_person(
         entry(student="Ada7", email="A@B.c", ids={"moodle_identifier": identifier})
     )
     assert (person["moodle_identifier"], person["id"], person["email"]) == (number, "ada7", "a@b.c")
 
 
-def test_the_number_is_looked_for_first_and_the_name_last() -> None:
+def test_rows_are_matched_by_number_first_and_by_name_last() -> None:
     keys = moodle_keys(["email", "username"])
     assert (keys[0].column, keys[0].person, keys[0].alias) == (
         "identifier",
@@ -108,7 +108,7 @@ def test_a_plain_import_has_a_dash_for_every_missing_grade() -> None:
     assert notes[0].startswith("1 student has no total:") and len(notes) == 1
 
 
-def test_a_plain_import_is_scaled_and_has_the_asked_for_columns() -> None:
+def test_a_plain_import_can_be_scaled_and_has_chosen_columns() -> None:
     table, _ = rows(
         entry(HALF, student="ada"), out_of=10, column="Lab", feedback="Comments", title="Week 1"
     )
@@ -146,7 +146,7 @@ def test_a_grade_is_written_like_the_maximum(tmp_path: Path, worth: str, grade: 
     assert table[1][4] == grade
 
 
-def test_another_maximum_is_told(tmp_path: Path) -> None:
+def test_a_different_maximum_is_noted(tmp_path: Path) -> None:
     _, notes = rows(ada(), template=sheet(tmp_path, worth="20.00"))
     assert any(note.startswith("The maximum grade in Moodle is 20") for note in notes)
     _, notes = rows(ada(), template=sheet(tmp_path))
@@ -156,7 +156,7 @@ def test_another_maximum_is_told(tmp_path: Path) -> None:
 # --- comments -------------------------------------------------------------------------------------
 
 
-def test_a_comment_is_written_where_there_is_none(tmp_path: Path) -> None:
+def test_a_comment_fills_an_empty_cell(tmp_path: Path) -> None:
     table, notes = rows(
         ada(), template=sheet(tmp_path), feedback="Feedback comments", title="Week 1"
     )
@@ -167,7 +167,7 @@ def test_a_comment_is_written_where_there_is_none(tmp_path: Path) -> None:
     assert without[1][7] == ""
 
 
-def test_a_comment_of_ours_is_replaced_and_a_person_s_stays(tmp_path: Path) -> None:
+def test_our_comment_is_replaced_and_a_person_s_stays(tmp_path: Path) -> None:
     first, _ = rows(ada(), template=sheet(tmp_path), feedback="Feedback comments", title="Week 1")
     ours = first[1][7].replace('"', '""')
     better = ada(exercise(checked(), checked("b")))
@@ -180,7 +180,7 @@ def test_a_comment_of_ours_is_replaced_and_a_person_s_stays(tmp_path: Path) -> N
     assert "Participant 501 (Ada Lovelace): has another person's comment, which stays." in notes
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,7 @@ def test_a_comment_of_ours_is_replaced_and_a_person_s_stays(tmp_path: Path) -> N
         ({"feedback": "Grade"}, "There is no single column 'Grade' after the grade"),
     ],
 )
-def test_a_column_that_is_not_there_is_refused(
-    tmp_path: Path, options: dict[str, str], told: str
-) -> None:
+def test_a_missing_column_is_refused(tmp_path: Path, options: dict[str, str], told: str) -> None:
     with pytest.raises(ExportError) as raised:
         rows(ada(), template=sheet(tmp_path), **options)
     assert told in str(raised.value)

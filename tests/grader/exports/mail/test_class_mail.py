@@ -1,4 +1,4 @@
-"""The mails of a class: whom a run reaches, and what a failure ends."""
+"""The mails of a class: the students that a run reaches, and failures that end it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOST = PostError("The connection ended after the mail.", is_unclear=True)
 
 
 class Mailbox:
-    """Takes mails; the next sendings end as in `ends`, and then all arrive."""
+    """A mailbox. The next mails end as `ends` says, and all later ones arrive."""
 
     def __init__(self) -> None:
         self.got: list[str] = []
@@ -93,7 +93,7 @@ def test_without_a_mail_there_is_no_connection(book: Gradebook, mailbox: Mailbox
     assert mailbox.connections == 0
 
 
-def test_a_connection_that_takes_no_more_is_opened_again(book: Gradebook, mailbox: Mailbox) -> None:
+def test_a_closed_connection_is_opened_again(book: Gradebook, mailbox: Mailbox) -> None:
     mailbox.ends = [None, CLOSED, None]
     assert send(plan_of("ada", "ben"), book, SERVER, "week1").arrived == 2
     assert mailbox.got == ["ada@example.org", "ben@example.org"]
@@ -109,7 +109,7 @@ def test_a_connection_that_takes_no_more_is_opened_again(book: Gradebook, mailbo
     ],
     ids=["the first", "twice", "perhaps sent"],
 )
-def test_a_server_that_takes_none_ends_the_run(
+def test_a_server_that_accepts_no_mail_ends_the_run(
     book: Gradebook, mailbox: Mailbox, ends: list[Exception | None], arrived: int, told: str
 ) -> None:
     mailbox.ends = ends
@@ -121,9 +121,7 @@ def test_a_server_that_takes_none_ends_the_run(
     assert list(states(book).values())[-1] is State.SENDING
 
 
-def test_an_address_that_is_refused_does_not_keep_others_from_theirs(
-    book: Gradebook, mailbox: Mailbox
-) -> None:
+def test_a_refused_address_does_not_stop_the_others(book: Gradebook, mailbox: Mailbox) -> None:
     mailbox.ends = [UNKNOWN, FULL, None]
     sent = send(plan_of("ada", "ben", "cy"), book, SERVER, "week1")
     assert sent.arrived == 1
@@ -134,9 +132,7 @@ def test_an_address_that_is_refused_does_not_keep_others_from_theirs(
     assert states(book) == {"ada": State.REFUSED, "ben": State.REFUSED, "cy": State.SENT}
 
 
-def test_after_three_in_a_row_that_may_be_taken_later_the_run_ends(
-    book: Gradebook, mailbox: Mailbox
-) -> None:
+def test_three_temporary_refusals_in_a_row_end_the_run(book: Gradebook, mailbox: Mailbox) -> None:
     mailbox.ends = [FULL, FULL, UNKNOWN, FULL, FULL, None, FULL, FULL, FULL]
     names = [f"s{number}" for number in range(12)]
     with pytest.raises(
@@ -149,7 +145,7 @@ def test_after_three_in_a_row_that_may_be_taken_later_the_run_ends(
 # --- one mail -------------------------------------------------------------------------------------
 
 
-def test_a_mail_has_a_sender_an_id_and_no_header_of_a_students() -> None:
+def test_a_mail_has_a_sender_an_id_and_no_injected_header() -> None:
     letter = Letter(
         "d1gest", "ada@example.org", "Week 1\r\nBcc: all@example.org: " + "x" * 200, "Grüße\udce4\n"
     )

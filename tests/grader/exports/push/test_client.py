@@ -1,4 +1,4 @@
-"""The client of a platform: what it sends again, what it never does, and to whom the token goes."""
+"""The client of a platform: which requests it repeats, and which host gets the token."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXAMPLE = "https://canvas.example.edu/courses/12/assignments/34"
 
 
 class Reply(io.BytesIO):
-    """An answer with these headers."""
+    """An answer with these Link headers."""
 
     def __init__(self, body: bytes, *links: str) -> None:
         super().__init__(body)
@@ -57,7 +57,7 @@ def failure(code: int, body: bytes = b"", **headers: str) -> urllib.error.HTTPEr
 
 
 class Platform:
-    """Answers in order, each a body, an exception or a Reply; notes requests and pauses."""
+    """Give the answers in order, each a body, an exception or a Reply. Record requests and pauses."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
@@ -89,7 +89,7 @@ def canvas(platform: Platform) -> Client:
 # --- one request ----------------------------------------------------------------------------------
 
 
-def test_a_request_has_the_token_the_fields_and_the_accepted_kind(
+def test_a_request_has_the_token_the_fields_and_the_accept_header(
     platform: Platform, canvas: Client
 ) -> None:
     platform.answers = [b"1", b"2", b""]
@@ -139,7 +139,7 @@ def test_a_request_that_changes_nothing_is_sent_again(platform: Platform, canvas
     assert platform.requests[-1].get_method() == "POST"
 
 
-def test_a_rate_limit_is_waited_for_also_for_a_change(platform: Platform, canvas: Client) -> None:
+def test_a_change_also_waits_for_a_rate_limit(platform: Platform, canvas: Client) -> None:
     limited = [
         failure(429, Retry_After="7"),
         failure(403, b"403 Rate Limit Exceeded"),
@@ -189,7 +189,7 @@ def test_a_longer_wait_ends_the_push(platform: Platform, canvas: Client) -> None
         ),
     ],
 )
-def test_a_failure_is_told_and_sorted(
+def test_failures_have_kinds_and_messages(
     platform: Platform, canvas: Client, error: Exception, kind: type[PushError], told: str
 ) -> None:
     platform.answers = [error]
@@ -198,7 +198,7 @@ def test_a_failure_is_told_and_sorted(
     assert type(raised.value) is kind
 
 
-def test_a_page_instead_of_json_is_not_asked_for_again(platform: Platform, canvas: Client) -> None:
+def test_a_page_instead_of_json_is_not_requested_again(platform: Platform, canvas: Client) -> None:
     platform.answers = [b"<html>Sign in, please", b"\xff"]
     with pytest.raises(NoJson, match="an answer that is not Canvas's: <html>Sign in, please"):
         canvas.read(HOST)
@@ -207,7 +207,7 @@ def test_a_page_instead_of_json_is_not_asked_for_again(platform: Platform, canva
     assert platform.pauses == []
 
 
-def test_an_answer_is_bounded(platform: Platform, canvas: Client) -> None:
+def test_the_size_of_an_answer_is_limited(platform: Platform, canvas: Client) -> None:
     platform.answers = [b'"' + b"x" * 998 + b'"', b'"' + b"x" * 999 + b'"']
     assert canvas.read(HOST).length == 1000
     with pytest.raises(PushError, match="larger than 1,000 bytes"):
@@ -221,14 +221,14 @@ def next_page(path: str) -> str:
     return f'<{HOST}/first>; rel="first", <{HOST}{path}>; rel="next"'
 
 
-def test_a_list_goes_on_while_it_names_a_next_page(platform: Platform, canvas: Client) -> None:
+def test_a_list_is_read_while_it_names_a_next_page(platform: Platform, canvas: Client) -> None:
     platform.answers = [Reply(b"1", next_page("/2")), Reply(b"2", next_page("/3")), Reply(b"3")]
     assert list(canvas.pages(HOST + "/1", accept="text/x")) == [1, 2, 3]
     assert [r.full_url for r in platform.requests] == [f"{HOST}/{page}" for page in (1, 2, 3)]
     assert {r.get_header("Accept") for r in platform.requests} == {"text/x"}
 
 
-def test_longer_pages_are_asked_for_only_if_there_are_several(
+def test_longer_pages_are_requested_only_if_there_are_several(
     platform: Platform, canvas: Client
 ) -> None:
     platform.answers = [
@@ -246,9 +246,7 @@ def test_longer_pages_are_asked_for_only_if_there_are_several(
     ]
 
 
-def test_a_list_that_goes_in_a_circle_or_is_too_long_ends(
-    platform: Platform, canvas: Client
-) -> None:
+def test_a_circular_or_too_long_list_ends(platform: Platform, canvas: Client) -> None:
     platform.answers = [Reply(b"1", next_page("/2")), Reply(b"2", next_page("/1"))]
     assert list(canvas.pages(HOST + "/1")) == [1, 2]
     long = b'"' + b"x" * 600 + b'"'
@@ -279,13 +277,13 @@ def test_the_words_of_a_refusal_are_one_harmless_line(
     assert canvas.words_of(body) == words
 
 
-def test_odd_values_are_told_with_the_name_of_the_answer() -> None:
+def test_an_error_about_odd_values_names_the_answer() -> None:
     assert read_as({"a": "1.5"}, dict[str, Points], "a grade") == {"a": 1.5}
     with pytest.raises(PushError, match=r"^This is not a grade: Expected "):
         read_as({"a": "1e300"}, dict[str, Points], "a grade")
 
 
-def test_a_query_is_added_after_the_one_there() -> None:
+def test_a_query_is_appended_to_an_existing_one() -> None:
     assert with_query(HOST + "/a", "x=1") == HOST + "/a?x=1"
     assert with_query(HOST + "/a?y=2#z", "x=1") == HOST + "/a?y=2&x=1#z"
 

@@ -1,4 +1,4 @@
-"""Moodle's answers, read without a Moodle: whose points, which comment, and what is sent."""
+"""Pushing to Moodle with prepared answers: the points and comments that are read and sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct):
 
 
 class Client:
-    """Answers by the name of the function; notes the fields of each call."""
+    """Answer by the name of the function, and record the fields of each call."""
 
     address = "https://moodle.example.edu"
 
@@ -81,7 +81,7 @@ def grades(*rows: tuple[int, float, int]) -> dict[str, Any]:
     return {"assignments": [{"grades": [dict(zip(names, row, strict=True)) for row in rows]}]}
 
 
-def test_the_assignment_of_the_address_is_opened(client: Client) -> None:
+def test_the_address_opens_its_assignment(client: Client) -> None:
     platform = opened(client)
     assert (platform.worth, platform.address) == (20, ADDRESS)
     assert client.calls[0][1]["cmid"] == "56"
@@ -89,7 +89,7 @@ def test_the_assignment_of_the_address_is_opened(client: Client) -> None:
     assert all(fields["wstoken"] == "s3cret" for _, fields in client.calls)
 
 
-def test_what_takes_no_points_is_refused(client: Client) -> None:
+def test_activities_without_points_are_refused(client: Client) -> None:
     with pytest.raises(UsageError, match="graded by a scale, or not at all"):
         opened(client, grade=-3)
     with pytest.raises(UsageError, match="graded by a scale, or not at all"):
@@ -119,18 +119,18 @@ def test_notes_say_what_students_see(
     assert all(words in note for words, note in zip(told, notes, strict=True))
 
 
-def test_the_points_are_those_of_the_newest_attempt_and_minus_one_is_none(client: Client) -> None:
+def test_points_are_of_the_newest_attempt_and_minus_one_means_none(client: Client) -> None:
     platform = opened(client)
     client.answers["mod_assign_get_grades"] = grades((7, 9, 1), (7, 4, 0), (8, -1, 0), (9, 0, 0))
     assert platform.points() == {"7": 9, "8": None, "9": 0}
 
 
-def test_the_students_are_read_page_by_page_until_nobody_is_new(client: Client) -> None:
+def test_students_are_read_in_pages_until_nobody_is_new(client: Client) -> None:
     platform = opened(client)
     client.answers |= {
         "mod_assign_get_grades": grades((7, 9, 0)),
         "mod_assign_get_user_mappings": {"assignments": [{"mappings": [{"id": 70, "userid": 7}]}]},
-        # A short page is not the last one, and one is told twice.
+        # A short page is not the last one, and a user may be listed twice.
         "core_enrol_get_enrolled_users": [
             [{"id": 7, "fullname": "Ada L", "email": "ADA@x.org", "username": "Ada"}],
             [{"id": 7, "fullname": "Ada L"}, {"id": 8, "fullname": "Bob", "idnumber": "B8"}],
@@ -154,7 +154,7 @@ def status(points: float | None, *comments: str) -> dict[str, Any]:
     return {"feedback": {**grade, "plugins": plugins}}
 
 
-def test_a_student_is_read_with_the_comment(client: Client) -> None:
+def test_a_student_is_read_with_points_and_comment(client: Client) -> None:
     platform = opened(client, configs=[COMMENTS])
     client.answers["mod_assign_get_submission_status"] = status(5, "Well done.")
     read = platform.student(ADA)
@@ -163,7 +163,7 @@ def test_a_student_is_read_with_the_comment(client: Client) -> None:
     read = platform.student(ADA)
     assert (read.points, read.comments) == (3, ()), "the points were read a moment ago"
     client.answers["mod_assign_get_grades"] = grades((7, 6, 0))
-    assert platform.student(read).points == 6, "they are read again"
+    assert platform.student(read).points == 6, "the points are read again"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_student_is_read_with_the_comment(client: Client) -> None:
         ("inmarking", True, False, False),
     ],
 )
-def test_feedback_that_is_not_released_may_hide_a_comment(
+def test_unreleased_feedback_may_hide_a_comment(
     client: Client, state: str, is_graded: bool, takes_comments: bool, is_hidden: bool
 ) -> None:
     configs = [COMMENTS] if takes_comments else []
@@ -202,7 +202,7 @@ def sent(client: Client, platform: Moodle, comment: str, *there: str) -> dict[st
 TEXT = "[plugindata][assignfeedbackcomments_editor][text]"
 
 
-def test_points_are_saved_with_the_comment_that_is_there_if_there_is_no_new_one(
+def test_without_a_new_comment_the_old_one_is_saved_again(
     client: Client,
 ) -> None:
     platform = opened(client, configs=[COMMENTS])
@@ -235,7 +235,7 @@ def test_the_state_of_the_marking_workflow_stays(client: Client) -> None:
         ("invalidparameter", Refused, "Moodle refuses: "),
     ],
 )
-def test_an_exception_of_moodle_is_the_token_s_or_the_student_s(
+def test_exceptions_of_moodle_are_about_the_token_or_the_student(
     client: Client, code: str, kind: type[Exception], told: str
 ) -> None:
     platform = opened(client)
@@ -243,7 +243,7 @@ def test_an_exception_of_moodle_is_the_token_s_or_the_student_s(
     mine = Mine(student="ada", points=1, comment="", begins=())
     with pytest.raises(kind, match=told):
         platform.send(Change(ADA, mine, True, False))
-    # What is only read is refused to nobody in particular.
+    # An exception while reading is about no student.
     client.answers["mod_assign_get_grades"] = {"exception": "x", "errorcode": code}
     with pytest.raises(PushError):
         platform.points()
@@ -258,5 +258,5 @@ def test_an_exception_of_moodle_is_the_token_s_or_the_student_s(
         ("", ""),
     ],
 )
-def test_a_comment_is_as_it_was_written(shown: str, written: str) -> None:
+def test_the_wrapper_of_a_comment_is_removed(shown: str, written: str) -> None:
     assert _as_written(shown) == written

@@ -44,7 +44,7 @@ def an_exercise(
     points: float = 10.0,
     **changes: Any,
 ) -> ExerciseResult:
-    """An exercise whose tests end as the letters say; every second test is hidden."""
+    """Return an exercise whose tests end as the letters say. Every second test is hidden."""
     tests = []
     for place, letter in enumerate(outcomes):
         values = {"place": str(place), "name": name}
@@ -75,12 +75,12 @@ def an_exercise(
 
 
 def an_entry(student: str, exercises: Sequence[ExerciseResult], **changes: Any) -> Entry:
-    """An attempt of a student with these exercises."""
+    """Return an attempt of a student with these exercises."""
     return entry(*exercises, student=student, **changes)
 
 
 def a_class(size: int) -> list[Entry]:
-    """A class of which each student has a strength; the same size is the same class."""
+    """Return a class of students of different strength. The same size always gives the same class."""
     chance = random.Random(size)
     entries = []
     for number in range(size):
@@ -102,7 +102,7 @@ def a_class(size: int) -> list[Entry]:
 
 
 def a_long_course() -> Entry:
-    """Ten exercises in two chapters, of which one is half done and one was not begun."""
+    """Return ten exercises in two chapters. One is half done and one was not begun."""
     chapters = {number: "first" if number < 5 else "second" for number in range(10)}
     outcomes = {2: "pf", 7: "nn"}
     exercises = [
@@ -115,12 +115,12 @@ def a_long_course() -> Entry:
 
 
 def sources(entry: Entry) -> dict[str, bytes]:
-    """The same small file for every exercise of an entry."""
+    """Return the same small file for every exercise of an entry."""
     return {each.name: SOURCE for each in entry.result.exercises}
 
 
 def a_term() -> Term:
-    """Ten assignments and a class in which two students have one name, and one has none."""
+    """Return ten assignments and a class in which two students share a name and one has none."""
     names = [f"assignment_{number}" for number in range(1, 11)]
     parts = tuple(TermPart(name, Score(6, 10, provisional=False), 60.0, 1.0, 6.0) for name in names)
     people = {"s1": "Anna Maria von und zu Nowak-Kowalska", "s2": "Jan Nowak", "s3": "Jan Nowak"}

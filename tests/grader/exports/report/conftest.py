@@ -1,4 +1,4 @@
-"""A browser to read reports with, and the accessibility checker that runs in it."""
+"""A browser that reads reports, and the accessibility checker that runs in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def browser() -> Iterator[Chrome]:
     options.binary_location = binary
     for argument in (
         "--headless=new",
-        # A container has no namespaces for Chromium's own walls, and all pages here are ours.
+        # A container has no namespaces for Chromium's own sandbox, and all pages here are ours.
         "--no-sandbox",
         "--disable-dev-shm-usage",
         "--disable-gpu",
@@ -38,7 +38,7 @@ def browser() -> Iterator[Chrome]:
     service = webdriver.ChromeService(executable_path=driver)
     chrome = webdriver.Chrome(options=options, service=service)
     chrome.set_window_size(1200, 900)
-    # The accessibility checker takes its time over a large class, and more on a busy machine.
+    # The accessibility checker is slow with a large class, even more on a busy machine.
     chrome.set_script_timeout(600)
     yield chrome
     chrome.quit()

@@ -1,4 +1,4 @@
-"""The report in a headless Chromium, as its readers use it: mouse, keyboard, phone, dark, screen reader."""
+"""The report in a headless Chromium, as readers use it: mouse, keyboard, phone, dark mode, screen reader."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ PAGES = (
     "students/s0000.html",
 )
 PHONE, DESK = (360, 740), (1200, 900)
-# Those with a usual name; the class has two more, and those of HOSTILE.
+# The students with ordinary names. The class has two more, and those in HOSTILE.
 STUDENTS = 200
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class of two hundred, with one not judged, a pair, and people of hostile names."""
+    """A class of two hundred, with an unjudged student, a similar pair, and hostile names."""
     folder = tmp_path_factory.mktemp("report")
     entries = a_class(STUDENTS)
     unjudged = [an_exercise("glu", "ff", status=Status.UNJUDGED), an_exercise("gelu", "pp")]
@@ -68,7 +68,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def view(browser: Chrome) -> Iterator[Chrome]:
-    """The browser as it is at a desk, by daylight."""
+    """The browser with a desktop window and a light color scheme."""
     light(browser)
     resize(browser, DESK)
     severe(browser)
@@ -88,7 +88,7 @@ def resize(browser: Chrome, size: tuple[int, int]) -> None:
 
 
 def severe(browser: Chrome) -> list[dict[str, Any]]:
-    """The complaints of the browser: errors of scripts, and refusals of the security policy."""
+    """Return the browser's complaints: script errors and violations of the security policy."""
     log = browser.get_log("browser")  # type: ignore[no-untyped-call]  # the one method without types
     return [entry for entry in log if entry["level"] == "SEVERE"]
 
@@ -98,7 +98,7 @@ def load(browser: Chrome, report: Path, page: str = "staff/index.html") -> None:
 
 
 def column(browser: Chrome, number: int) -> list[str]:
-    """The texts of a column, of the rows that are to be seen."""
+    """Return the texts of a column in the visible rows."""
     found: list[str] = browser.execute_script(
         "return [...document.querySelectorAll('#students tbody tr')].filter(r => !r.hidden)"
         ".map(r => r.cells[arguments[0]].innerText.trim())",
@@ -108,7 +108,7 @@ def column(browser: Chrome, number: int) -> list[str]:
 
 
 def click_header(browser: Chrome, number: int) -> str:
-    """Click the header of a column; returns its aria-sort."""
+    """Click the header of a column and return its aria-sort."""
     header = browser.find_elements("css selector", "#students thead th")[number]
     header.find_element("tag name", "button").click()
     sorted_by = browser.find_elements("css selector", "#students thead th[aria-sort]")
@@ -117,7 +117,7 @@ def click_header(browser: Chrome, number: int) -> str:
 
 
 def displayed(browser: Chrome, cells: str) -> list[str]:
-    """The texts of those cells of the table of students that are to be seen."""
+    """Return the first words of the visible cells in the table of students."""
     found = browser.find_elements("css selector", f"#students {cells}")
     texts = [cell.get_attribute("textContent") or "" for cell in found if cell.is_displayed()]
     return [text.split()[0] if text.split() else "" for text in texts]
@@ -130,7 +130,7 @@ def search(browser: Chrome, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_the_page_of_a_term_fits_and_tells_people_of_one_name_apart(
+def test_the_page_of_a_term_fits_and_tells_namesakes_apart(
     view: Chrome, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     write_term(a_term(), tmp_path, "A course")
@@ -141,13 +141,13 @@ def test_the_page_of_a_term_fits_and_tells_people_of_one_name_apart(
     names = [cell.text for cell in view.find_elements("css selector", "#totals ~ * tbody summary")]
     assert names[1:3] == ["Jan Nowak (s2)", "Jan Nowak (s3)"]
     (region,) = view.find_elements("css selector", "[aria-label='Table of the totals']")
-    # What a person reads first is there without scrolling to the side.
+    # The totals are visible without scrolling sideways.
     total = region.find_elements("css selector", "thead th")[1]
     assert total.text == "Total"
     assert total.rect["x"] + total.rect["width"] <= size[0]
 
 
-def test_a_click_sorts_by_points_and_another_turns_it_around(view: Chrome, report: Path) -> None:
+def test_a_click_sorts_by_points_and_another_reverses_the_order(view: Chrome, report: Path) -> None:
     load(view, report)
     assert click_header(view, 2) == "descending"
     totals = [float(text.split()[0]) for text in column(view, 2)]
@@ -158,9 +158,7 @@ def test_a_click_sorts_by_points_and_another_turns_it_around(view: Chrome, repor
     assert [float(text.split()[0]) for text in column(view, 2)] == sorted(totals)
 
 
-def test_of_a_long_course_the_chapters_stand_side_by_side_and_open_one_by_one(
-    view: Chrome, tmp_path: Path
-) -> None:
+def test_a_long_course_shows_chapters_that_open_one_by_one(view: Chrome, tmp_path: Path) -> None:
     write_report([a_long_course()], tmp_path, sources=sources)
     load(view, tmp_path)
     assert displayed(view, "thead th")[3:-2] == ["first", "second"]
@@ -173,14 +171,14 @@ def test_of_a_long_course_the_chapters_stand_side_by_side_and_open_one_by_one(
     assert view.execute_script("return document.documentElement.scrollWidth") <= PHONE[0]
 
 
-def test_names_sort_as_people_do_numbers_in_them_included(view: Chrome, report: Path) -> None:
+def test_names_are_sorted_naturally_including_numbers(view: Chrome, report: Path) -> None:
     load(view, report)
     assert click_header(view, 0) == "ascending"
     names = [name for name in column(view, 0) if name.startswith(("Student", "Ång"))]
     assert names == ["Ångström, Ünal", *(f"Student Number {n}" for n in range(STUDENTS))]
 
 
-def test_what_was_not_judged_is_no_zero_among_the_points(view: Chrome, report: Path) -> None:
+def test_an_unjudged_exercise_is_not_a_zero(view: Chrome, report: Path) -> None:
     load(view, report)
     search(view, "zz-open")
     (total,) = column(view, 2)
@@ -189,7 +187,7 @@ def test_what_was_not_judged_is_no_zero_among_the_points(view: Chrome, report: P
     assert "not final" in str(cell.get_attribute("textContent"))
 
 
-def test_searching_shows_who_fits_and_says_how_many(view: Chrome, report: Path) -> None:
+def test_searching_shows_and_counts_the_matching_students(view: Chrome, report: Path) -> None:
     load(view, report)
     found = view.find_element("id", "found")
     assert found.get_attribute("role") == "status"
@@ -210,9 +208,7 @@ def test_searching_shows_who_fits_and_says_how_many(view: Chrome, report: Path) 
     assert found.text.startswith("0 of")
 
 
-def test_a_section_is_chosen_alone_and_together_with_who_may_need_help(
-    view: Chrome, report: Path
-) -> None:
+def test_a_section_can_be_combined_with_other_filters(view: Chrome, report: Path) -> None:
     load(view, report)
     help_is_needed = Select(view.find_element("id", "show"))
     help_is_needed.select_by_value("help")
@@ -223,7 +219,7 @@ def test_a_section_is_chosen_alone_and_together_with_who_may_need_help(
     assert column(view, 1) == []
 
 
-def test_a_choice_shows_those_at_whom_a_person_must_look(view: Chrome, report: Path) -> None:
+def test_a_filter_shows_students_that_a_person_must_look_at(view: Chrome, report: Path) -> None:
     from selenium.webdriver.support.select import Select
 
     load(view, report)
@@ -247,7 +243,7 @@ def test_the_keyboard_alone_is_enough(view: Chrome, report: Path) -> None:
     press.send_keys(Keys.TAB).perform()
     first = view.switch_to.active_element
     assert first.text == "Skip to the content"
-    assert first.rect["y"] >= 0, "the skip link is to be seen while it has the focus"
+    assert first.rect["y"] >= 0, "the skip link must be visible while it has the focus"
     press.send_keys(Keys.ENTER).perform()
     assert view.switch_to.active_element.get_attribute("id") == "main"
     for _ in range(60):
@@ -304,7 +300,7 @@ def test_a_phone_breaks_no_word_of_a_field_or_a_button(
     resize(view, (390, 844))
     load(view, report, page)
     assert view.execute_script(BROKEN) == []
-    # What keeps its words stays within its card.
+    # Controls with unbroken words still fit their cards.
     wide = "return [...document.querySelectorAll('.controls > *')].filter(e => e.scrollWidth > e.clientWidth)"
     assert view.execute_script(wide) == []
 
@@ -333,7 +329,7 @@ def test_hostile_names_are_text_and_break_no_row(view: Chrome, report: Path) -> 
         assert view.find_elements("css selector", "main h1, img, main script") == []
 
 
-def test_the_page_of_a_class_is_whole_without_its_script(view: Chrome, report: Path) -> None:
+def test_the_page_of_a_class_is_complete_without_its_script(view: Chrome, report: Path) -> None:
     view.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         load(view, report)
@@ -344,7 +340,7 @@ def test_the_page_of_a_class_is_whole_without_its_script(view: Chrome, report: P
         view.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_a_page_is_dark_where_its_reader_likes_it_dark(view: Chrome, report: Path) -> None:
+def test_a_page_follows_the_reader_s_dark_mode(view: Chrome, report: Path) -> None:
     load(view, report)
     brightness = (
         "const s = getComputedStyle(document.body);"
@@ -358,7 +354,7 @@ def test_a_page_is_dark_where_its_reader_likes_it_dark(view: Chrome, report: Pat
     assert page < 60 < 180 < ink
 
 
-def test_a_place_leads_to_the_line_and_opens_the_code(view: Chrome, report: Path) -> None:
+def test_a_place_links_to_the_line_and_opens_the_code(view: Chrome, report: Path) -> None:
     load(view, report, "staff/students/s0000.html")
     view.find_element("css selector", "a[href$='-5']").click()
     line = view.find_element("css selector", "span:target")
@@ -373,7 +369,9 @@ def test_no_page_loads_anything(view: Chrome, report: Path) -> None:
         assert loaded == 0
 
 
-def test_the_policy_of_a_page_refuses_what_is_not_ours(browser: Chrome, report: Path) -> None:
+def test_the_security_policy_of_a_page_refuses_foreign_scripts(
+    browser: Chrome, report: Path
+) -> None:
     load(browser, report)
     browser.execute_script(
         "const s = document.createElement('script'); s.textContent = 'window.owned = 1';"
@@ -392,13 +390,13 @@ def test_no_two_elements_have_the_same_id(view: Chrome, report: Path, page: str)
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
-def test_axe_finds_nothing_that_shuts_a_reader_out(
+def test_axe_finds_no_accessibility_problem(
     view: Chrome, report: Path, axe: str, page: str, scheme: str
 ) -> None:
     light(view, scheme)
     load(view, report, page)
     view.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
-    # The hundredth row is like the tenth, and axe looks at each of them.
+    # Later rows are like the first ones, and axe would check each of them.
     view.execute_script(
         "document.querySelectorAll('#students tbody tr:nth-child(n+40)').forEach(r => r.remove())"
     )

@@ -1,4 +1,4 @@
-"""The positions of bars."""
+"""The bars of a histogram."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ def test_shares_fall_into_ten_ranges_and_full_marks_into_the_last() -> None:
     assert [bar.label for bar in chart.bars][::9] == ["0\N{EN DASH}9 %", "90\N{EN DASH}100 %"]
 
 
-def test_a_share_on_a_border_falls_above_it_however_it_was_computed() -> None:
+def test_a_share_on_a_border_falls_into_the_higher_range() -> None:
     for tenths in range(10):
         counts = [bar.count for bar in histogram([tenths / 10, 0.1 * tenths]).bars]
         assert counts[tenths] == 2, tenths
 
 
-def test_the_highest_bar_fills_the_room_and_the_others_are_in_proportion() -> None:
+def test_bars_are_proportional_and_end_at_the_baseline() -> None:
     bars = histogram([0.05] * 4 + [0.55]).bars
     assert bars[0].height == 4 * bars[5].height > 0
     assert bars[1].height == 0
     assert all(bar.y + bar.height == histogram([]).baseline for bar in bars)
 
 
-def test_nobody_is_a_histogram_of_nothing() -> None:
+def test_an_empty_histogram_has_empty_bars() -> None:
     assert {bar.count for bar in histogram([]).bars} == {0}

@@ -23,7 +23,7 @@ RIGHT = PLAIN / "solutions" / "text" / "word_count.py"
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with RESULTS: two with the same file, one with a syntax error, one of a hostile name."""
+    """A folder with RESULTS: two equal files, one file with a syntax error, and one hostile name."""
     folder = tmp_path_factory.mktemp("class")
     school = School(load_course(PLAIN), folder / "results")
     solution = RIGHT.read_text(encoding="utf-8")
@@ -49,7 +49,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_pairs_are_told_and_then_stand_in_the_report(graded: Path, tmp_path: Path) -> None:
+def test_similar_prints_pairs_and_the_report_shows_them(graded: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     shutil.copytree(graded / "results", results)
     done = run_grade("similar", results)
@@ -74,7 +74,7 @@ def test_pairs_are_told_and_then_stand_in_the_report(graded: Path, tmp_path: Pat
     assert "is not valid Python: line 1" in page
 
 
-def test_pairs_are_told_with_names_and_an_unfinished_grading_is_said(
+def test_pairs_have_names_and_an_unfinished_grading_is_reported(
     graded: Path, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
@@ -102,16 +102,14 @@ def test_a_report_without_a_comparison_says_how_to_get_one(graded: Path, tmp_pat
 
 
 @pytest.mark.parametrize("command", [["similar"], ["report", "-o", "report"]], ids=lambda c: c[0])
-def test_a_folder_without_a_gradebook_is_a_matter_of_usage(
-    command: list[str], tmp_path: Path
-) -> None:
+def test_a_folder_without_a_gradebook_is_a_usage_error(command: list[str], tmp_path: Path) -> None:
     done = run_grade(*command, tmp_path)
     assert done.returncode == 2
     assert "There is no gradebook in" in done.stderr
     assert not (PLAIN / "report").exists()
 
 
-def test_a_folder_that_is_no_report_is_left_alone(graded: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_report_is_left_alone(graded: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     done = run_grade("report", graded / "results", "-o", tmp_path)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Findings that are the same but for their values are one mistake."""
+"""Findings that differ only in their values are one mistake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.grader.builders import checked, exercise
 from tests.grader.exports.report.classes import an_exercise
 
 
-def test_values_do_not_tell_findings_apart_and_words_do() -> None:
+def test_findings_differ_by_words_and_not_by_values() -> None:
     mistakes = Mistakes()
     for words, amount in (
         ("The value is {amount} too large.", "3"),
@@ -34,7 +34,7 @@ def test_only_the_first_line_names_the_mistake() -> None:
     assert (len(found.rows), found.message) == (2, "The gate is on the first half.")
 
 
-def test_a_student_who_is_told_twice_counts_once_and_all_tests_are_named() -> None:
+def test_a_student_with_two_findings_counts_once() -> None:
     mistakes = Mistakes()
     for _ in range(2):
         mistakes.add(an_exercise("glu", "ff", messages={0: "No bias.", 1: "No bias."}), 0)
@@ -43,20 +43,20 @@ def test_a_student_who_is_told_twice_counts_once_and_all_tests_are_named() -> No
     assert found.tests == ("The glu holds in case 0", "The glu holds in case 1")
 
 
-def test_what_one_student_alone_is_told_is_not_common() -> None:
+def test_a_message_to_one_student_is_not_common() -> None:
     mistakes = Mistakes()
     mistakes.add(an_exercise("glu", "f", messages={0: "A secret of one."}), 0)
     assert list(mistakes.common(9)) == []
 
 
-def test_what_is_still_to_do_is_no_mistake() -> None:
+def test_unwritten_work_is_not_a_mistake() -> None:
     mistakes = Mistakes()
     for _ in range(2):
         mistakes.add(an_exercise("glu", "np", messages={0: "Still to do: the gate"}), 0)
     assert list(mistakes.common(9)) == []
 
 
-def test_a_message_that_a_student_writes_is_kept_bounded() -> None:
+def test_long_messages_are_cut() -> None:
     mistakes = Mistakes()
     for _ in range(2):
         mistakes.add(an_exercise("glu", "f", messages={0: "x" * 100_000}), 0)
@@ -64,7 +64,7 @@ def test_a_message_that_a_student_writes_is_kept_bounded() -> None:
     assert len(found.message) == 300
 
 
-def test_so_many_messages_as_students_can_write_are_not_kept() -> None:
+def test_the_number_of_messages_is_limited() -> None:
     mistakes = Mistakes()
     for number in range(6000):
         word = "".join(chr(97 + int(digit)) for digit in str(number))

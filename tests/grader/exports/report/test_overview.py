@@ -26,7 +26,7 @@ def view_of(tally: Tally, name: str) -> ExerciseView:
     return ExerciseView(tally, tally.exercises[name])
 
 
-def test_an_exercise_is_judged_by_those_who_attempted_it() -> None:
+def test_figures_of_an_exercise_count_students_who_attempted_it() -> None:
     tally = tally_of(
         an_entry("a", [an_exercise("glu", "pppp", duration_seconds=1.0)]),
         an_entry("b", [an_exercise("glu", "pfff", duration_seconds=3.0)]),
@@ -59,12 +59,12 @@ def test_an_item_is_compared_with_the_points_of_all_others() -> None:
     first, second = view_of(tally, "glu").tests
     assert first.discrimination == pytest.approx(1.0)
     assert second.discrimination == pytest.approx(-1.0)
-    # Everybody has 5 points in glu: that tells nobody apart.
+    # Everybody has 5 points in glu, which tells nobody apart.
     assert view_of(tally, "glu").discrimination is None
     assert view_of(tally, "gelu").discrimination is None
 
 
-def test_practice_is_compared_with_all_points_and_is_in_no_total() -> None:
+def test_practice_is_compared_with_all_points_but_not_added_to_totals() -> None:
     # Everybody passes glu. Students who pass the practice have full points in gelu, too.
     practice = [an_exercise("more", "p", practice=True), an_exercise("more", "f", practice=True)]
     strong = [an_exercise("glu", "p"), an_exercise("gelu", "p"), practice[0]]
@@ -89,7 +89,7 @@ def test_practice_is_compared_with_all_points_and_is_in_no_total() -> None:
     assert (row.chapters["one"].score, row.chapters["one"].practice, row.score) == (10, True, 0)
 
 
-def test_what_was_not_judged_is_nobodys_zero() -> None:
+def test_an_unjudged_exercise_is_not_a_zero() -> None:
     unjudged = an_exercise("glu", "ffff", status=Status.UNJUDGED)
     tally = tally_of(
         an_entry("a", [an_exercise("glu", "pppp"), an_exercise("gelu", "p")]),
@@ -103,11 +103,11 @@ def test_what_was_not_judged_is_nobodys_zero() -> None:
     assert sum(bar.count for bar in seen.distribution.bars) == 1
 
 
-def test_a_file_that_is_missing_is_no_attempt() -> None:
+def test_a_missing_file_is_not_an_attempt() -> None:
     tally = Tally()
     whole = an_exercise("glu", "pp")
     raised = an_exercise("glu", "ff", status=Status.ERROR)
-    # As a file that is missing or empty is settled; one that is not valid Python has a line.
+    # A missing or empty file is settled. A file that is not valid Python has a line.
     tests = [msgspec.structs.replace(test, place=None) for test in raised.tests]
     missing = msgspec.structs.replace(raised, settled=True, tests=tuple(tests))
     for student, exercise, files in (
@@ -125,7 +125,7 @@ def test_a_file_that_is_missing_is_no_attempt() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.ERROR, Status.NOT_ATTEMPTED])
-def test_points_that_a_person_gave_are_in_the_row_also_without_a_file(
+def test_points_given_by_a_person_are_in_the_row_even_without_a_file(
     tmp_path: Path, status: Status
 ) -> None:
     given = an_exercise("gelu", "ff", status=status)
@@ -139,7 +139,7 @@ def test_points_that_a_person_gave_are_in_the_row_also_without_a_file(
     cells = [re.sub(r"<[^>]*>", "", cell).strip() for cell in re.findall(r"<td.*?</td>", row)]
     assert cells[1] == "17"
     assert cells[2:4] == ["10", "7"], "the points of a row add up to its total"
-    # A file that is at fault is an attempt, and earned 0.
+    # A faulty file is an attempt that earned 0.
     nothing_there = "0" if status is Status.ERROR else ("–", "○")  # noqa: RUF001
     assert cells[4].startswith(nothing_there)
 
@@ -150,11 +150,11 @@ def test_an_exercise_that_nobody_attempted_has_no_numbers() -> None:
     assert view.tests == ()
 
 
-def test_a_class_of_nobody_has_no_mean() -> None:
+def test_an_empty_class_has_no_mean() -> None:
     seen = figures(Tally())
     assert (seen.students, seen.mean, seen.median) == (0, None, None)
 
 
-def test_who_wrote_nothing_is_counted_and_has_a_final_score() -> None:
+def test_a_student_who_wrote_nothing_is_counted_with_a_final_score() -> None:
     seen = figures(tally_of(an_entry("a", [an_exercise("glu", "nn"), an_exercise("gelu", "n")])))
     assert (seen.untouched, seen.final, seen.mean) == (1, 1, 0.0)

@@ -24,18 +24,18 @@ from tests.grader.exports.report.classes import an_entry, an_exercise
         ("<b>", "<b>"),
     ],
 )
-def test_what_is_invisible_is_shown_as_an_escape(text: str, expected: str) -> None:
+def test_invisible_characters_are_shown_as_escapes(text: str, expected: str) -> None:
     assert shown(text) == expected
 
 
-def test_code_is_split_at_line_feeds_only_and_bounded() -> None:
+def test_code_is_split_only_at_line_feeds_and_bounded() -> None:
     assert code_lines(b"a\r\n\tb\x0cc\n") == ["a", "    b\\x0cc"]
     assert code_lines("\n" * 20_000)[-1] == "… the rest is not shown here"
     assert len(code_lines(b"x\n" * 1_000_000)) == 5001
     assert sum(map(len, code_lines("y" * 10_000_000))) < 6000
 
 
-def test_code_that_is_no_text_is_shown_too() -> None:
+def test_code_that_is_not_text_is_shown_too() -> None:
     assert code_lines(b"\xff\xfe") == ["\N{REPLACEMENT CHARACTER}" * 2]
 
 
@@ -43,7 +43,7 @@ def test_code_that_is_no_text_is_shown_too() -> None:
     ("share", "text"),
     [(0, "0 %"), (0.001, "1 %"), (0.5, "50 %"), (0.999, "99 %"), (1, "100 %")],
 )
-def test_none_and_all_are_only_said_of_none_and_all(share: float, text: str) -> None:
+def test_only_exact_shares_are_shown_as_0_and_100_percent(share: float, text: str) -> None:
     assert render.percent(share) == text
 
 
@@ -54,13 +54,13 @@ def test_numbers_read_as_a_person_writes_them() -> None:
     assert render.spans(((3, 3), (7, 9))) == "3, 7\N{EN DASH}9"
 
 
-def test_a_name_that_a_template_misspells_is_an_error(tmp_path: Path) -> None:
+def test_a_misspelled_name_in_a_template_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(jinja2.UndefinedError):
         Renderer().write(tmp_path / "page.html", "student.html", unjudged=0)
 
 
-def test_templates_stay_as_they_were_when_a_newer_version_is_installed(tmp_path: Path) -> None:
-    """Else a running server would fill a newer page with the values of its own code."""
+def test_templates_do_not_change_when_a_newer_version_is_installed(tmp_path: Path) -> None:
+    """Otherwise a running server would fill newer templates with values of its older code."""
     for name in ("used.html", "not_used_yet.html"):
         (tmp_path / name).write_text("{{ old }}", encoding="utf-8")
     renderer = Renderer(tmp_path)
@@ -70,7 +70,7 @@ def test_templates_stay_as_they_were_when_a_newer_version_is_installed(tmp_path:
         assert renderer.text(name, old="as ever") == "as ever"
 
 
-def test_what_a_partly_passed_exercise_lacks_is_dealt_out_to_its_tests(tmp_path: Path) -> None:
+def test_points_that_a_partly_passed_exercise_lacks_are_shared_by_tests(tmp_path: Path) -> None:
     exercise = an_exercise("glu", "ppfpff", points=10.0)
     missed = render.missed(exercise)
     assert list(missed.values()) == pytest.approx([0, 0, 1.67, 0, 1.67, 1.66])
@@ -84,7 +84,7 @@ def test_what_a_partly_passed_exercise_lacks_is_dealt_out_to_its_tests(tmp_path:
     assert text.count("\N{MINUS SIGN}") == 3
 
 
-def test_one_cause_stands_open_and_everything_else_is_folded(tmp_path: Path) -> None:
+def test_one_cause_is_open_and_everything_else_is_folded(tmp_path: Path) -> None:
     broken = an_exercise("glu", "ffff", status=Status.ERROR, message="glu.py is not valid Python.")
     page = tmp_path / "page.html"
     for exercise, cause in (

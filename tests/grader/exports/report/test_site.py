@@ -1,4 +1,4 @@
-"""The pages on the disk: their readers, their links, and files that were there before."""
+"""The pages of a report on disk: their readers, their links, and existing files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOSTILE = [
 
 
 class Page(HTMLParser):
-    """What a page says and where it leads."""
+    """The words, links and other references of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def pages(folder: Path) -> dict[str, Page]:
 
 
 def two_students() -> list[Entry]:
-    """One who failed everything, loudly, and one whose gelu was not judged."""
+    """Return one student with many messages, and one whose gelu was not judged."""
     messages = {0: "A public message.", 1: "A hidden message."}
     loud = an_exercise("glu", "ffpp", messages=messages, output="Printed in a hidden test.")
     unjudged = an_exercise("gelu", "ff", status=Status.UNJUDGED, message="The judge was lost.")
@@ -89,7 +89,7 @@ def two_students() -> list[Entry]:
     ]
 
 
-def test_a_student_page_names_nobody_else_and_of_hidden_tests_no_values(tmp_path: Path) -> None:
+def test_a_student_page_shows_no_other_student_and_no_hidden_values(tmp_path: Path) -> None:
     write_report(two_students(), tmp_path, sources=sources, title="A course")
     page = Page(tmp_path / "students" / "ada.html")
     for there in ("Ada L.", "A public message.", "Look at case 0.", "one/glu.py:5", "A course"):
@@ -105,7 +105,7 @@ def test_a_student_page_names_nobody_else_and_of_hidden_tests_no_values(tmp_path
     assert "2 of 4 tests passed; of some you do not see everything" in page.text
 
 
-def test_a_student_page_stands_alone(tmp_path: Path) -> None:
+def test_a_student_page_needs_no_other_file(tmp_path: Path) -> None:
     write_report(two_students(), tmp_path, sources=sources)
     for path in (tmp_path / "students").iterdir():
         page = Page(path)
@@ -114,7 +114,7 @@ def test_a_student_page_stands_alone(tmp_path: Path) -> None:
         assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
 
 
-def test_a_page_begins_with_the_exercises_by_chapter(tmp_path: Path) -> None:
+def test_a_page_starts_with_the_exercises_by_chapter(tmp_path: Path) -> None:
     write_report([a_long_course()], tmp_path, sources=sources)
     for folder in ("students", "staff/students"):
         page = Page(tmp_path / folder / "ada.html")
@@ -123,7 +123,7 @@ def test_a_page_begins_with_the_exercises_by_chapter(tmp_path: Path) -> None:
         assert set(page.links) >= {f"#ex-e{number}" for number in range(10)}
 
 
-def test_what_was_not_judged_is_no_loss_and_a_person_is_told_to_look(tmp_path: Path) -> None:
+def test_an_unjudged_exercise_costs_nothing_and_asks_staff_to_look(tmp_path: Path) -> None:
     write_report(two_students(), tmp_path, sources=sources)
     student = Page(tmp_path / "students" / "bob.html").text
     assert "Not final." in student
@@ -154,7 +154,7 @@ def an_absent_one() -> Entry:
     return an_entry("zed", [nothing], name="Zed N.", attempt=0)
 
 
-def test_who_handed_in_nothing_has_pages_and_is_in_no_figure(tmp_path: Path) -> None:
+def test_absent_students_have_pages_but_do_not_change_the_figures(tmp_path: Path) -> None:
     def nothing(_: Entry) -> dict[str, bytes]:
         return {}
 
@@ -169,7 +169,7 @@ def test_who_handed_in_nothing_has_pages_and_is_in_no_figure(tmp_path: Path) -> 
         assert "Attempt 0" not in text
 
 
-def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
+def test_every_link_has_a_target_within_the_report(tmp_path: Path) -> None:
     class_of = [
         *a_class(7),
         *(an_entry(name, [an_exercise("con", "pf")], name=name) for name in HOSTILE),
@@ -182,7 +182,7 @@ def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
         sources=sources,
         similarity=Similarity(threshold=0.6, exercises=(), pairs=(pair,)),
         attention=[
-            Attention(Reason.FORGER, HOSTILE[0], ("con",), "line 3 imports ctypes"),
+            Attention(Reason.ODD_CODE, HOSTILE[0], ("con",), "line 3 imports ctypes"),
             Attention(Reason.FAULT, "s0002", ("con",), "told where the verdicts are"),
         ],
     )
@@ -202,9 +202,9 @@ def test_every_link_leads_somewhere_within_the_report(tmp_path: Path) -> None:
                 assert fragment in found[path.resolve().relative_to(tmp_path).as_posix()].ids
 
 
-def test_a_student_of_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
+def test_a_student_with_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
     hostile = [
-        Attention(Reason.FORGER, "s0000", ("glu",), f"line {line} imports ctypes {'x' * 4000}")
+        Attention(Reason.ODD_CODE, "s0000", ("glu",), f"line {line} imports ctypes {'x' * 4000}")
         for line in range(3_000)
     ]
     others = [
@@ -227,14 +227,14 @@ def test_a_student_of_thousands_of_entries_hides_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_of_many_students_to_look_at_the_index_shows_some_and_their_pages_the_rest(
+def test_the_index_shows_only_some_of_many_students_to_look_at(
     tmp_path: Path,
 ) -> None:
     attention = [Attention(Reason.TIMEOUT, f"s{n:04}", ("glu",), "No answer.") for n in range(250)]
     write_report(a_class(250), tmp_path, sources=sources, attention=attention)
     index = tmp_path / "staff" / "index.html"
     assert "And 50 more students." in Page(index).text
-    # All of them are behind "a person must look".
+    # All of them are listed under "a person must look".
     assert index.read_text(encoding="utf-8").count('<tr data-tags="look ') == 250
     assert "No answer." in Page(tmp_path / "staff" / "students" / "s0249.html").text
 
@@ -279,7 +279,7 @@ def a_pair(left: str, right: str, exercise: str = "glu", digest: str = "") -> Si
     )
 
 
-def alike(folder: Path, *pairs: SimilarPair) -> Page:
+def pair_page(folder: Path, *pairs: SimilarPair) -> Page:
     write_report(
         two_students(),
         folder,
@@ -289,8 +289,8 @@ def alike(folder: Path, *pairs: SimilarPair) -> Page:
     return Page(folder / "staff" / "alike" / "glu-1.html")
 
 
-def test_a_pair_stands_side_by_side_with_its_lines_marked(tmp_path: Path) -> None:
-    page = alike(tmp_path, a_pair("ada", "bob"))
+def test_a_pair_is_shown_side_by_side_with_its_lines_marked(tmp_path: Path) -> None:
+    page = pair_page(tmp_path, a_pair("ada", "bob"))
     text = (tmp_path / "staff" / "alike" / "glu-1.html").read_text(encoding="utf-8")
     assert text.count('class="marked"') == 3
     assert "87 % alike" in page.text
@@ -303,14 +303,14 @@ def test_a_pair_stands_side_by_side_with_its_lines_marked(tmp_path: Path) -> Non
 
 
 def test_a_file_that_changed_since_the_comparison_has_no_marks(tmp_path: Path) -> None:
-    page = alike(tmp_path, a_pair("ada", "bob", digest="0ld"))
+    page = pair_page(tmp_path, a_pair("ada", "bob", digest="0ld"))
     assert "has changed since" in page.text
     text = (tmp_path / "staff" / "alike" / "glu-1.html").read_text(encoding="utf-8")
     assert 'class="marked"' not in text
 
 
-def test_a_pair_of_whom_one_is_gone_is_told_so(tmp_path: Path) -> None:
-    assert "no longer in the gradebook" in alike(tmp_path, a_pair("ada", "gone")).text
+def test_a_pair_with_an_erased_student_says_so(tmp_path: Path) -> None:
+    assert "no longer in the gradebook" in pair_page(tmp_path, a_pair("ada", "gone")).text
 
 
 def test_a_student_is_written_before_the_next_is_read(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_report_takes_the_place_of_a_report(tmp_path: Path) -> None:
+def test_a_report_replaces_a_report(tmp_path: Path) -> None:
     write_report(a_class(9), tmp_path, sources=sources)
     (tmp_path / ".draft-killed").mkdir()
     write_report(two_students(), tmp_path, sources=sources)
@@ -352,7 +352,7 @@ def test_a_report_takes_the_place_of_a_report(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.txt", "staff", "students"]
 
 
-def test_a_report_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
+def test_a_report_replaces_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "students").mkdir()
     (tmp_path / "students" / "precious.txt").write_text("mine")
     with pytest.raises(SubmissionError, match="other than a report; name a new or an empty folder"):
@@ -362,7 +362,7 @@ def test_a_report_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
     assert files(tmp_path) == [tmp_path / "students" / "precious.txt"]
 
 
-def test_a_report_that_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_failed_report_leaves_the_old_one(tmp_path: Path) -> None:
     write_report(two_students(), tmp_path, sources=sources)
     before = {path: path.read_bytes() for path in files(tmp_path)}
 
@@ -375,7 +375,7 @@ def test_a_report_that_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in files(tmp_path)} == before
 
 
-def test_a_class_of_nobody_has_a_report(tmp_path: Path) -> None:
+def test_an_empty_class_has_a_report(tmp_path: Path) -> None:
     written = write_report([], tmp_path / "new", sources=sources, title="Empty")
     assert written.students == 0
     assert "Empty" in Page(written.index).text

@@ -1,4 +1,4 @@
-"""The numbers of a class, against those computed by hand."""
+"""The statistics of a class equal values computed by hand."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from grader.exports.report.overview import FEWEST_STUDENTS, discrimination, mean
 
 
 def test_discrimination_is_the_point_biserial_correlation() -> None:
-    # Ten who passed with 6 or 8 other points, ten who did not with 2 or 4: the means are 7 and 3, the
-    # shares 1/2 each, the variance of all 4 + 1. So r = (7 - 3) / sqrt(5) * sqrt(1/4) = 2 / sqrt(5).
+    # Ten students pass and have 6 or 8 other points. Ten fail and have 2 or 4. The means are 7 and 3, each
+    # share is 1/2, and the total variance is 4 + 1. So r = (7 - 3) / sqrt(5) * sqrt(1/4) = 2 / sqrt(5).
     items = [1.0] * 10 + [0.0] * 10
     rests = [6.0, 8.0] * 5 + [2.0, 4.0] * 5
     assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(2 / math.sqrt(5))
 
 
-def test_an_item_that_the_weak_pass_discriminates_negatively() -> None:
+def test_an_item_that_weak_students_pass_discriminates_negatively() -> None:
     items = [0.0] * 10 + [1.0] * 10
     rests = [6.0, 8.0] * 5 + [2.0, 4.0] * 5
     assert discrimination(list(zip(items, rests, strict=True))) == pytest.approx(-2 / math.sqrt(5))
@@ -45,9 +45,7 @@ def test_discrimination_agrees_with_numpy_on_any_points() -> None:
     ],
     ids=["too few students", "all passed", "the rest is alike", "nobody"],
 )
-def test_discrimination_that_would_say_nothing_is_none(
-    items: list[float], rests: list[float]
-) -> None:
+def test_meaningless_discrimination_is_none(items: list[float], rests: list[float]) -> None:
     assert discrimination(list(zip(items, rests, strict=True))) is None
 
 
@@ -59,7 +57,7 @@ def test_mean_median_and_quantile() -> None:
     assert quantile([5.0], 0.0) == 5.0
 
 
-def test_nothing_has_no_mean() -> None:
+def test_an_empty_list_has_no_mean() -> None:
     assert mean([]) is None
     assert median([]) is None
     assert quantile([], 0.5) is None

@@ -1,4 +1,4 @@
-"""Whom to help first, and why: reasons with their numbers, and nobody who gives none."""
+"""Students to help first: each is listed with reasons and numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tallied(*entries: Entry, files: Sequence[str] = NAMES) -> Tally:
 
 
 def a_student(name: str, *outcomes: str, **changes: object) -> Entry:
-    """A student whose four exercises end so."""
+    """Return a student whose four exercises have these outcomes."""
     pairs = zip(NAMES, outcomes, strict=True)
     return an_entry(name, [an_exercise(each, letters) for each, letters in pairs], **changes)
 
@@ -45,7 +45,7 @@ def reasons(tally: Tally, **told: object) -> dict[str, tuple[str, ...]]:
     return {worry.row.id: worry.reasons for worry in worries(tally, **options)}  # type: ignore[arg-type]  # as told
 
 
-def test_who_is_low_or_has_not_begun_is_told_with_the_points() -> None:
+def test_low_students_and_untouched_work_are_listed() -> None:
     whole = [a_student(f"s{number}", "pp", "pp", "pp", "pf") for number in range(6)]
     low = a_student("low", "pf", "ff", "ff", "pf")
     stub = a_student("stub", "nn", "nn", "nn", "nn")
@@ -55,26 +55,26 @@ def test_who_is_low_or_has_not_begun_is_told_with_the_points() -> None:
     }
 
 
-def test_half_of_the_points_is_not_low_however_good_the_others_are() -> None:
+def test_half_of_the_points_is_not_low_in_a_strong_class() -> None:
     whole = [a_student(f"s{number}", "pp", "pp", "pp", "pp") for number in range(6)]
     assert reasons(tallied(*whole, a_student("half", "pf", "pf", "pf", "pf"))) == {}
 
 
-def test_who_gets_worse_against_the_class_is_falling_and_a_class_as_a_whole_is_not() -> None:
+def test_a_student_who_gets_worse_than_the_class_is_falling() -> None:
     whole = [a_student(f"s{number}", "pp", "pp", "pp", "pf") for number in range(9)]
     one = a_student("one", "pp", "pp", "pf", "ff")
     told = reasons(tallied(*whole, one))
     assert told == {"one": ("falling: 45 % lower in the later exercises, relative to the class",)}
 
 
-def test_what_was_lost_since_the_last_grading_is_told_and_what_was_gained_is_not() -> None:
+def test_lost_points_are_listed_and_gained_ones_are_not() -> None:
     tally = tallied(a_student("a", "pp", "pp", "pp", "pf"), a_student("b", "pp", "pp", "pp", "pp"))
     assert reasons(tally, before={"a": 40.0, "b": 38.5}) == {
         "a": ("lost 5 points since the last grading",)
     }
 
 
-def test_who_handed_in_nothing_is_not_wrong() -> None:
+def test_absent_students_are_listed_but_not_counted() -> None:
     there = [a_student(f"s{number}", "pp", "pp", "pp", "pf") for number in range(3)]
     absent = an_entry("absent", [an_exercise(each, "nn") for each in NAMES], attempt=0)
     tally = tallied(*there, absent)
@@ -97,14 +97,14 @@ def verdicts(*outcomes: str) -> dict[str, list[ExerciseResult]]:
         (("ppf", "ppf", "ppf", "ppp"), 0),
     ],
 )
-def test_stuck_is_who_fails_the_same_test_three_times_in_a_row(
+def test_failing_a_test_three_times_in_a_row_is_stuck(
     outcomes: tuple[str, ...], tries: int
 ) -> None:
     expected = (Stuck("glu", "The glu holds in case 2", tries),) if tries else ()
     assert stuck_at(verdicts(*outcomes)) == expected
 
 
-def test_sections_are_those_of_the_roster() -> None:
+def test_sections_come_from_the_roster() -> None:
     students = [
         a_student("a", "pp", "pp", "pp", "pp", ids={"section": "Mon"}),
         a_student("b", "pp", "pp", "ff", "ff", ids={"section": "Mon"}),
@@ -118,7 +118,7 @@ def test_sections_are_those_of_the_roster() -> None:
     assert sections(tallied(*students[:2])) == []
 
 
-def test_a_student_of_two_sections_counts_in_each() -> None:
+def test_a_student_in_two_sections_counts_in_each() -> None:
     cells = {"a": "Mon and Tue", "b": "Tue", "c": "Research and Development"}
     students = [a_student(name, *["pp"] * 4, ids={"section": cell}) for name, cell in cells.items()]
     tally = tallied(*students)
@@ -127,7 +127,7 @@ def test_a_student_of_two_sections_counts_in_each() -> None:
     assert sections_of(tally.rows)["a"] == ("Mon", "Tue")
 
 
-def test_the_commonest_mistakes_of_the_class_name_their_students() -> None:
+def test_the_most_common_mistakes_name_their_students() -> None:
     tally = tallied(
         a_student("a", "pf", "pp", "pp", "pp"),
         a_student("b", "pf", "ff", "pp", "pp"),
@@ -141,7 +141,7 @@ def test_the_commonest_mistakes_of_the_class_name_their_students() -> None:
     assert found == [("glu", ["a", "b", "c"]), ("gelu", ["b", "c"])]
 
 
-def test_a_test_that_the_better_ones_fail_is_told_first() -> None:
+def test_a_test_that_good_students_fail_is_listed_first() -> None:
     chance = random.Random(5)
     entries = []
     for number in range(60):
@@ -167,11 +167,11 @@ def test_a_test_that_the_better_ones_fail_is_told_first() -> None:
         ("Nguyễn", "nguyen"),
     ],
 )
-def test_names_are_found_without_their_marks(name: str, typed: str) -> None:
+def test_names_are_found_without_accents(name: str, typed: str) -> None:
     assert folded(name) == typed
 
 
-def test_the_page_of_the_class_begins_with_who_needs_help(tmp_path: Path) -> None:
+def test_the_page_of_the_class_begins_with_students_who_need_help(tmp_path: Path) -> None:
     entries = [
         a_student("low", "pf", "ff", "ff", "pf", ids={"section": "Mon"}),
         *(a_student(f"s{number}", "pf", "pp", "pp", "pf") for number in range(5)),
@@ -193,7 +193,7 @@ def test_the_page_of_the_class_begins_with_who_needs_help(tmp_path: Path) -> Non
     assert "seed 0" in page
 
 
-def test_who_handed_in_nothing_is_in_no_mean(tmp_path: Path) -> None:
+def test_absent_students_do_not_lower_the_mean(tmp_path: Path) -> None:
     there = a_student("there", "pp", "pp", "pp", "pp")
     absent = an_entry("gone", [an_exercise(each, "nn") for each in NAMES], attempt=0, name="Zed N.")
     write_report(

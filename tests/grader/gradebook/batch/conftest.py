@@ -1,4 +1,4 @@
-"""A small course and a class of it, and the command that grades them."""
+"""A small course with a class, and the command that grades it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HALF = "def double(x):\n    return x * 3\n"
 SOURCES = {
     "ann": RIGHT,
     "bob": HALF,
-    # It waits, and costs the processors nothing.
+    # An endless loop that uses no processor time.
     "cem": "import time\ndef double(x):\n    while True: time.sleep(1)\n",
     "dee": "def double(x:\n",
     "eva": RIGHT + "# mine\n",
@@ -49,7 +49,7 @@ Grade = Callable[..., subprocess.CompletedProcess[str]]
 
 
 class School(NamedTuple):
-    """A course, the folder of its submissions, and where the results go."""
+    """A course, the folder of its submissions, and the folder for results."""
 
     course: Path
     submissions: Path
@@ -61,7 +61,7 @@ class School(NamedTuple):
         path.write_text(source, encoding="utf-8")
 
     def command(self, *arguments: str) -> list[str]:
-        """A command line; of the commands that judge, with one judge unless more are asked for."""
+        """Return a command line. Commands that judge use one judge unless `arguments` ask for more."""
         first, *rest = arguments
         jobs = ["--jobs", "1"] if first in ("batch", "regrade") else []
         program = [sys.executable, "-m", "grader.cli", first, *jobs, *rest]
@@ -98,13 +98,13 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def run_alone(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command line in a process of its own, with judges of its own."""
+    """Run a command line in its own process with its own judges."""
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture(autouse=True)
 def _remembered(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What was judged before is not judged again, unless the test is marked by `judged_anew`."""
+    """Reuse earlier judgments, unless the test uses the fixture `judged_anew`."""
     if "judged_anew" in request.fixturenames:
         yield
         return
@@ -115,7 +115,7 @@ def _remembered(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def judged_anew() -> None:
-    """For tests of judges: nothing that they judge is remembered."""
+    """Turn off the reuse of judgments, for tests of judges."""
 
 
 @pytest.fixture

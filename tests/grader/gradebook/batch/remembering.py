@@ -1,4 +1,4 @@
-"""A pool that remembers judgments: tests of bookkeeping have each source judged once."""
+"""A pool that remembers judgments, so that tests of bookkeeping judge each source once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _known: dict[tuple[object, ...], Judgment] = {}
 
 
 def _state(course: Course) -> bytes:
-    """The digest of all files of a course, by their names."""
+    """Return the digest of all files of a course and their names."""
     digest = hashlib.sha256(repr(course.exercises).encode())
     for folder in ("exercises", "solutions", "tests"):
         for path in sorted((course.root / folder).rglob("*")):
@@ -28,10 +28,10 @@ def _state(course: Course) -> bytes:
 
 
 class RememberingPool:
-    """Like `LocalPool`, but remembers verdicts: a pool judges only files that are new for the course.
+    """Like `LocalPool`, but judges only files that are new for the course.
 
-    A verdict comes from a dict only where the whole course, the options and the source are the same. A
-    fault of the grader is never remembered, nor is time that ran out, except in an endless loop.
+    A verdict is reused only if the whole course, the options and the source are the same. Faults of the
+    grader are never remembered. Timeouts are remembered only for endless loops.
     """
 
     def __init__(self, course: Course, jobs: int, options: GradingOptions) -> None:
@@ -64,5 +64,5 @@ class RememberingPool:
 
 
 def _is_certain(task: Task, judgment: Judgment) -> bool:
-    """Whether a judge would say it again, on a machine that is busy or not."""
+    """Whether a judge would give the same judgment again, even on a busy machine."""
     return judgment.result.status is not Status.TIMEOUT or b"while True" in task.source

@@ -1,4 +1,4 @@
-"""`grade batch --exercise`: a class that was given some exercises of the course."""
+"""`grade batch --exercise`: grading only some exercises of the course."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def handed_in(tmp_path: Path) -> Path:
 
 
 def graded(results: Path) -> dict[str, float]:
-    """The exercises of the one student, with their scores."""
+    """Return the exercises of the only student with their scores."""
     with Gradebook.open(results) as book:
         (entry,) = book.entries()
     return {exercise.name: exercise.score for exercise in entry.result.exercises}
 
 
-def test_what_was_given_is_graded_and_remembered(handed_in: Path, tmp_path: Path) -> None:
+def test_named_exercises_are_graded_and_remembered(handed_in: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     batch = ("batch", handed_in, "-o", results)
     done = run_grade(*batch, "--exercise", "greeting", "--exercise", "text/word_count")
@@ -40,7 +40,7 @@ def test_what_was_given_is_graded_and_remembered(handed_in: Path, tmp_path: Path
     for command in (batch, ("regrade", results)):
         assert run_grade(*command).returncode == 0
         assert set(graded(results)) == {"word_count", "greeting"}
-    # Another assignment takes the place of the first, and no verdict is lost.
+    # Other exercises replace the first ones, and no verdict is lost.
     assert run_grade(*batch, "--exercise", "running_mean").returncode == 0
     assert graded(results) == {"running_mean": 7.5}
     done = run_grade(*batch, "--exercise", "greeting", "--exercise", "running_mean")
@@ -48,7 +48,7 @@ def test_what_was_given_is_graded_and_remembered(handed_in: Path, tmp_path: Path
     assert set(graded(results)) == {"greeting", "running_mean"}
 
 
-def test_an_unknown_exercise_is_told_before_anything_is_made(
+def test_an_unknown_exercise_is_reported_before_anything_is_written(
     handed_in: Path, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
@@ -58,9 +58,7 @@ def test_an_unknown_exercise_is_told_before_anything_is_made(
     assert not results.exists()
 
 
-def test_a_class_without_a_policy_is_given_one_that_names_an_exercise(
-    handed_in: Path, tmp_path: Path
-) -> None:
+def test_a_policy_that_names_an_exercise_can_be_set_later(handed_in: Path, tmp_path: Path) -> None:
     results, policy = tmp_path / "results", tmp_path / "policy.toml"
     run_grade("batch", handed_in, "-o", results)
     rule = '[[due]]\n{} = ["{}"]\nat = 2026-10-24T23:59:00+02:00\n'

@@ -1,4 +1,4 @@
-"""`grade batch --assignment`: RESULTS of an assignment, with its exercises, seed and due time."""
+"""`grade batch --assignment`: the gradebook of an assignment, with its exercises, seed and due time."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def graded(results: Path) -> dict[str, float]:
     return {exercise.name: exercise.score for exercise in entry.result.exercises}
 
 
-def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
+def test_a_gradebook_remembers_its_assignment(course: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     batch = ("batch", tmp_path / "class", "-o", results)
     late = ("--times", "2026-10-13 12:00")
     (course / "exercises/policy.toml").write_text(POLICY, encoding="utf-8")
     done = grade(course, *batch, "--assignment", "week1", *late)
     assert done.returncode == 0, done.stderr
-    # The seed is taken, and not shown.
+    # The seed is used but not shown.
     assert "Judging with the seed of the assignment week1. Choose" in done.stderr
     assert "8231" not in done.stderr + done.stdout
     assert graded(results) == {"word_count": 9.0, "greeting": 2.25}
@@ -98,7 +98,7 @@ def test_results_know_their_assignment(course: Path, tmp_path: Path) -> None:
         assert "is the gradebook of the assignment week1" in done.stderr
 
 
-def test_outputs_of_a_whole_course_take_the_exercises_of_an_assignment(
+def test_outputs_of_a_whole_course_can_be_limited_to_an_assignment(
     course: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(PLAIN / "solutions", tmp_path / "class" / "bob")
@@ -124,7 +124,7 @@ def test_outputs_of_a_whole_course_take_the_exercises_of_an_assignment(
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_results_of_a_whole_course_become_those_of_an_assignment(
+def test_results_of_a_whole_course_can_be_narrowed_to_an_assignment(
     course: Path, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
@@ -146,7 +146,7 @@ def test_an_assignment_has_its_part_of_the_policy(course: Path) -> None:
     home = load_course(course)
     week1 = policy_of(home.assigned("week1")) or Rules()
     assert [due.at.day for due in week1.due] == [12] and week1.late.per_day == 10
-    assert not week1.extension, "it is for an exercise of another assignment"
+    assert not week1.extension, "the extension is for an exercise of another assignment"
     week2 = policy_of(home.assigned("week2")) or Rules()
     assert [extension.student for extension in week2.extension] == ["ada"]
     file = course / "exercises/assignments.toml"
@@ -169,7 +169,7 @@ def test_an_assignment_has_its_part_of_the_policy(course: Path) -> None:
 
 @pytest.fixture
 def invoke(course: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """A command in this process, in the folder of the course."""
+    """Return a function that runs a command in this process, in the folder of the course."""
     monkeypatch.chdir(course)
     return lambda *arguments: CliRunner().invoke(main, [*map(str, arguments)])
 
@@ -184,12 +184,12 @@ by = "2 days"
 """
 
 
-def test_a_named_policy_counts_with_what_the_assignment_says_and_can_be_left(
+def test_a_named_policy_is_combined_with_the_assignment_and_can_be_reset(
     course: Path, tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file that works beside course.toml works everywhere, and there is a way back from another one."""
+    """A policy works the same beside course.toml and elsewhere, and a named one can be replaced again."""
     results, beside = tmp_path / "results", course / "exercises/policy.toml"
-    # Rules for lateness and no due time; an extension for somebody who is not in this gradebook.
+    # It has rules for lateness without a due time, and an extension for a student who is not in this gradebook.
     beside.write_text(RULES, encoding="utf-8")
     late = ("--times", "2026-10-13 12:00")
     batch = ("batch", tmp_path / "class", "-o", results, *late)
@@ -206,7 +206,7 @@ def test_a_named_policy_counts_with_what_the_assignment_says_and_can_be_left(
     assert "Due 2026-10-12 23:59:59 CEST" in done.stdout
     assert "names 'zoe', and no student here has that id" in done.stderr
     assert sum(graded(results).values()) == 7.5
-    # The due time is still that of the assignment, in the next grading, too.
+    # The due time is still that of the assignment, also in the next grading.
     file = course / "exercises/assignments.toml"
     file.write_text(ASSIGNMENTS.replace("10-12", "10-14"), encoding="utf-8")
     assert invoke(*batch).exit_code == 0
@@ -250,13 +250,13 @@ def test_in_a_gradebook_of_the_whole_course_each_assignment_has_its_due_time(
     assert "Only one of --file, --reset, --explain and --toml at a time." in both.stderr
 
 
-def test_without_rules_an_assignment_has_no_policy(course: Path) -> None:
+def test_an_assignment_without_rules_has_an_empty_policy(course: Path) -> None:
     text = ASSIGNMENTS.replace("due = 2026-10-19T23:59:59\n", "")
     (course / "exercises/assignments.toml").write_text(text, encoding="utf-8")
     assert policy_of(load_course(course).assigned("week2")) == Rules()
 
 
-def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_path: Path) -> None:
+def test_a_submission_of_one_team_member_counts_for_all(course: Path, tmp_path: Path) -> None:
     file = course / "exercises/assignments.toml"
     file.write_text(
         ASSIGNMENTS.replace("[[assignment]]", "[[assignment]]\nteams = true", 1), "utf-8"
@@ -283,14 +283,14 @@ def test_what_one_member_of_a_team_hands_in_counts_for_all(course: Path, tmp_pat
 
 
 class Team(NamedTuple):
-    """A course with an assignment for teams beside another one, and RESULTS of all of it."""
+    """A course with a team assignment and an individual one, and the gradebook of the whole course."""
 
     course: Path
     folder: Path
     results: Path
 
     def hand_in(self, who: str, *solved: str, download: str = "class", **other: str) -> None:
-        """Hand in the whole course as a folder: some exercises solved, `other` ones so, the rest as stubs."""
+        """Hand in the whole course as a folder: `solved` exercises, `other` sources, and stubs for the rest."""
         for path in (self.course / "exercises").glob("*/*.py"):
             source = self.course / "solutions" / path.parent.name / path.name
             text = (source if path.stem in solved else path).read_text(encoding="utf-8")
@@ -299,7 +299,7 @@ class Team(NamedTuple):
             file.write_text(other.get(path.stem, text), encoding="utf-8")
 
     def batch(self, roster: str, *options: str, download: str = "class") -> str:
-        """Grade the course with this class list; return the notes."""
+        """Grade the course with this class list and return the notes."""
         file = self.folder / "class.csv"
         file.write_text(f"id,team\n{roster}", encoding="utf-8")
         batch = ("batch", self.folder / download, "-o", self.results, "--roster", file)
@@ -337,7 +337,7 @@ RED = "ada,red\nbob,red\ncem,blue\ndan,\n"
 def test_in_a_whole_course_a_team_shares_the_files_of_its_assignments(
     team: Team, times: tuple[str, ...]
 ) -> None:
-    """Members who hand in the whole course do not undo what others of the team did."""
+    """Members who hand in the whole course do not undo the work of their team."""
     team.hand_in("ada", "word_count", "running_mean")
     stub = (team.course / "exercises/text/word_count.py").read_text("utf-8")
     team.hand_in("bob", "greeting", word_count=f"# Ada does this one.\n{stub}")
@@ -348,18 +348,18 @@ def test_in_a_whole_course_a_team_shares_the_files_of_its_assignments(
     points = {"ada": (10, 2.5, 7.5), "bob": (10, 2.5, 0), "cem": (0, 0, 0), "dan": (0, 2.5, 0)}
     assert team.points() == points
     assert team.attempts() == {"ada": 2, "bob": 2, "dan": 1}
-    # Once more, and without the class list: the gradebook knows the teams.
+    # Grade again, also without the class list, as the gradebook knows the teams.
     team.batch(RED, *times)
     assert (team.points(), team.attempts()) == (points, {"ada": 2, "bob": 2, "dan": 1})
     again = grade(team.course, "batch", team.folder / "class", "-o", team.results, *times)
     assert "0 exercises judged" in again.stdout
     assert (team.points(), team.attempts()) == (points, {"ada": 2, "bob": 2, "dan": 1})
     with Gradebook.open(team.results) as book:
-        assert not book.attention(), "a stub in a team takes nothing away"
+        assert not book.attention(), "a stub of a member takes no work away"
 
 
-def test_in_a_whole_course_a_folder_of_a_team_is_its_members_own(team: Team) -> None:
-    """In the exercises that teams hand in; a file that cannot be read is listed."""
+def test_in_a_whole_course_a_team_folder_counts_for_its_members(team: Team) -> None:
+    """It counts only in team exercises. An unreadable file is listed."""
     team.hand_in("red", "word_count", "running_mean")
     team.hand_in("dan", "greeting")
     greeting = team.folder / "class/red/greeting.py"
@@ -380,7 +380,7 @@ def test_in_a_whole_course_a_folder_of_a_team_is_its_members_own(team: Team) -> 
         }
 
 
-def test_a_folder_of_a_team_hides_nothing_that_is_wrong_with_a_members_own(team: Team) -> None:
+def test_a_team_folder_does_not_hide_problems_of_a_members_own_files(team: Team) -> None:
     essay = team.folder / "class/ada/essay.docx"
     essay.parent.mkdir(parents=True)
     essay.write_bytes(b"PK")
@@ -394,14 +394,14 @@ def test_a_member_without_a_submission_has_the_files_of_the_team(team: Team) -> 
     team.hand_in("ada", "word_count", "running_mean")
     team.batch("ada,red\nbob,red\n")
     assert team.points() == {"ada": (10, 0, 7.5), "bob": (10, 0, 0)}
-    # Nothing for the team is in it: bob handed in no more than before.
+    # The second download has nothing for the team, so bob gets no new attempt.
     team.hand_in("ada", "running_mean", download="second")
     team.batch("ada,red\nbob,red\n", download="second")
     assert team.points() == {"ada": (10, 0, 7.5), "bob": (10, 0, 0)}
     assert team.attempts() == {"ada": 2, "bob": 1}
 
 
-def test_a_student_keeps_the_files_of_a_former_team_and_is_named(team: Team) -> None:
+def test_a_student_who_changes_teams_keeps_earlier_files_and_is_noted(team: Team) -> None:
     team.hand_in("ada", "word_count")
     team.hand_in("bob")
     team.hand_in("cem", "greeting")
@@ -413,7 +413,7 @@ def test_a_student_keeps_the_files_of_a_former_team_and_is_named(team: Team) -> 
     assert team.points() == before | {"bob": (10, 2.5, 0)}
 
 
-def test_what_was_graded_before_a_course_had_teams_is_mended_by_the_next_batch(team: Team) -> None:
+def test_adding_teams_later_corrects_points_with_the_next_batch(team: Team) -> None:
     file = team.course / "exercises/assignments.toml"
     text = file.read_text("utf-8")
     file.write_text(text.replace("teams = true", ""), "utf-8")
@@ -428,7 +428,7 @@ def test_what_was_graded_before_a_course_had_teams_is_mended_by_the_next_batch(t
     assert team.points()["bob"] == (10, 0, 7.5)
 
 
-def test_equal_files_of_members_are_attempts_of_their_own_and_a_stub_after_them_is_none(
+def test_equal_files_of_members_are_separate_attempts_and_a_later_stub_is_none(
     team: Team,
 ) -> None:
     team.hand_in("ada", "word_count", "running_mean")
@@ -447,8 +447,8 @@ def test_equal_files_of_members_are_attempts_of_their_own_and_a_stub_after_them_
         assert not book.attention()
 
 
-def test_what_staff_should_look_at_stays_when_a_mate_hands_in(team: Team) -> None:
-    """A file of a mate says nothing about the student's own, in the same download or in a later one."""
+def test_entries_for_staff_stay_when_a_team_mate_hands_in(team: Team) -> None:
+    """A team mate's file does not settle a problem with the student's own, in this download or a later one."""
     team.hand_in("ada", "running_mean", download="first")
     team.batch(RED, download="first")
     for who in ("ada", "cem"):
@@ -482,13 +482,13 @@ def test_what_staff_should_look_at_stays_when_a_mate_hands_in(team: Team) -> Non
 
 
 def extra_credit(course: Path) -> None:
-    """Make `greeting` one for extra credit."""
+    """Make `greeting` extra credit."""
     text = ASSIGNMENTS.replace('["text"]', '["text"]\nextra_credit = ["greeting"]')
     (course / "exercises/assignments.toml").write_text(text, encoding="utf-8")
 
 
 def test_extra_credit_is_extra_in_every_command(course: Path) -> None:
-    """`greeting` is worth 4 of the 14 points of week1: full marks are 10, and 14 can be had."""
+    """`greeting` adds points to week1, and full marks do not need it."""
     extra_credit(course)
     worth = {each.id: each.points for each in load_course(course).exercises}
     needed = worth["word_count"]
@@ -513,7 +513,7 @@ def test_extra_credit_is_extra_in_every_command(course: Path) -> None:
         assert f",{needed:g},{needed:g}," in csv.splitlines()[1], csv
 
 
-def test_whatever_a_student_reads_marks_an_exercise_for_extra_credit(
+def test_every_output_for_students_marks_extra_credit(
     course: Path, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
     extra_credit(course)
@@ -534,7 +534,7 @@ def test_whatever_a_student_reads_marks_an_exercise_for_extra_credit(
     assert invoke("report", results, "-o", tmp_path / "report").exit_code == 0
     for page in ("students/ada.html", "staff/students/ada.html"):
         text = (tmp_path / "report" / page).read_text("utf-8")
-        # At the total, at the chapter, and at the exercise.
+        # It is mentioned at the total, the chapter and the exercise.
         assert text.count("with 2.5 of extra credit") == 2
         assert text.count("extra credit") == 3
     index = (tmp_path / "report" / "staff" / "index.html").read_text("utf-8")
@@ -547,7 +547,7 @@ def test_whatever_a_student_reads_marks_an_exercise_for_extra_credit(
 
 
 @pytest.mark.thorough
-def test_what_is_for_extra_credit_is_out_of_no_points_at_gradescope(course: Path) -> None:
+def test_extra_credit_has_a_maximum_of_0_at_gradescope(course: Path) -> None:
     extra_credit(course)
     grade(course, "batch", course.parent / "class", "-o", "one", "--assignment", "week1")
     done = grade(course, "export", "one", "--format", "gradescope", "-o", "out")

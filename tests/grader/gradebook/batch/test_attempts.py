@@ -1,4 +1,4 @@
-"""Several downloads in one gradebook, with the real commands: the attempt that counts, and why."""
+"""Several downloads in one gradebook, with the real commands: which attempt counts, and why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROSTER = "id,name\nada,Ada Lovelace\nzed,Zed Zulu\n"
 
 
 class Term:
-    """The plain course, a gradebook of it, and downloads to come."""
+    """The plain course with a gradebook, and downloads made by tests."""
 
     def __init__(self, folder: Path) -> None:
         self.course, self.results = folder / "course", folder / "results"
@@ -32,7 +32,7 @@ class Term:
         self._folder = folder
 
     def download(self, name: str, files: dict[str, str], at: str = "") -> Path:
-        """Ada's submission: a folder of folders or, with a time, an export of Gradescope."""
+        """Make a download of Ada's submission: a folder of folders or, with a time, an export of Gradescope."""
         folder = self._folder / name
         for file, source in files.items():
             path = folder / (f"submission_{name[1:]}" if at else "ada") / file
@@ -46,7 +46,7 @@ class Term:
         return folder
 
     def grade(self, *arguments: str | Path) -> str:
-        """What a command prints that ends well, on one line."""
+        """Run a command that must succeed, and return its output on one line."""
         done = grade(*arguments, cwd=self.course)
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
@@ -55,7 +55,7 @@ class Term:
         return self.grade("batch", download, "-o", self.results, *options)
 
     def rows(self) -> dict[str, dict[str, str]]:
-        """The rows of the class as a spreadsheet has them."""
+        """Return the exported rows of the class by student."""
         out = self._folder / "grades.csv"
         self.grade("export", self.results, "--format", "csv", "-o", out)
         return {row["student"]: row for row in csv.DictReader(io.StringIO(out.read_text()))}
@@ -72,42 +72,42 @@ def term(tmp_path: Path) -> Term:
     return Term(tmp_path)
 
 
-def test_an_older_download_is_told_and_replaces_nothing(term: Term) -> None:
+def test_an_older_download_is_noted_and_replaces_nothing(term: Term) -> None:
     first = term.download("d1", {"text/greeting.py": WRONG}, "2026-03-01")
     second = term.download("d2", {"text/greeting.py": GREETING}, "2026-03-02")
-    told = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
-    assert ["newer attempt than this download" in each for each in told] == [False, False, True]
-    assert "(ada (Ada Lovelace))" in told[2]
-    assert not any("found last counts" in each for each in told)
+    outputs = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
+    assert ["newer attempt than this download" in each for each in outputs] == [False, False, True]
+    assert "(ada (Ada Lovelace))" in outputs[2]
+    assert not any("found last counts" in each for each in outputs)
     row = term.rows()["ada"]
     assert (row["total"], row["submitted_at"]) == ("2.5", "2026-03-02T10:00:00Z")
-    # Nor does an older one that is new to the gradebook.
+    # An older download that is new to the gradebook replaces nothing either.
     shutil.rmtree(term.results)
     for each in (second, first):
-        told.append(term.batch(each, "--exercise", "greeting"))
-    assert "newer attempt than this download" in told[-1]
-    assert "0 exercises judged" in told[-1], "what cannot count is not judged"
+        outputs.append(term.batch(each, "--exercise", "greeting"))
+    assert "newer attempt than this download" in outputs[-1]
+    assert "0 exercises judged" in outputs[-1], "a file that cannot count is not judged"
     assert term.rows()["ada"]["total"] == "2.5"
 
 
-def test_without_times_the_rule_is_told(term: Term) -> None:
+def test_without_times_the_rule_is_explained(term: Term) -> None:
     first = term.download("d1", {"text/greeting.py": WRONG})
     second = term.download("d2", {"text/greeting.py": GREETING})
-    told = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
-    assert ["the file found last counts" in each for each in told] == [False, True, True]
-    assert "newer attempt than this download" in told[2]
+    outputs = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
+    assert ["the file found last counts" in each for each in outputs] == [False, True, True]
+    assert "newer attempt than this download" in outputs[2]
     assert term.rows()["ada"]["total"] == "2.5"
 
 
-def test_downloads_of_a_week_each_make_one_result(term: Term) -> None:
+def test_weekly_downloads_add_up_to_one_result(term: Term) -> None:
     roster = term.course / "class.csv"
     roster.write_text(ROSTER)
     first = term.download("d1", {"text/greeting.py": GREETING})
     second = term.download("d2", {"arrays/running_mean.py": MEAN})
     term.batch(first, "--roster", roster)
     assert term.ada().result.score == 2.5
-    told = term.batch(second, "--roster", roster)
-    assert "1 exercise judged" in told and "found last" not in told, "no rule was needed"
+    output = term.batch(second, "--roster", roster)
+    assert "1 exercise judged" in output and "found last" not in output, "no rule was needed"
     rows = term.rows()
     assert (rows["ada"]["text/greeting"], rows["ada"]["arrays/running_mean"]) == ("2.5", "7.5")
     assert (rows["ada"]["text/word_count"], rows["ada"]["total"]) == ("0", "10")
@@ -118,7 +118,7 @@ def test_downloads_of_a_week_each_make_one_result(term: Term) -> None:
     for student in ("ada", "zed"):
         written = json.loads((term.results / "results" / f"{student}.json").read_bytes())
         assert written["score"] == float(rows[student]["total"])
-    # Judged again, it is the same.
+    # A regrade gives the same result.
     assert "0 gained, 0 lost" in term.grade("regrade", term.results)
     assert term.rows() == rows
 
@@ -128,8 +128,8 @@ def test_several_downloads_are_one_batch(term: Term) -> None:
     second = term.download("d2", {"text/greeting.py": GREETING, "arrays/running_mean.py": MEAN})
     (second / "bob" / "text").mkdir(parents=True)
     (second / "bob" / "text" / "greeting.py").write_text(GREETING)
-    told = term.grade("batch", first, second, "-o", term.results)
-    assert "2 exercises judged" in told and "found last counts" in told
+    output = term.grade("batch", first, second, "-o", term.results)
+    assert "2 exercises judged" in output and "found last counts" in output
     rows = term.rows()
     assert (rows["ada"]["total"], rows["ada"]["attempt"], rows["bob"]["total"]) == (
         "10",
@@ -138,16 +138,16 @@ def test_several_downloads_are_one_batch(term: Term) -> None:
     )
 
 
-def test_a_file_that_cannot_be_read_takes_nothing_away_and_is_told(term: Term) -> None:
+def test_an_unreadable_file_is_reported_and_the_earlier_one_counts(term: Term) -> None:
     term.batch(term.download("d1", {"text/greeting.py": GREETING}), "--exercise", "greeting")
     second = term.download("d2", {"text/greeting.py": "#" * 300_000})
-    told = term.batch(second)
-    assert "unreadable" in told and "Until then the file of an earlier attempt counts." in told
+    output = term.batch(second)
+    assert "unreadable" in output and "Until then the file of an earlier attempt counts." in output
     assert term.rows()["ada"]["total"] == "2.5"
 
 
-def test_another_assignment_is_told_of_everybody(term: Term) -> None:
-    """Whom a grading does not come to has a result of its exercises all the same."""
+def test_grading_other_exercises_updates_every_result(term: Term) -> None:
+    """Students without a submission for these exercises get a result for them, too."""
     term.batch(term.download("d1", {"text/greeting.py": GREETING}), "--exercise", "greeting")
     other = term.download("d2", {})
     (other / "bob" / "arrays").mkdir(parents=True)
@@ -161,7 +161,7 @@ def test_another_assignment_is_told_of_everybody(term: Term) -> None:
     assert written["exercises"][0]["message"] == "Nothing was handed in."
 
 
-def test_what_a_policy_needs_is_judged_and_no_more(term: Term) -> None:
+def test_only_attempts_that_the_policy_needs_are_judged(term: Term) -> None:
     downloads = [
         term.download("d1", {"text/greeting.py": GREETING}, "2026-03-01"),
         term.download("d2", {"text/greeting.py": WRONG}, "2026-03-02"),
@@ -172,29 +172,29 @@ def test_what_a_policy_needs_is_judged_and_no_more(term: Term) -> None:
     assert term.rows()["ada"]["total"] == "0"
     (term.course / "exercises" / "policy.toml").write_text('attempts = "best"\n')
     # The two that could not count had no verdict until now.
-    told = term.grade("regrade", term.results)
-    assert "3 submissions: 2 exercises judged, 0 settled without a judge, 1 known" in told
+    output = term.grade("regrade", term.results)
+    assert "3 submissions: 2 exercises judged, 0 settled without a judge, 1 known" in output
     assert term.rows()["ada"]["total"] == "2.5"
     mark = term.ada().result.exercises[0].mark
     assert mark is not None and (mark.judged, mark.submitted_at) == (2.5, "2026-03-01T10:00:00Z")
     assert "0 exercises judged" in term.batch(downloads[0])
 
 
-def test_an_attempt_that_no_verdict_tells_of_is_never_a_zero(term: Term) -> None:
+def test_an_attempt_without_a_verdict_is_never_a_zero(term: Term) -> None:
     for day in (1, 2):
         files = {"text/greeting.py": GREETING + f"# {day}\n"}
         term.batch(term.download(f"d{day}", files, f"2026-03-0{3 - day}"), "--exercise", "greeting")
     policy = 'timezone = "UTC"\n[late]\ncloses = "1 hour"\n[[due]]\nat = 2026-03-01T12:00:00\n'
     with Gradebook.open_to_write(term.results) as book:
         book.set_policy(read_policy(policy).rules)
-    # The newest one came too late; the one before it was never judged.
+    # The newest file came too late, and the one before it was never judged.
     assert term.ada().result.exercises[0].status is Status.UNJUDGED
     assert term.rows()["ada"]["total"] == ""
     assert "1 exercise judged" in term.grade("regrade", term.results)
     assert term.rows()["ada"]["total"] == "2.5"
 
 
-def test_a_stub_after_work_is_told(tmp_path: Path) -> None:
+def test_a_stub_after_work_is_reported(tmp_path: Path) -> None:
     term = Term(tmp_path)
     stub = (PLAIN / "exercises" / "text" / "greeting.py").read_text()
     out = ("-o", term.results)

@@ -1,4 +1,4 @@
-"""A class at once, with the real command: scores, resumption, and the list of things to look at."""
+"""Grading a class with the real command: scores, resumption, and the list of things to look at."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXPECTED = {
     "fay": (0.0, Status.ERROR),
     "gus": (0.0, Status.NOT_ATTEMPTED),
 }
-# Time that runs out takes its time.
+# Waiting for the timeout of `cem` takes time, so some tests leave it out.
 WITHOUT_CEM = {student: score for student, score in EXPECTED.items() if student != "cem"}
 
 
@@ -41,7 +41,7 @@ def scores(school: School, results: Path | None = None) -> dict[str, tuple[float
     return {name: (e.result.score, e.result.exercises[0].status) for name, e in found.items()}
 
 
-def test_a_class_is_graded_and_what_needs_an_eye_is_told(school: School) -> None:
+def test_a_class_is_graded_and_things_to_look_at_are_listed(school: School) -> None:
     done = school.batch()
     assert done.returncode == 0, done.stderr
     assert scores(school) == EXPECTED
@@ -58,9 +58,9 @@ def test_nothing_is_judged_twice(school: School) -> None:
     school.batch()
     before = (school.results / "results" / "ann.json").read_bytes()
     again = school.batch()
-    # What ran out of time may have had a busy machine: it is tried again.
+    # A timeout may be due to a busy machine, so the file is judged again.
     assert "1 exercise judged, 0 settled without a judge, 6 known" in again.stdout
-    # What needs an eye is told each time.
+    # Things to look at are listed each time.
     assert "uses os._exit (fay)" in again.stdout
     assert (school.results / "results" / "ann.json").read_bytes() == before
     school.hand_in("bob", RIGHT + "# at last\n")
@@ -70,7 +70,7 @@ def test_nothing_is_judged_twice(school: School) -> None:
     assert school.entries()["bob"].attempt == 2
 
 
-def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
+def test_a_timeout_is_judged_again(school: School) -> None:
     school.batch()
     _run_out_of_time(school, "ann")
     assert scores(school)["ann"] == (0.0, Status.TIMEOUT)
@@ -83,7 +83,7 @@ def test_a_time_out_is_no_verdict_for_ever(school: School) -> None:
 
 
 def _run_out_of_time(school: School, student: str) -> None:
-    """Change the verdict on a student's file to that of a machine that was too busy."""
+    """Change the verdict on a student's file to a timeout, as from a busy machine."""
     with Gradebook.open_to_write(school.results) as book:
         (attempt,) = [each for each in book.tables.attempts() if each.student == student]
         result = book.tables.verdicts_of(student)["task"][attempt.id].result
@@ -99,7 +99,7 @@ def _run_out_of_time(school: School, student: str) -> None:
             )
 
 
-def test_a_file_that_another_student_handed_in_needs_no_second_judgment(school: School) -> None:
+def test_a_file_equal_to_another_students_is_not_judged_again(school: School) -> None:
     shutil.rmtree(school.submissions / "cem")
     school.hand_in("hal", RIGHT)
     school.batch("--jobs", "1")
@@ -132,10 +132,10 @@ def test_results_are_the_same_at_any_number_of_jobs(school: School, tmp_path: Pa
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("judged_anew")
-def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
+def test_after_kills_the_gradebook_equals_that_of_an_undisturbed_run(
     school: School, tmp_path: Path
 ) -> None:
-    # A verdict that a busy machine made late would differ, and is no matter of a kill.
+    # A timeout on a busy machine would differ, which has nothing to do with kills.
     shutil.rmtree(school.submissions / "cem")
     manifest = school.course / "exercises" / "course.toml"
     manifest.write_text(manifest.read_text().replace("seconds = 3", "seconds = 60"))
@@ -146,7 +146,7 @@ def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
     moments = random.Random(0)
     kills = 0
     results = school.results / "results"
-    # Compare the files, since machines differ in speed: each run goes on from there.
+    # Kill after a number of results, since machines differ in speed. Each run continues the last one.
     for count in (0, 1, 3, 6, 9, 12):
         command = school.command("batch", str(school.submissions), "-o", str(school.results))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -169,10 +169,10 @@ def test_after_kills_at_any_moment_the_gradebook_is_that_of_an_undisturbed_run(
 
 def test_two_gradings_do_not_write_at_once(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.rmtree(school.submissions / "cem")
-    told: list[str] = []
+    refusals: list[str] = []
 
     class Beside(RememberingPool):
-        """While it judges, another one begins."""
+        """A pool during which another grading starts."""
 
         def __enter__(self) -> Beside:
             with (
@@ -180,13 +180,13 @@ def test_two_gradings_do_not_write_at_once(school: School, monkeypatch: pytest.M
                 Gradebook.open_to_write(school.results),
             ):
                 pass
-            told.append(str(refused.value))
+            refusals.append(str(refused.value))
             super().__enter__()
             return self
 
     monkeypatch.setattr(batch_command, "LocalPool", Beside)
     assert school.batch().returncode == 0
-    assert len(told) == 1 and "Another grading writes to" in told[0]
+    assert len(refusals) == 1 and "Another grading writes to" in refusals[0]
     with Gradebook.open_to_write(school.results):
         second = school.batch()
     assert second.returncode == 3
@@ -194,7 +194,7 @@ def test_two_gradings_do_not_write_at_once(school: School, monkeypatch: pytest.M
     assert scores(school) == WITHOUT_CEM
 
 
-def test_a_fault_of_the_suite_costs_nobody_a_point_and_is_tried_again(school: School) -> None:
+def test_a_fault_of_the_suite_costs_no_points_and_is_judged_again(school: School) -> None:
     shutil.rmtree(school.submissions / "cem")
     suite = school.course / "tests" / "hidden" / "one" / "test_task.py"
     good = suite.read_text()
@@ -224,12 +224,12 @@ def test_regrade_shows_who_gained_and_who_lost(school: School, tmp_path: Path) -
     assert set(found) == {"ann", "bob", "eva"}
     assert found["ann"]["after"] == 7.5
     assert found["ann"]["tests"] == [["test_double", "passed", "failed"]]
-    # The next one compares with this one.
+    # The next regrade compares with this one.
     again = run(school.command("regrade", str(school.results)))
     assert "0 gained, 0 lost" in again.stdout
 
 
-def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
+def test_a_dropped_exercise_no_longer_counts(school: School) -> None:
     shutil.rmtree(school.submissions / "cem")
     manifest = school.course / "exercises" / "course.toml"
     before = manifest.read_text()
@@ -254,7 +254,7 @@ def test_an_exercise_that_was_dropped_counts_no_more(school: School) -> None:
     # The same download is not another attempt.
     assert "0 exercises judged" in school.batch().stdout
     assert {each.attempt for each in school.entries().values()} == {1}
-    # Taken back, it counts again, and nothing is judged anew.
+    # Once restored, it counts again without another judgment.
     manifest.write_text(before + "\n" + entry.replace('"task"', '"more"'))
     assert "0 exercises judged" in school.batch().stdout
     assert school.entries()["ann"].result == ann
@@ -276,14 +276,14 @@ def test_a_file_for_a_new_exercise_is_an_attempt_of_its_own(school: School) -> N
     assert attempts == {**dict.fromkeys(WITHOUT_CEM, 1), "bob": 2}
 
 
-def test_a_folder_without_a_gradebook_is_told(school: School, tmp_path: Path) -> None:
+def test_a_folder_without_a_gradebook_is_reported(school: School, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = run(school.command("regrade", str(tmp_path / "empty")))
     assert done.returncode == 2
     assert "no gradebook" in done.stderr
 
 
-def test_a_damaged_gradebook_is_told(school: School) -> None:
+def test_a_damaged_gradebook_is_reported(school: School) -> None:
     school.results.mkdir()
     (school.results / "gradebook.sqlite").write_bytes(b"nothing of the kind" * 100)
     done = school.batch()
@@ -291,8 +291,8 @@ def test_a_damaged_gradebook_is_told(school: School) -> None:
     assert "cannot be opened" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
-def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap needs Linux")
+def test_a_missing_wall_stops_the_batch_before_any_code_runs(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -306,16 +306,16 @@ def test_a_wall_that_is_missing_stops_the_batch_before_anything_is_run(
     assert all(before[name] == (0.0, Status.UNJUDGED) for name in before.keys() - {"dee", "gus"})
 
 
-def test_work_under_another_name_beside_the_stub_is_told_also_when_it_is_graded_again(
+def test_misnamed_work_beside_the_stub_is_reported_in_every_grading(
     school: School,
 ) -> None:
     stub = (school.course / "exercises" / "one" / "task.py").read_text()
     school.hand_in("hal", stub)
     (school.submissions / "hal" / "one" / "task_solution.py").write_text(RIGHT)
-    told = "task: one/task.py is still the stub. Also handed in: task_solution.py"
+    note = "task: one/task.py is still the stub. Also handed in: task_solution.py"
     for done in (school.batch(), run(school.command("regrade", str(school.results)))):
         assert "1 misnamed" in done.stdout
-        assert told in " ".join(done.stdout.split())
+        assert note in " ".join(done.stdout.split())
     # Changes come before the things to look at.
     assert done.stdout.index("0 gained, 0 lost") < done.stdout.index("To look at:")
     message = school.entries()["hal"].result.exercises[0].message

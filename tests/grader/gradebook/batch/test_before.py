@@ -1,8 +1,8 @@
-"""A gradebook that an earlier grader wrote: it is read, and judged again once.
+"""A gradebook of an earlier grader is read, and judged again once.
 
-`gradebook_of_an_earlier_grader.sqlite.xz` was written by one of the first graders: the course of `conftest.py`
-with `test_zero` at one point and a class of six with a roster of seven, graded; then `test_zero` at three
-points and another file of ann's, graded again.
+`gradebook_of_an_earlier_grader.sqlite.xz` was written by one of the first graders. It has the course of
+`conftest.py` and a class of six with a roster of seven, graded with `test_zero` at one point. It was graded
+again with `test_zero` at three points and another file of ann's.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def scores(book: Gradebook) -> dict[str, tuple[float, Status]]:
     }
 
 
-def test_all_that_it_knows_is_read(results: Path) -> None:
+def test_everything_in_it_is_read(results: Path) -> None:
     with Gradebook.open(results) as book:
         assert scores(book) == SCORES
         assert [(each.student, each.number) for each in book.tables.attempts()] == [
@@ -72,14 +72,12 @@ def test_all_that_it_knows_is_read(results: Path) -> None:
         (bob,) = [change for change in changes(book) if change.student == "bob"]
         assert (bob.before, bob.after, bob.tests) == (5.0, 7.5, ())
         assert book.attention() == (
-            Attention(Reason.FORGER, "fay", ("task",), "line 2 uses os._exit"),
+            Attention(Reason.ODD_CODE, "fay", ("task",), "line 2 uses os._exit"),
         )
         assert (book.facts.course.name, book.facts.revision, book.unfinished) == ("small", 2, "")
 
 
-def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
-    results: Path, school: School
-) -> None:
+def test_its_files_are_judged_again_once_and_nothing_is_lost(results: Path, school: School) -> None:
     for student in SOURCES.keys() - FILES.keys():
         shutil.rmtree(school.submissions / student)
     for student, source in FILES.items():
@@ -87,7 +85,7 @@ def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
     before = {table: rows(results, table) for table in ("students", "sources", "replaced")}
     first = school.batch(results=results)
     assert first.returncode == 0, first.stderr
-    # Also files that need no judge: the key of a verdict contains the grader's digest.
+    # This includes files that need no judge, since the key of a verdict contains the grader's digest.
     assert "4 exercises judged, 2 settled without a judge, 0 known" in first.stdout
     with Gradebook.open(results) as book:
         assert scores(book) == SCORES
@@ -100,7 +98,7 @@ def test_its_verdicts_are_judged_again_once_and_nothing_else_is_lost(
     assert "0 exercises judged, 0 settled without a judge, 6 known" in second.stdout
 
 
-def test_it_is_written_to(results: Path) -> None:
+def test_it_can_be_written_to(results: Path) -> None:
     with Gradebook.open_to_write(results) as book, book.transaction():
         book.keep_student(StudentInfo(id="new"))
     with Gradebook.open(results) as reader:

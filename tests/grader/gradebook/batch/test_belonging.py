@@ -1,4 +1,4 @@
-"""A gradebook is that of one course, and everybody is in it once."""
+"""A gradebook belongs to one course, and each student is in it once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROSTER = "id,name,username\n" + "".join(
 )
 
 
-def test_another_course_is_kept_out_of_a_gradebook(
+def test_another_course_is_refused(
     school: School, tmp_path: Path, write_course: Callable[..., object]
 ) -> None:
     assert school.batch().returncode == 0
@@ -40,24 +40,22 @@ def test_another_course_is_kept_out_of_a_gradebook(
     assert not (school.results / "similar.json").exists()
 
 
-def test_nobody_is_in_a_gradebook_twice_for_a_roster_that_was_left_out(
-    school: School, tmp_path: Path
-) -> None:
+def test_leaving_out_the_roster_later_is_refused(school: School, tmp_path: Path) -> None:
     roster = tmp_path / "class.csv"
     roster.write_text(ROSTER)
     assert school.batch("--roster", str(roster)).returncode == 0
     done = school.batch()
     assert done.returncode == 2
-    told = " ".join(done.stderr.split())
-    assert "7 of these 7 students are in" in told and "such as ann under 100" in told
+    message = " ".join(done.stderr.split())
+    assert "7 of these 7 students are in" in message and "such as ann under 100" in message
     with Gradebook.open(school.results) as book:
         assert set(book.attempt_counts()) == {str(number) for number in range(100, 107)}
 
 
-def test_downloads_that_call_the_same_students_otherwise_are_refused(
+def test_downloads_with_different_ids_for_the_same_students_are_refused(
     school: School, tmp_path: Path
 ) -> None:
-    """One names folders after user names, the other is a platform's with numbers and addresses."""
+    """One download has folders named after users, the other is a platform's with numbers and addresses."""
     other = tmp_path / "gradescope"
     metadata = "---\n"
     for number, name in enumerate(("ann", "bob", "cem")):
@@ -71,14 +69,12 @@ def test_downloads_that_call_the_same_students_otherwise_are_refused(
     (other / "submission_metadata.yml").write_text(metadata)
     done = school.batch(str(other))
     assert done.returncode == 2
-    told = " ".join(done.stderr.split())
-    assert "3 of these 3 students are in another of these downloads under another id" in told
+    message = " ".join(done.stderr.split())
+    assert "3 of these 3 students are in another of these downloads under another id" in message
     assert not school.results.exists()
 
 
-def test_nobody_is_in_a_gradebook_twice_for_a_roster_that_came_later(
-    school: School, tmp_path: Path
-) -> None:
+def test_adding_a_roster_with_other_ids_later_is_refused(school: School, tmp_path: Path) -> None:
     assert school.batch().returncode == 0
     roster = tmp_path / "class.csv"
     roster.write_text(ROSTER)

@@ -1,4 +1,4 @@
-"""A batch on a Dask cluster: a real scheduler, three workers, and one of them killed in the middle."""
+"""A batch on a Dask cluster with a real scheduler and workers, some of which are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import grader
 
 from .conftest import RIGHT, School, run_alone
 
-# Not imported, which takes a second, by each worker that collects the tests.
+# Not imported here, since it takes a second in each process that collects the tests.
 NEEDS_DASK = pytest.mark.skipif(
     not os.environ.get("GRADE_CI") and importlib.util.find_spec("distributed") is None,
     reason="the extra 'cluster' is not installed",
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.thorough, NEEDS_DASK]
 
 
 class Cluster:
-    """A scheduler and its workers on the loopback, each a process that can be killed."""
+    """A scheduler and workers on this machine, each a process that can be killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,11 +62,11 @@ class Cluster:
         command = [sys.executable, "-W", "ignore", "-m", "dask", *words]
         with self.log.open("ab") as log:
             env = {**os.environ, **environment}
-            # Not from here: the current folder would come before PYTHONPATH.
+            # Not in the current folder, which would come before PYTHONPATH.
             return subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self._folder)
 
     def stop(self) -> None:
-        # Asked to end, a worker whose scheduler is gone first looks for it.
+        # A worker that is asked to end would first look for its lost scheduler.
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
@@ -101,7 +101,7 @@ def test_a_killed_worker_costs_nothing(school: School, cluster: Cluster, tmp_pat
     assert school.rows() == school.rows(here)
 
 
-def test_a_scheduler_that_ends_is_told_and_what_is_judged_is_kept(
+def test_a_lost_scheduler_is_reported_and_verdicts_are_kept(
     school: School, cluster: Cluster
 ) -> None:
     for number in range(30):
@@ -124,7 +124,9 @@ def test_a_scheduler_that_ends_is_told_and_what_is_judged_is_kept(
     assert kept < len(school.entries()) == 37
 
 
-def test_that_no_worker_is_there_is_told_and_waited_for(school: School, tmp_path: Path) -> None:
+def test_a_cluster_without_workers_is_reported_and_waited_for(
+    school: School, tmp_path: Path
+) -> None:
     folder = tmp_path / "cluster"
     folder.mkdir()
     cluster = Cluster(folder)
@@ -144,7 +146,7 @@ def test_that_no_worker_is_there_is_told_and_waited_for(school: School, tmp_path
     assert len(school.entries()) == 7
 
 
-def test_an_assignment_of_a_part_of_the_course_is_judged(school: School, cluster: Cluster) -> None:
+def test_a_part_of_the_course_is_judged(school: School, cluster: Cluster) -> None:
     course = school.course / "exercises"
     manifest = (course / "course.toml").read_text()
     head, _, exercise = manifest.partition("[[exercise]]")

@@ -1,4 +1,4 @@
-"""Points of a file with odd code are provisional, everywhere, until a person has looked at that file."""
+"""Points of a file with odd code are provisional in every output until staff have looked at the file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def held(school: School) -> dict[str, tuple[str, ...]]:
     }
 
 
-def test_every_output_says_that_they_are_provisional(graded: School) -> None:
+def test_every_output_says_that_points_are_provisional(graded: School) -> None:
     assert list(held(graded)) == ["bob"]
     assert PROVISIONAL in grade(graded, "show", "bob").stdout
     assert "Provisional" not in grade(graded, "show", "ann").stdout
@@ -65,28 +65,28 @@ def test_every_output_says_that_they_are_provisional(graded: School) -> None:
     assert PROVISIONAL in (pages / "report" / "students" / "bob.html").read_text()
 
 
-def test_the_batch_and_its_json_name_them(graded: School) -> None:
+def test_the_batch_and_its_json_name_odd_code(graded: School) -> None:
     done = graded.batch()
     assert "imports ctypes" in done.stdout
     (exercise,) = json.loads((graded.results / "results" / "bob.json").read_text())["exercises"]
     assert exercise["held"] == ["line 1 imports ctypes, which reaches into the process's memory"]
 
 
-def test_released_they_count_for_this_file_and_no_other(graded: School) -> None:
+def test_a_release_is_for_this_file_only(graded: School) -> None:
     done = grade(graded, "adjust", "bob", "task", "--release", "--reason", "measures memory")
     assert done.returncode == 0, done.stderr
     assert held(graded) == {}
     regraded = run(graded.command("regrade", str(graded.results)))
     assert regraded.returncode == 0, regraded.stderr
     assert held(graded) == {}
-    assert "imports ctypes" not in regraded.stdout, "a person has looked at it"
+    assert "imports ctypes" not in regraded.stdout, "a person has looked at the file"
     assert "measures memory" in grade(graded, "adjust", "--list").stdout
     graded.hand_in("bob", f"import gc\ngc.get_objects()\n{RIGHT}")
     assert "odd code" in graded.batch().stdout
     assert list(held(graded)) == ["bob"]
 
 
-def test_a_release_can_be_taken_back_and_there_must_be_something_to_release(
+def test_a_release_can_be_taken_back_and_needs_held_points(
     graded: School,
 ) -> None:
     grade(graded, "adjust", "bob", "task", "--release", "--reason", "so")
@@ -100,7 +100,7 @@ def test_a_release_can_be_taken_back_and_there_must_be_something_to_release(
     assert "--release is for one student's file" in alone.stderr
 
 
-def test_a_release_is_one_for_the_whole_team(graded: School) -> None:
+def test_a_release_is_for_the_whole_team(graded: School) -> None:
     graded.hand_in("ann", ODD)
     graded.hand_in("cem", f"{ODD}# other\n")
     roster = graded.results.parent / "class.csv"
@@ -114,7 +114,7 @@ def test_a_release_is_one_for_the_whole_team(graded: School) -> None:
     assert list(held(graded)) == ["cem"], "another file of the team is not released"
 
 
-def test_points_that_a_person_sets_are_not_held(graded: School) -> None:
+def test_points_set_by_a_person_are_not_held(graded: School) -> None:
     grade(graded, "adjust", "bob", "task", "--points", "4", "--reason", "copied")
     assert held(graded) == {}
 

@@ -1,4 +1,4 @@
-"""`grade mistakes`: unnamed failures of a class, grouped by observations, and a sentence for a group."""
+"""`grade mistakes`: unexplained failures of a class, grouped by observations, and a sentence for a group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SENTENCE = "You triple: multiply by 2."
 
 @pytest.fixture
 def judged(school: School) -> School:
-    """A class of which three made the same mistake in different words."""
+    """Return a graded class in which three students made the same mistake in different ways."""
     shutil.rmtree(school.submissions)
     for student, source in CLASS.items():
         school.hand_in(student, source)
@@ -39,7 +39,7 @@ def judged(school: School) -> School:
 
 
 def messages(school: School) -> dict[str, str]:
-    """What each student reads of the test that all of them fail."""
+    """Return the message of test_double for each student."""
     return {
         student: next(t.message for t in entry.result.exercises[0].tests if t.name == "test_double")
         for student, entry in school.entries().items()
@@ -73,14 +73,14 @@ def test_the_largest_group_comes_first_with_its_code(judged: School) -> None:
 def test_a_sentence_reaches_the_group_at_once_and_changes_no_points(judged: School) -> None:
     before = {student: entry.result.score for student, entry in judged.entries().items()}
     grade(judged, "--name", first_group(judged), SENTENCE)
-    told = messages(judged)
-    assert {s for s, text in told.items() if text.startswith(f"{SENTENCE}\n")} == TRIPLED.keys()
+    shown = messages(judged)
+    assert {s for s, text in shown.items() if text.startswith(f"{SENTENCE}\n")} == TRIPLED.keys()
     assert {s: entry.result.score for s, entry in judged.entries().items()} == before
     assert SENTENCE in (judged.results / "results" / "bob.json").read_text(encoding="utf-8")
     assert "1 group of 1 student." in grade(judged)
 
 
-def test_it_becomes_a_wrong_answer_without_names_that_explains_later_files(judged: School) -> None:
+def test_a_named_group_becomes_an_anonymous_wrong_answer_for_later_files(judged: School) -> None:
     grade(judged, "--name", first_group(judged), SENTENCE)
     folder = judged.course / "tests" / "wrong" / "one"
     (file,) = (folder / "task").iterdir()
@@ -94,7 +94,7 @@ def test_it_becomes_a_wrong_answer_without_names_that_explains_later_files(judge
     assert messages(judged)["gus"].startswith(f"{SENTENCE}\n")
 
 
-def test_what_cannot_be_named_is_said(judged: School) -> None:
+def test_an_invalid_group_or_sentence_is_refused(judged: School) -> None:
     for group, sentence, complaint in [
         ("task-000000", SENTENCE, "There is no group 'task-000000' among 2 groups"),
         (first_group(judged), "a | b", "Say in one sentence, without '|'"),
@@ -107,7 +107,7 @@ def test_what_cannot_be_named_is_said(judged: School) -> None:
     assert not (judged.course / "tests" / "wrong").exists()
 
 
-def test_without_failures_that_is_said(school: School) -> None:
+def test_a_class_without_unexplained_failures_is_reported(school: School) -> None:
     shutil.rmtree(school.submissions)
     school.hand_in("ann", RIGHT)
     school.batch()

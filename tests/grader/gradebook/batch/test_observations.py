@@ -1,4 +1,4 @@
-"""Judges keep observations of wrong answers in the user's cache: a class pays for them once."""
+"""Judges keep observations of wrong answers in the user's cache, so each is made once for a class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .conftest import RIGHT, School
 
 SENTENCE = "You triple: multiply by 2."
 HEADER = f"# wrong: {SENTENCE}\n"
-# The same mistake, each time in another way.
+# The same mistake, written in three ways.
 TRIPLED = [f"def double(x):\n    return {text}\n" for text in ("x * 3", "x + x + x", "3.0 * x")]
 OPTIONS = GradingOptions(recognize=True)
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("judged_anew")
 
 @pytest.fixture
 def school(school: School, monkeypatch: pytest.MonkeyPatch) -> School:
-    """A course that knows two mistakes, a class that did not hand in yet, and judges for each batch."""
+    """Return a course that knows two mistakes, a class of one, and new judges for each batch."""
     monkeypatch.setattr(kept, "judges", judges)
     shutil.rmtree(school.submissions)
     school.hand_in("ann", RIGHT)
@@ -50,26 +50,26 @@ def is_named(judged: Judgment | JudgeFault) -> bool:
 
 
 def kept_files(cache: Path) -> list[Path]:
-    """Return the files with observations of wrong answers, without the files of other tests."""
+    """Return the files with observations of wrong answers, except those of other tests."""
     files = (cache / "lab-bench" / "mistakes").glob("*.json")
     return [path for path in files if b"21" in path.read_bytes()]
 
 
 @pytest.fixture
 def empty_cache(cache: Path) -> Path:
-    """The cache, without earlier observations."""
+    """Return the cache without earlier observations."""
     shutil.rmtree(cache / "lab-bench" / "mistakes", ignore_errors=True)
     return cache
 
 
 @pytest.mark.thorough
-def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(
+def test_observations_of_one_judge_are_shared_with_others_and_later_gradings(
     school: School, empty_cache: Path
 ) -> None:
     course = load_course(school.course)
     tasks = [Task(0, "task", source.encode()) for source in TRIPLED]
     with LocalPool(course, 2, OPTIONS) as judges:
-        # In turn by one judge and by the other.
+        # The two judges take turns.
         assert is_named(judges.complete(tasks[0]))
         (path,) = kept_files(empty_cache)
         seen = path.stat().st_mtime_ns
@@ -80,7 +80,7 @@ def test_what_one_judge_saw_the_others_and_those_of_the_next_grading_know(
     assert path.stat().st_mtime_ns == seen
 
 
-def test_a_mistake_is_recognized_that_takes_a_part_of_a_second(school: School) -> None:
+def test_a_slow_mistake_is_recognized(school: School) -> None:
     wrong = school.course / "tests" / "wrong" / "one" / "task" / "slow.py"
     slow = "import time\n\n\ndef double(x):\n    time.sleep(0.3)\n    return {}\n"
     header = HEADER.replace(SENTENCE, "You add 5.")
@@ -92,7 +92,7 @@ def test_a_mistake_is_recognized_that_takes_a_part_of_a_second(school: School) -
 
 
 def named(school: School, student: str, source: str) -> bool:
-    """Whether a student of a further batch reads the sentence."""
+    """Grade another submission, and return whether its student reads the sentence."""
     school.hand_in(student, source)
     done = school.batch()
     assert done.returncode in (0, 1), done.stderr
@@ -126,7 +126,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], bool]] = {
         for name, how in BROKEN.items()
     ],
 )
-def test_what_is_kept_is_believed_and_what_is_broken_is_seen_again(
+def test_kept_observations_are_used_and_broken_ones_are_made_again(
     school: School, empty_cache: Path, change: Callable[[bytes], bytes], is_told: bool
 ) -> None:
     assert named(school, "bob", TRIPLED[0])
@@ -135,7 +135,9 @@ def test_what_is_kept_is_believed_and_what_is_broken_is_seen_again(
     assert named(school, "eve", TRIPLED[1]) is is_told
 
 
-def test_a_cache_that_cannot_be_written_costs_no_name(school: School, empty_cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_does_not_prevent_recognition(
+    school: School, empty_cache: Path
+) -> None:
     (empty_cache / "lab-bench").mkdir(exist_ok=True)
     (empty_cache / "lab-bench" / "mistakes").write_text("a file in the place of the folder")
     try:
@@ -144,13 +146,13 @@ def test_a_cache_that_cannot_be_written_costs_no_name(school: School, empty_cach
         (empty_cache / "lab-bench" / "mistakes").unlink()
 
 
-def test_no_student_reads_what_tests_saw_of_other_mistakes(
+def test_observations_of_other_mistakes_are_not_shown_to_students(
     school: School, empty_cache: Path
 ) -> None:
     named(school, "bob", TRIPLED[0])
     (path,) = kept_files(empty_cache)
     kept = msgspec.json.decode(path.read_bytes(), type=Kept)
     seen = [what for tests in kept.values() for what in tests.values() if what is not None]
-    (other,) = [said for said in map(message_of, seen) if "21" in said]
+    (other,) = [message for message in map(message_of, seen) if "21" in message]
     for path in (school.results / "results").iterdir():
         assert other not in path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`grade batch` with a class list: files given beside the submissions, lists of other ids, and strangers."""
+"""`grade batch` with a class list: files beside the submissions, lists with unknown ids, and strangers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ by = "2 days"
 
 @pytest.fixture
 def course(tmp_path: Path) -> Path:
-    """A course, and beside it a class whose files are the stubs, so that nothing needs a judge."""
+    """Return a course, with a class beside it that handed in stubs, so that nothing needs a judge."""
     shutil.copytree(PLAIN, tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("ada", "bne"):
         shutil.copytree(PLAIN / "exercises" / "text", tmp_path / "class" / name / "text")
@@ -45,21 +45,21 @@ def students(course: Path) -> set[str]:
         return {student.id for student in book.students()}
 
 
-def test_a_stranger_and_who_is_missing_are_told_together(course: Path) -> None:
+def test_a_stranger_and_a_missing_student_are_noted_together(course: Path) -> None:
     roster = ("--roster", str(course.parent / "class" / "class.csv"))
     done = batch(course, *roster)
     assert done.exit_code == 0, done.output
-    (told,) = [line for line in done.stderr.splitlines() if line.startswith("Not in the roster: ")]
-    assert told.startswith("Not in the roster: bne; in the roster, but without a submission: ben.")
+    (note,) = [line for line in done.stderr.splitlines() if line.startswith("Not in the roster: ")]
+    assert note.startswith("Not in the roster: bne; in the roster, but without a submission: ben.")
     assert "Ignored" not in done.stderr
-    # RESULTS within the class are nobody's the next time.
+    # The gradebook within the class is ignored the next time.
     done = batch(course, *roster)
     assert done.exit_code == 0, done.output
     assert "since `grade` wrote it: results (a gradebook)." in done.stderr
     assert students(course) == {"ada", "ben", "bne"}
 
 
-def test_lists_with_ids_of_nobody_are_refused_before_anything_is_written(course: Path) -> None:
+def test_lists_with_only_unknown_ids_are_refused_before_anything_is_written(course: Path) -> None:
     times, policy = course.parent / "times.csv", course.parent / "policy.toml"
     times.write_text("id,submitted_at\n17,2026-10-12T10:00:00Z\n", encoding="utf-8")
     policy.write_text(POLICY.format("17", "18"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A term from the command line: due times, extensions and corrections, to every output, recomputed here."""
+"""A term on the command line: due times, extensions and corrections in every output, recomputed here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_kind(student):
     """The double of a number is a number."""
     assert isinstance(student.function("double")(1.0), float)
 '''
-# Of 10 points they earn 10, 8, 5, and 10 in another way.
+# These earn 10, 8, 5 and, written differently, 10 of 10 points.
 RIGHT = "def double(x):\n    return 2 * x\n"
 HALF = "def double(x):\n    return 3 * x\n"
 LESS = "def double(x):\n    return x + 1\n"
@@ -58,7 +58,7 @@ student = "zoe"
 by = "2 days"
 reason = "ill"
 """
-# Student, time as Gradescope writes it, files. The clocks go back in the night of the 25th.
+# Student, time as Gradescope writes it, and file. The clocks go back in the night to 25 October.
 HANDED_IN = [
     ("ann", "2026-10-23 21:00:00 Z", RIGHT),
     ("bob", "2026-10-24 23:00:00 +02:00", LESS),
@@ -69,7 +69,7 @@ HANDED_IN = [
     ("zoe", "2026-10-26 12:00:00 +01:00", RIGHT),
 ]
 JUDGED = {"ann": 10, "bob": 8, "cem": 10, "dee": 10, "eva": 8, "zoe": 10}
-# 13 hours late, one day and half an hour, a fortnight, within the grace, within the extension.
+# On time; 13 hours late; a day and half an hour late; a fortnight late; within the grace; within the extension.
 COUNTED = {"ann": 10, "bob": 7.2, "cem": 8, "dee": 0, "eva": 8, "zoe": 10}
 TEST = "“The double is twice the number”"
 
@@ -82,7 +82,7 @@ class Term(NamedTuple):
     results: Path
 
     def grade(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command on the results, whose path replaces {R}."""
+        """Run a command. The path of the results replaces {R}."""
         words = [str(self.results) if word == "{R}" else word for word in arguments]
         return grade(*words, cwd=self.course)
 
@@ -94,7 +94,7 @@ class Term(NamedTuple):
         return {student: float(row["one/task"]) for student, row in self.rows().items()}
 
     def exercises(self) -> dict[str, dict[str, Any]]:
-        """The exercise in results/STUDENT.json, which is the one that `jsonl` has."""
+        """Return the exercise of each student from `jsonl`, after comparing it with results/STUDENT.json."""
         out = self.grade("export", "{R}", "--format", "jsonl").stdout
         lines = [json.loads(line) for line in out.splitlines()]
         for line in lines:
@@ -135,13 +135,13 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Term:
 
 @pytest.fixture
 def term(graded: Term, tmp_path: Path) -> Term:
-    """A copy, so that tests do not see each other's changes."""
+    """Return a copy, so that tests do not see each other's changes."""
     shutil.copytree(graded.results, tmp_path / "results")
     shutil.copytree(graded.course, tmp_path / "course")
     return Term(tmp_path / "course", graded.download, tmp_path / "results")
 
 
-def test_points_and_reasons_stand_in_every_output(term: Term) -> None:
+def test_points_and_reasons_are_in_every_output(term: Term) -> None:
     rows, exercises = term.rows(), term.exercises()
     assert {name: float(row["total"]) for name, row in rows.items()} == COUNTED
     assert {name: float(row["judged"]) for name, row in rows.items()} == JUDGED
@@ -167,7 +167,7 @@ def test_points_and_reasons_stand_in_every_output(term: Term) -> None:
     assert rows["dee"]["status"] == "failed"
 
 
-def test_late_is_what_the_policy_calls_late(term: Term) -> None:
+def test_lateness_follows_the_policy(term: Term) -> None:
     late = {name for name, row in term.rows().items() if row["late"] == "yes"}
     assert late == {"bob", "cem", "dee"}
     pages = term.course / "pages"
@@ -180,7 +180,7 @@ def test_late_is_what_the_policy_calls_late(term: Term) -> None:
     assert points == ("10", "2", "8", "2026-10-24T21:59:00Z")
 
 
-def test_a_regrade_shows_what_counts_once_a_student(term: Term) -> None:
+def test_a_regrade_lists_each_student_once(term: Term) -> None:
     term.grade("adjust", "{R}", "--all", "task", "--give", "test_zero", "--reason", "unclear")
     best = term.course / "exercises" / "policy.toml"
     best.write_text('attempts = "best"\n' + POLICY, encoding="utf-8")
@@ -192,7 +192,7 @@ def test_a_regrade_shows_what_counts_once_a_student(term: Term) -> None:
     assert done.returncode == 0, done.stderr
     changes = json.loads((term.course / "changes.json").read_text())
     (bob,) = (change for change in changes if change["student"] == "bob")
-    # The first attempt had 5 on time and the given 3; now the second has 18 of 20, less a tenth.
+    # The first attempt had 5 points on time and 3 given. Now the second has 18 of 20, less a tenth.
     assert (bob["attempt"], bob["before"], bob["after"]) == (2, 8, 8.1)
     (cem,) = (change for change in changes if change["student"] == "cem")
     assert (cem["before"], cem["after"]) == (8, 8)
@@ -200,7 +200,7 @@ def test_a_regrade_shows_what_counts_once_a_student(term: Term) -> None:
     assert "the class task: test_zero given to all" in done.stdout
 
 
-def test_the_policy_says_itself_and_explains_a_student(term: Term) -> None:
+def test_the_policy_is_shown_and_explained_for_a_student(term: Term) -> None:
     shown = term.grade("policy", "{R}").stdout
     assert "Due 2026-10-24 23:59 CEST  task" in shown
     assert "10 % lost for each day begun, at most 50 %; grace of 15 minutes; closed" in shown
@@ -223,7 +223,7 @@ def test_another_policy_counts_at_once_and_judges_nothing(term: Term) -> None:
     assert term.points() == {**COUNTED, "bob": 6, "cem": 5}
     assert term.exercises()["bob"]["score"] == 6
     assert term.verdicts() == before
-    # It contradicts the policy beside the course, until that policy is named.
+    # It overrides the policy beside the course until that one is named again.
     again = term.grade("batch", str(term.download), "-o", "{R}")
     assert "0 exercises judged" in again.stdout
     assert f"Points follow its policy of {other.resolve()}, which --policy or " in again.stdout
@@ -232,7 +232,7 @@ def test_another_policy_counts_at_once_and_judges_nothing(term: Term) -> None:
     assert term.points() == COUNTED
 
 
-def test_what_was_never_judged_and_may_count_is_open_until_it_is(term: Term) -> None:
+def test_an_unjudged_attempt_that_may_count_leaves_points_open(term: Term) -> None:
     best = term.course / "exercises" / "policy.toml"
     best.write_text('attempts = "average"\n' + POLICY, encoding="utf-8")
     done = term.grade("policy", "{R}", "--file", str(best))
@@ -241,11 +241,11 @@ def test_what_was_never_judged_and_may_count_is_open_until_it_is(term: Term) -> 
     assert term.rows()["bob"]["total"] == ""
     regraded = term.grade("regrade", "{R}")
     assert "1 exercise judged" in regraded.stdout
-    assert term.points() == {**COUNTED, "bob": 6.1}, "of 5 on time and 8 less a tenth"
+    assert term.points() == {**COUNTED, "bob": 6.1}, "the average of 5 and of 8 less a tenth"
     assert "5 and 7.2 after 10 %" in term.rows()["bob"]["remarks"]
 
 
-def test_a_policy_that_is_wrong_changes_nothing(term: Term) -> None:
+def test_a_wrong_policy_changes_nothing(term: Term) -> None:
     wrong = term.course / "wrong.toml"
     for text, words in (
         (POLICY.replace("grace", "grase"), "Did you mean 'grace'?"),
@@ -266,7 +266,7 @@ def test_a_policy_that_is_wrong_changes_nothing(term: Term) -> None:
     assert term.points() == COUNTED
 
 
-def test_corrections_of_a_student_are_made_shown_and_taken_back(term: Term) -> None:
+def test_corrections_are_made_shown_and_taken_back(term: Term) -> None:
     made = term.grade(
         *("adjust", "{R}", "bob", "task", "--points", "9.5", "--reason", "shown in the lab"),
         *("--comment", "Well done.", "--author", "prof"),
@@ -299,7 +299,7 @@ def test_a_person_may_edit_the_corrections(term: Term) -> None:
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("add = -1", "add = -2"), encoding="utf-8")
     assert term.rows()["ann"]["total"] == "8"
-    # The next correction of another student finds it, too.
+    # The edit also counts after a correction of another student.
     term.grade("adjust", "{R}", "bob", "task", "--points", "9", "--reason", "shown")
     assert {name: each["score"] for name, each in term.exercises().items()} == {
         **COUNTED,
@@ -329,11 +329,11 @@ def test_a_test_is_given_to_all_or_dropped_before_lateness_counts(term: Term) ->
     made = term.grade("adjust", "{R}", "--all", "task", "--drop", "test_kind", "--reason", "unfair")
     assert "0 gained, 2 lost, 4 as before." in made.stdout
     assert "--give" in made.stderr
-    # 3 of the other 5 weights.
+    # They pass 3 of the remaining 5 weights.
     assert term.points() == {**COUNTED, "bob": 5.4, "eva": 6}
 
 
-def test_a_correction_holds_when_the_class_is_judged_again(term: Term) -> None:
+def test_a_correction_survives_a_regrade(term: Term) -> None:
     term.grade("adjust", "{R}", "eva", "task", "--points", "9", "--reason", "shown")
     suite = term.course / "tests" / "hidden" / "one" / "test_task.py"
     text = suite.read_text(encoding="utf-8")
@@ -363,7 +363,7 @@ MISTYPED = [
 ]
 
 
-def test_a_mistyped_correction_says_what_to_write_and_changes_nothing(graded: Term) -> None:
+def test_a_mistyped_correction_is_explained_and_changes_nothing(graded: Term) -> None:
     for arguments, words in MISTYPED:
         done = graded.grade("adjust", "{R}", *arguments)
         assert done.returncode == 2, arguments
@@ -371,7 +371,7 @@ def test_a_mistyped_correction_says_what_to_write_and_changes_nothing(graded: Te
     assert "No points were adjusted." in graded.grade("adjust", "{R}", "--list").stdout
 
 
-def test_while_a_batch_writes_nothing_is_adjusted(term: Term) -> None:
+def test_nothing_is_adjusted_while_a_batch_writes(term: Term) -> None:
     with Gradebook.open_to_write(term.results):
         done = term.grade("adjust", "{R}", "bob", "task", "--points", "1", "--reason", "x")
     assert done.returncode == 3

@@ -1,4 +1,4 @@
-"""What nobody may take for a score: gradings that were stopped, disks that are full, faults of ours."""
+"""Cases that must not be mistaken for scores: stopped gradings, failed writes, and faults of the grader."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def _program() -> list[str]:
 
 
 def stopped(school: School, how: signal.Signals, *options: str) -> tuple[int, str]:
-    """A batch that is stopped while it judges `cem`, whose loop never ends; its exit code and stderr."""
+    """Stop a batch while it judges the endless loop of `cem`, and return its exit code and stderr."""
     command = school.command("batch", str(school.submissions), "-o", str(school.results), *options)
-    # On a busy machine, its time must not be over before the signal comes.
+    # The exercise gets more time, so that the loop does not time out before the signal.
     manifest = school.course / "exercises" / "course.toml"
     text = manifest.read_text()
     manifest.write_text(text.replace("seconds = 3", "seconds = 60"))
@@ -51,16 +51,16 @@ def stopped(school: School, how: signal.Signals, *options: str) -> tuple[int, st
         time.sleep(0.5)
         assert process.poll() is None
         process.send_signal(how)
-        _, told = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
         process.communicate()
         manifest.write_text(text)
-    return process.returncode, told
+    return process.returncode, stderr
 
 
 def _is_next(school: School, student: str, after: str) -> bool:
-    """Whether one is waited for and the one before is judged."""
+    """Whether `student` waits for a verdict and `after` has one."""
     file = school.results / "gradebook.sqlite"
     with (
         contextlib.suppress(sqlite3.OperationalError),
@@ -75,7 +75,7 @@ def _is_next(school: School, student: str, after: str) -> bool:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_who_is_not_judged_yet_has_no_total(school: School) -> None:
+def test_an_unjudged_student_has_no_total(school: School) -> None:
     stopped(school, signal.SIGKILL, "--jobs", "1")
     assert school.entries()["cem"].result.exercises[0].status is Status.UNJUDGED
     done = export(school.results)
@@ -88,19 +88,19 @@ def test_who_is_not_judged_yet_has_no_total(school: School) -> None:
     assert "did not finish" in report.stderr
     assert school.batch().returncode == 0
     assert school.entries()["cem"].result.exercises[0].status is Status.TIMEOUT
-    # What fay handed in calls os._exit; without a point there is nothing to hold.
+    # fay's code calls os._exit, but has no points to hold.
     assert export(school.results).stderr == ""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
-def test_an_interruption_says_one_line(school: School) -> None:
-    code, told = stopped(school, signal.SIGINT, "--jobs", "1")
+def test_an_interruption_prints_one_line(school: School) -> None:
+    code, stderr = stopped(school, signal.SIGINT, "--jobs", "1")
     assert code == 130
-    assert "Exception in thread" not in told
-    assert told.strip().endswith("grade: interrupted.")
+    assert "Exception in thread" not in stderr
+    assert stderr.strip().endswith("grade: interrupted.")
 
 
-def test_a_file_that_cannot_be_written_is_told_and_loses_nothing(school: School) -> None:
+def test_a_result_that_cannot_be_written_is_reported_and_nothing_is_lost(school: School) -> None:
     in_the_way = school.results / "results" / "bob.json"
     in_the_way.mkdir(parents=True)
     done = school.batch()
@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_written_is_told_and_loses_nothing(school: School)
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
-def test_a_gradebook_on_a_medium_that_is_read_only(school: School) -> None:
+def test_a_gradebook_on_a_read_only_medium_can_be_read(school: School) -> None:
     school.batch()
     there = export(school.results).stdout
     results = str(school.results)
@@ -129,7 +129,7 @@ def test_a_gradebook_on_a_medium_that_is_read_only(school: School) -> None:
     assert "Another grading" not in done.stderr
 
 
-def test_a_fault_while_regrading_is_nobodys_loss_and_hides_no_change(school: School) -> None:
+def test_a_fault_while_regrading_costs_no_points_and_hides_no_change(school: School) -> None:
     school.batch()
     suite = school.course / "tests" / "hidden" / "one" / "test_task.py"
     good = suite.read_text()
@@ -143,7 +143,7 @@ def test_a_fault_while_regrading_is_nobodys_loss_and_hides_no_change(school: Sch
     assert "1 gained, 2 lost" in run(regrade).stdout
 
 
-def test_what_is_no_file_of_the_course_needs_an_eye_however_often_it_is_graded(
+def test_submissions_without_course_files_are_listed_in_every_grading(
     school: School, tmp_path: Path
 ) -> None:
     (school.submissions / "hal").mkdir()
@@ -163,19 +163,19 @@ def test_what_is_no_file_of_the_course_needs_an_eye_however_often_it_is_graded(
     again = run(school.command("regrade", str(school.results)))
     for student in ("hal", "ivy", "kim"):
         assert f"({student} ({student.title()}))" in " ".join(again.stdout.split())
-    # The files of a second download beside the files of the first.
+    # The second download is listed in addition to the first.
     more = tmp_path / "more" / "max" / "one"
     more.mkdir(parents=True)
     (more / "task.py").write_text(HALF)
     done = run(school.command("batch", str(tmp_path / "more"), "-o", str(school.results)))
     assert done.returncode == 0, done.stderr
     with Gradebook.open(school.results) as book:
-        told = {each.student for each in book.attention()}
-    assert {"hal", "ivy", "kim", "cem", "fay"} <= told
+        listed = {each.student for each in book.attention()}
+    assert {"hal", "ivy", "kim", "cem", "fay"} <= listed
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs links")
-def test_a_folder_that_is_a_link_is_called_one(school: School) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="needs symbolic links")
+def test_a_linked_folder_is_named_as_a_link(school: School) -> None:
     folder = school.submissions / "hal"
     folder.mkdir()
     (folder / "one").symlink_to(school.submissions / "ann" / "one")

@@ -1,4 +1,4 @@
-"""The findings in some exercises of a course."""
+"""Similarity findings limited to some exercises of a course."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WHOLE = Similarity(
 )
 
 
-def test_only_some_exercises_are_left_and_those_alike_in_them() -> None:
+def test_only_findings_of_the_given_exercises_are_left() -> None:
     left = WHOLE.only(["glu"])
     assert left == Similarity(
         threshold=0.7,

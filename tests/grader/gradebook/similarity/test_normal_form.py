@@ -1,4 +1,4 @@
-"""Code that says the same reads the same, and other code reads otherwise."""
+"""Equivalent code gives the same tokens, and other code different ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(code: str) -> list[str]:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        # Layout, prose and names.
+        # Layout, comments and names.
         ("x = y  # why\n", "longer = names\n"),
         ("def f(a):\n    'Prose.'\n    return a", "def g(b: int) -> int:\n    pass\n    return b"),
         ("x: int\ny: int = 3", "y = 4"),
@@ -61,7 +61,7 @@ def read(code: str) -> list[str]:
         ("not a is None", "a is not None"),
     ],
 )
-def test_equivalent_code_reads_the_same(one: str, other: str) -> None:
+def test_equivalent_code_gives_the_same_tokens(one: str, other: str) -> None:
     assert read(one) == read(other) != []
 
 
@@ -103,11 +103,11 @@ def test_equivalent_code_reads_the_same(one: str, other: str) -> None:
         ("del a", "a"),
     ],
 )
-def test_other_code_does_not(one: str, other: str) -> None:
+def test_other_code_gives_other_tokens(one: str, other: str) -> None:
     assert read(one) != read(other)
 
 
-def test_names_of_libraries_and_of_the_stub_stay() -> None:
+def test_names_of_libraries_and_of_the_stub_are_kept() -> None:
     assert read("exp(len(scale) + own)") == ["()", "exp", "Add", "()", "len", "scale", "name"]
     assert read("def own(a):\n    return a") == ["def", "name", "Return", "name"]
     assert read("class Own(Layer):\n    x = 1") == ["class", "name", "Layer", "=", "name", "0"]
@@ -126,7 +126,7 @@ def test_each_token_has_the_lines_of_its_statement() -> None:
     assert first == Token("=", 2, 3)
 
 
-def test_what_has_no_effect_has_no_tokens() -> None:
+def test_code_without_effect_has_no_tokens() -> None:
     assert read("'prose'\nimport os\nfrom a import b\npass\nx: int\n3\n...") == []
 
 
@@ -150,6 +150,6 @@ def test_a_statement_nested_too_deeply_hides_only_itself() -> None:
         outer.operand = ast.Constant(0)
 
 
-def test_names_of_a_stub() -> None:
+def test_names_of_a_stub_are_collected() -> None:
     tree = ast.parse("class A:\n    def f(self):\n        self.x = y.z\nasync def g(): ...\n")
     assert names_in(tree) == {"A", "f", "g", "x", "z"}

@@ -26,7 +26,7 @@ CLOSE, STRICT = Rule(), Rule(exact=True)
 
 
 class Pair(NamedTuple):
-    """A named tuple of a suite."""
+    """A named tuple defined in a suite."""
 
     left: Any
     right: Any
@@ -49,7 +49,7 @@ class Pair(NamedTuple):
         (torch.ones(3, 2).T, torch.ones(2, 3)),
     ],
 )
-def test_what_agrees_has_no_mismatch(actual: object, expected: object) -> None:
+def test_equal_values_have_no_mismatch(actual: object, expected: object) -> None:
     assert first_mismatch(actual, expected, CLOSE) is None
 
 
@@ -74,7 +74,7 @@ def test_what_agrees_has_no_mismatch(actual: object, expected: object) -> None:
         (torch.zeros(2).to_sparse(), torch.zeros(2).to_sparse(), DifferenceKind.INCOMPARABLE),
     ],
 )
-def test_what_differs_has_its_kind(actual: object, expected: object, kind: DifferenceKind) -> None:
+def test_a_difference_has_a_kind(actual: object, expected: object, kind: DifferenceKind) -> None:
     mismatch = first_mismatch(actual, expected, CLOSE)
     assert mismatch is not None
     assert (mismatch.kind, mismatch.path) == (kind, ())
@@ -90,7 +90,7 @@ def test_what_differs_has_its_kind(actual: object, expected: object, kind: Diffe
         (torch.tensor([1.0 + 1e-6]), torch.tensor([1.0]), DifferenceKind.VALUES),
     ],
 )
-def test_an_exact_rule_takes_no_neighbor(
+def test_an_exact_rule_accepts_no_near_value(
     actual: object, expected: object, kind: DifferenceKind
 ) -> None:
     assert first_mismatch(actual, expected, CLOSE) is None
@@ -98,7 +98,7 @@ def test_an_exact_rule_takes_no_neighbor(
     assert mismatch is not None and mismatch.kind is kind
 
 
-def test_an_int_answers_a_float_also_exactly() -> None:
+def test_an_exact_rule_accepts_an_int_for_a_float() -> None:
     assert first_mismatch(1, 1.0, STRICT) is None
 
 
@@ -112,7 +112,7 @@ def test_the_first_difference_is_found_in_the_order_of_the_expected_value() -> N
     assert (mismatch.actual, mismatch.expected) == (0, 2)
 
 
-def test_a_structure_that_is_nested_for_ever_is_incomparable() -> None:
+def test_an_endlessly_nested_structure_is_incomparable() -> None:
     loop: list[object] = []
     loop.append(loop)
     mismatch = first_mismatch(loop, loop, CLOSE)
@@ -120,7 +120,7 @@ def test_a_structure_that_is_nested_for_ever_is_incomparable() -> None:
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
-def test_the_border_of_a_tolerance_agrees(dtype: str) -> None:
+def test_values_agree_up_to_the_tolerance(dtype: str) -> None:
     tolerance = CLOSE.tolerance(dtype)
     expected = np.array([0.0, 8.0])
     allowed = tolerance.atol + tolerance.rtol * expected
@@ -128,14 +128,14 @@ def test_the_border_of_a_tolerance_agrees(dtype: str) -> None:
     assert not agreement(expected + 1.01 * allowed, expected, tolerance).any()
 
 
-def test_a_rule_replaces_a_part_of_the_tolerance_and_whole_numbers_stay_exact() -> None:
+def test_a_rule_replaces_part_of_the_tolerance_and_integers_stay_exact() -> None:
     rule = Rule(rtol=0.5)
     assert rule.tolerance("float32") == (0.5, 1e-5)
     assert rule.tolerance("int64") == rule.tolerance("bool") == EXACT
     assert Rule(exact=True, rtol=0.5).tolerance("float32") == EXACT
 
 
-def test_numbers_are_read_as_they_are_or_in_double() -> None:
+def test_numbers_are_read_exactly_or_in_double() -> None:
     for array in (torch.ones(2, dtype=torch.bfloat16), np.ones(2, dtype="float16")):
         read = as_array(array)
         assert read is not None and read.dtype == np.float64
@@ -146,6 +146,6 @@ def test_numbers_are_read_as_they_are_or_in_double() -> None:
     assert as_float(10**400) == math.inf and as_float(-(10**400)) == -math.inf
 
 
-def test_leaves_are_the_numbers_at_the_same_places() -> None:
+def test_numeric_leaves_pair_numbers_at_the_same_places() -> None:
     actual, expected = {"b": [3, "x"], "a": Pair(1, 2)}, {"a": Pair(4, 5), "b": [6, "y"]}
     assert list(numeric_leaves(actual, expected)) == [(1, 4), (2, 5), (3, 6)]

@@ -1,4 +1,4 @@
-"""The inputs of a test: the same for the answer and for the solution, and leaves of its gradients."""
+"""The inputs of a test: the same for the answer and the solution, and leaves of gradients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grader.judge.outcomes import CheckFailed
 
 
 def everything(draw: Draw) -> list[object]:
-    """One of each kind of input."""
+    """Draw one input of each kind."""
     return [
         draw.normal(2, 3).tolist(),
         draw.uniform(4, low=-1.0, high=1.0).tolist(),
@@ -24,13 +24,13 @@ def everything(draw: Draw) -> list[object]:
     ]
 
 
-def test_a_seed_decides_all_inputs_whatever_the_global_state_is() -> None:
+def test_the_seed_alone_decides_all_inputs() -> None:
     first = everything(Draw(3))
     torch.manual_seed(99)
     assert everything(Draw(3)) == first != everything(Draw(4))
 
 
-def test_inputs_lie_where_they_were_asked_for() -> None:
+def test_inputs_lie_in_the_requested_range() -> None:
     draw = Draw(0)
     uniform = draw.uniform(500, low=-2.0, high=-1.0)
     assert -2.0 <= float(uniform.min()) < float(uniform.max()) <= -1.0
@@ -40,7 +40,7 @@ def test_inputs_lie_where_they_were_asked_for() -> None:
     assert 0.5 < float(draw.normal(1000, scale=1e-3).std()) / 1e-3 < 2.0
 
 
-def test_every_dtype_gets_the_same_numbers() -> None:
+def test_all_dtypes_get_the_same_numbers() -> None:
     double = Draw(5).normal(8, dtype=torch.float64)
     assert double.dtype == torch.float64
     assert torch.equal(Draw(5).normal(8), double.float())
@@ -54,7 +54,7 @@ def test_a_tensor_with_a_name_is_a_leaf() -> None:
     assert x.requires_grad and x.is_leaf and not plain.requires_grad
 
 
-def test_a_layer_is_filled_by_name_in_the_order_of_the_solution_s() -> None:
+def test_a_layer_is_filled_by_name_in_the_order_of_the_solution() -> None:
     solution = Draw(7)
     expected = solution.fill(nn.Linear(3, 2), bias=0.0)
     answer = Draw(7, filled=lambda number: solution.shapes[number])
@@ -66,24 +66,24 @@ def test_a_layer_is_filled_by_name_in_the_order_of_the_solution_s() -> None:
     assert {*answer.leaves} == {"weight", "bias"}
 
 
-def test_a_keyword_scales_one_parameter() -> None:
+def test_a_keyword_scales_a_single_parameter() -> None:
     layer = Draw(7).fill(nn.Linear(3, 2), bias=0.0)
     assert layer.bias.tolist() == [0.0, 0.0]
     assert bool(layer.weight.any())
 
 
-def test_a_parameter_may_lie_deeper_and_an_unknown_one_fails_the_check() -> None:
+def test_a_parameter_may_be_in_a_submodule_and_a_missing_one_fails_the_check() -> None:
     shapes: Shapes = {"weight": (2, 3)}
     inner = nn.Sequential(nn.Linear(3, 2, bias=False))
     assert Draw(0, lambda _: shapes).fill(inner) is inner
     with pytest.raises(CheckFailed, match="no parameter named gate: make self"):
         Draw(0, lambda _: {"gate": (2, 3)}).fill(nn.Linear(3, 2))
-    # Two could be meant.
+    # Two parameters match, so neither is used.
     twice = nn.Sequential(nn.Linear(3, 2), nn.Linear(3, 2))
     with pytest.raises(CheckFailed, match="no parameter named weight"):
         Draw(0, lambda _: shapes).fill(twice)
 
 
-def test_a_parameter_of_another_shape_fails_the_check() -> None:
+def test_a_parameter_of_a_wrong_shape_fails_the_check() -> None:
     with pytest.raises(CheckFailed, match="shape"):
         Draw(0, lambda _: {"weight": (3, 2)}).fill(nn.Linear(3, 2))

@@ -1,4 +1,4 @@
-"""What a student reads of a mismatch: one finding, one element, and never more of the expected value."""
+"""The explanation of a mismatch: one finding, one element, and no more of the expected value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from grader.results import Cause
 from grader.sandbox.wire.values import Opaque, Record
 
 
-def told(actual: Any, expected: Any, what: str = "the output", *, exact: bool = False) -> list[str]:
+def lines_of(
+    actual: Any, expected: Any, what: str = "the output", *, exact: bool = False
+) -> list[str]:
     rule = Rule(exact=exact)
     mismatch = first_mismatch(actual, expected, rule)
     assert mismatch is not None
@@ -42,11 +44,11 @@ def told(actual: Any, expected: Any, what: str = "the output", *, exact: bool = 
     ],
 )  # fmt: skip
 def test_the_first_line_is_the_finding(actual: object, expected: object, line: str) -> None:
-    assert told(actual, expected)[0] == line
+    assert lines_of(actual, expected)[0] == line
 
 
-def test_an_order_is_told_by_the_first_that_is_out_of_place() -> None:
-    lines = told({"b": 1, "a": 2}, {"a": 2, "b": 1}, exact=True)
+def test_a_wrong_order_names_the_first_entry_out_of_place() -> None:
+    lines = lines_of({"b": 1, "a": 2}, {"a": 2, "b": 1}, exact=True)
     assert lines == [
         "The entries of the output are right, but in another order.",
         'The first one out of place is "b", expected "a".',
@@ -54,27 +56,27 @@ def test_an_order_is_told_by_the_first_that_is_out_of_place() -> None:
     ]
 
 
-def test_of_many_elements_the_worst_is_shown_with_its_tolerance() -> None:
+def test_the_worst_of_many_elements_is_shown_with_its_tolerance() -> None:
     expected = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     actual = expected.clone()
     actual[1, 2] += 1
     actual[2, 3] -= 2
-    lines = told(actual, expected, "the gradients of x")
+    lines = lines_of(actual, expected, "the gradients of x")
     assert lines[0] == "2 of 12 elements of the gradients of x (shape (3, 4), float32) differ."
     assert lines[1].startswith("The greatest difference is 2, at [2, 3]: got ")
     assert lines[2] == "A difference of 1e-05 + 1.3e-06 · |expected| is allowed."
     assert "\n".join(lines).count("expected ") == 1
 
 
-def test_a_mask_has_a_first_element_and_no_greatest_difference() -> None:
+def test_a_mask_shows_its_first_wrong_element() -> None:
     mask = torch.tensor([True, False, True])
-    assert "The first one is at [0]: got False, expected True." in told(~mask, mask)
+    assert "The first one is at [0]: got False, expected True." in lines_of(~mask, mask)
 
 
-def test_a_relation_of_all_entries_is_told_once() -> None:
+def test_a_relation_of_all_entries_is_named_once() -> None:
     drawn = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
     expected = dict(zip("ab", drawn, strict=True))
-    lines = told({name: 2 * value for name, value in expected.items()}, expected)
+    lines = lines_of({name: 2 * value for name, value in expected.items()}, expected)
     assert "Over all entries: every element is twice the expected value." in lines
     assert "\n".join(lines).count("twice") == 1
 
@@ -93,18 +95,18 @@ def test_a_relation_of_all_entries_is_told_once() -> None:
         (1, "a bool", "returned an int as the output, expected a bool."),
     ],
 )
-def test_another_type_has_its_remedy(value: object, expected: str, end: str) -> None:
+def test_a_wrong_type_gets_a_remedy(value: object, expected: str, end: str) -> None:
     (line,) = explain_type(value, expected, "the output")
     assert line.startswith("Your code returned ")
     assert line.endswith(end)
 
 
-def test_a_gradient_that_is_none_is_asked_for_its_way() -> None:
+def test_a_missing_gradient_gets_its_own_advice() -> None:
     (line,) = explain_type(None, "a Tensor", "the gradient of x")
     assert line.endswith(": does a gradient reach it?")
 
 
-def test_another_dtype_tells_whether_the_values_are_right() -> None:
+def test_a_wrong_dtype_says_whether_the_values_are_right() -> None:
     x = torch.tensor([1.5, 2.5])
     right = "Otherwise the values are right."
     dtype = "The output has dtype torch.float64, expected torch.float32."
@@ -124,14 +126,14 @@ def test_another_dtype_tells_whether_the_values_are_right() -> None:
         ((9, 4), (10, 4), "Dimension 0 is one too short."),
     ],
 )
-def test_another_shape_has_its_reason(
+def test_a_wrong_shape_gets_a_reason(
     given: tuple[int, ...], wanted: tuple[int, ...], hint: str
 ) -> None:
     shapes = f"The output has shape {given}, expected {wanted}."
     assert explain_shape(torch.zeros(given), wanted, "the output") == [shapes, hint]
 
 
-def test_right_values_in_another_shape_are_told_so() -> None:
+def test_right_values_in_a_wrong_shape_are_recognized() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     lines = explain_shape(x.T, (2, 3), "the output", x)
     assert lines[-1] == ("Otherwise the values are right: it is the expected value transposed.")
@@ -149,7 +151,7 @@ def test_right_values_in_another_shape_are_told_so() -> None:
         (DifferenceKind.LENGTH, "the output", [], Cause.SHAPE),
     ],
 )
-def test_the_cause_says_which_finding_comes_first(
+def test_the_cause_depends_on_kind_and_name(
     kind: DifferenceKind, what: str, value: object, cause: Cause
 ) -> None:
     assert cause_of(kind, what, value) is cause

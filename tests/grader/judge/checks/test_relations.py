@@ -1,4 +1,4 @@
-"""A relation between two arrays is claimed where the data identify it, and nowhere else."""
+"""A relation between two arrays is claimed only if the data identify it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_relation_is_named(actual: Any, words: str) -> None:
     assert words in (relation(actual, DRAWN, "float64") or "")
 
 
-def test_rows_for_columns_are_named() -> None:
+def test_a_transpose_is_named() -> None:
     square = DRAWN[:, :4]
     assert relation(square.T, square, "float32") == "These are the expected values, transposed."
     symmetric = square + square.T
@@ -53,14 +53,14 @@ def test_few_values_identify_nothing(actual: list[float], expected: list[float])
     assert relation(np.array(actual), np.array(expected), "float32") is None
 
 
-def test_one_element_that_differs_takes_the_claim_away() -> None:
+def test_a_single_deviating_element_prevents_the_claim() -> None:
     actual = 2 * DRAWN
     actual[1, 2] += 1
     assert relation(actual, DRAWN, "float32") is None
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
-def test_of_values_that_are_not_finite_nothing_is_claimed_but_their_number(odd: float) -> None:
+def test_only_the_number_of_nonfinite_values_is_claimed(odd: float) -> None:
     actual = 2 * DRAWN
     actual[0, :2] = odd
     assert relation(actual, DRAWN, "float32") is None
@@ -69,7 +69,7 @@ def test_of_values_that_are_not_finite_nothing_is_claimed_but_their_number(odd: 
     assert nonfinite(actual, actual) is None
 
 
-def test_masks_have_no_factor_and_whole_numbers_have_one() -> None:
+def test_masks_have_no_factor_and_integers_may_have_one() -> None:
     mask = np.arange(12) % 3 == 0
     assert relation(mask | True, mask, "bool") == "All elements are True."
     assert relation(~mask, mask, "bool") is None
@@ -83,7 +83,7 @@ def test_no_relation_is_searched_in_too_many_elements() -> None:
     assert relation(2 * many, many, "float32") is None
 
 
-def test_single_elements_of_any_places_have_a_common_factor() -> None:
+def test_a_common_factor_covers_every_element() -> None:
     tolerance = TOLERANCES["float32"]
     assert common_factor(-DRAWN, DRAWN, tolerance) is not None
     assert common_factor(DRAWN.T.reshape(4, 5), DRAWN, tolerance) is None

@@ -1,4 +1,4 @@
-"""The words of findings agree with each other."""
+"""Words of findings agree grammatically."""
 
 from __future__ import annotations
 

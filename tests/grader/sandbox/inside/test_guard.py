@@ -1,4 +1,4 @@
-"""The reply for an exception: the student's own lines, and whether a probe raised it."""
+"""The reply for an exception: lines of the student's code, and whether a probe raised it."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def test_only_the_students_own_lines_are_reported() -> None:
     assert reply(alike["fail"], ValueError()).frames == ()
 
 
-def test_a_probe_that_raises_is_told_with_its_line() -> None:
+def test_an_exception_in_a_probe_is_reported_with_its_line() -> None:
     answer = reply(probe["fail"], ValueError("no"))
     assert (answer.in_probe, answer.probe, answer.frames) == (True, ("probe_glu", 6), ())
 
 
-def test_student_code_that_a_probe_calls_raises_itself() -> None:
+def test_student_code_called_by_a_probe_is_blamed_itself() -> None:
     answer = reply(probe["call"], student["fail"], ValueError("no"))
     assert (answer.in_probe, answer.probe, answer.frames) == (False, None, ((2, "fail"),))
 
 
-def test_a_probe_that_student_code_calls_back_is_named_but_did_not_fail_alone() -> None:
+def test_a_probe_called_back_by_student_code_is_named() -> None:
     answer = reply(probe["call"], student["call"], probe["fail"], ValueError("no"))
     assert (answer.in_probe, answer.probe, answer.frames) == (
         False,
@@ -64,21 +64,21 @@ def test_a_probe_that_student_code_calls_back_is_named_but_did_not_fail_alone() 
     assert (answer.in_probe, answer.probe) == (True, ("probe_glu", 6))
 
 
-def test_library_code_below_a_probe_is_the_probe_s() -> None:
+def test_library_code_below_a_probe_counts_as_the_probes() -> None:
     assert reply(probe["call"], int, "x").in_probe
     library = functions(STUDENT, "/lib/library.py")
     answer = reply(probe["call"], library["fail"], ValueError())
     assert (answer.in_probe, answer.probe) == (True, ("probe_glu", 2))
 
 
-def test_the_innermost_lines_are_kept() -> None:
+def test_only_the_innermost_lines_are_kept() -> None:
     stack = [(OWN, line, "f" * 2 * MAX_TEXT) for line in range(30)]
     kept = own_frames([*stack, ("/lib/other.py", 99, "g")], OWN)
     assert [line for line, _ in kept] == list(range(10, 30))
     assert len(kept) == MAX_FRAMES and len(kept[0][1]) == MAX_TEXT
 
 
-def test_no_text_of_an_exception_is_trusted() -> None:
+def test_texts_of_an_exception_are_limited_and_may_raise() -> None:
     class Rude(Exception):
         def __str__(self) -> str:
             raise SystemExit

@@ -81,7 +81,7 @@ def test_a_draw_shows_in_its_own_random_state(name: str, draw: Any) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_mode_is_seen_and_set_back(name: str, setting: str, change: Any) -> None:
+def test_a_mode_is_detected_and_restored(name: str, setting: str, change: Any) -> None:
     before, shown = settings(), modes()
     change()
     assert changed(before, settings()) == (setting,)
@@ -99,7 +99,7 @@ def test_global_hooks_are_counted_and_removed() -> None:
     assert modes()["global hooks"] == 0
 
 
-def test_an_inference_mode_that_stayed_on_is_ended() -> None:
+def test_an_inference_mode_left_on_is_ended() -> None:
     before = settings()
     guard = torch._C._InferenceMode(True)
     guard.__enter__()
@@ -113,7 +113,7 @@ def test_an_inference_mode_that_stayed_on_is_ended() -> None:
         guard.__exit__(None, None, None)
 
 
-def test_a_new_setting_is_no_change() -> None:
+def test_a_new_setting_is_not_a_change() -> None:
     assert changed({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}) == ("b",)
 
 
@@ -132,7 +132,7 @@ def test_a_tensor_is_copied_with_its_properties() -> None:
     assert seen["storage"][1] - seen["storage"][0] == 24
 
 
-def test_a_leaf_has_its_gradient_and_a_result_those_of_its_leaves() -> None:
+def test_a_leaf_has_its_gradient_and_a_result_those_of_leaves() -> None:
     x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     assert (facts(x)["grad"], facts(x)["requires_grad"]) == (None, True)
     result = (x * y + y).sum()
@@ -179,7 +179,7 @@ class Block(nn.Module):
         self.nothing = None
 
 
-def test_a_module_has_the_mode_the_tensors_and_the_hooks_of_each_part_once() -> None:
+def test_a_module_lists_each_part_once() -> None:
     block = Block()
     block.norm.eval()
     block.first.register_forward_hook(lambda *given: None)
@@ -196,7 +196,7 @@ def test_a_module_has_the_mode_the_tensors_and_the_hooks_of_each_part_once() -> 
     assert seen["parameters"]["first.weight"]["id"] == id(block.first.weight)
 
 
-def test_the_facts_of_a_call_are_of_its_arguments_and_of_a_module_that_is_called() -> None:
+def test_the_facts_of_a_call_include_a_called_module() -> None:
     block = Block()
     seen = facts_of_call(block, [1], {"mask": None})
     assert [each["value"] for each in seen["arguments"]] == [1]
@@ -206,8 +206,8 @@ def test_the_facts_of_a_call_are_of_its_arguments_and_of_a_module_that_is_called
     assert facts_of_call(len, [], {})["module"] is None
 
 
-def test_an_optimizer_has_its_options_its_state_and_the_identities_of_its_parameters() -> None:
-    # Made without their constructors, which import half of torch (1 s).
+def test_an_optimizer_has_options_state_and_parameter_ids() -> None:
+    # Made without constructors, which import half of torch (1 s).
     weight, momentum = nn.Parameter(torch.ones(1)), torch.zeros(1)
     optimizer = object.__new__(torch.optim.SGD)
     optimizer.param_groups = [{"params": [weight], "lr": 0.5}]
@@ -230,7 +230,7 @@ class Pair:
     right: Any
 
 
-def test_containers_are_read_to_a_depth_and_a_length() -> None:
+def test_containers_are_read_up_to_a_depth_and_a_length() -> None:
     seen = facts({"a": (1, "b"), 2: [None]})
     assert seen["keys"] == ["a", 2]
     assert [each["value"] for each in seen["items"][0]["items"]] == [1, "b"]
@@ -247,7 +247,7 @@ def test_containers_are_read_to_a_depth_and_a_length() -> None:
     assert (depth, seen["value"]) == (6, "list")
 
 
-def test_other_objects_are_their_type_and_identity_and_plain_data_only_its_value() -> None:
+def test_other_objects_have_a_type_and_an_id_and_plain_data_a_value() -> None:
     array, thing, generator = np.arange(3), object(), torch.Generator()
     seen = facts(array)
     array += 1

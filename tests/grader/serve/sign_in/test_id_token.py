@@ -1,4 +1,4 @@
-"""ID tokens: only one that the issuer signed, for this client, this sign-in and this time."""
+"""ID tokens are valid only with the issuer's signature and for this client, this sign-in and this time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY, OTHER = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec
 
 
 class Keys:
-    """The keys of the issuer: one, whatever its name."""
+    """The keys of the issuer: the same one for every name."""
 
     asked: str = ""
 
@@ -58,7 +58,7 @@ def checked(token: str, access_token: str = "") -> dict[str, Any]:
     )
 
 
-def test_a_token_of_the_issuer_gives_its_claims() -> None:
+def test_the_claims_of_a_valid_token_are_returned() -> None:
     assert checked(signed(email="ada@example.edu"))["email"] == "ada@example.edu"
     assert checked(signed(aud=[CLIENT]))["sub"] == "ada"
 
@@ -86,7 +86,7 @@ def test_clocks_may_differ_by_a_minute() -> None:
     ],
     ids=str,
 )
-def test_any_other_claim_is_refused(changes: dict[str, Any]) -> None:
+def test_other_claims_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(FAULTS):
         checked(signed(**changes))
 
@@ -104,12 +104,12 @@ def test_any_other_claim_is_refused(changes: dict[str, Any]) -> None:
     ],
     ids=["another key", "a secret", "unsigned", "cut", "empty", "nothing", "too long"],
 )
-def test_any_other_signature_is_refused(token: str) -> None:
+def test_other_signatures_are_refused(token: str) -> None:
     with pytest.raises(FAULTS):
         checked(token)
 
 
-def test_an_access_token_must_be_the_one_of_the_claims() -> None:
+def test_the_access_token_must_match_its_hash_in_the_claims() -> None:
     half = hashlib.sha256(b"access").digest()[:16]
     token = signed(at_hash=urlsafe_b64encode(half).rstrip(b"=").decode())
     assert checked(token, "access")["sub"] == "ada"
@@ -117,7 +117,9 @@ def test_an_access_token_must_be_the_one_of_the_claims() -> None:
         checked(token, "another")
 
 
-def test_a_fault_is_logged_and_the_person_begins_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_is_logged_and_the_person_is_asked_to_begin_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.WARNING, "grader.serve"):
         refusal = faulty("x" * 300)
     assert (refusal.status_code, refusal.detail) == (

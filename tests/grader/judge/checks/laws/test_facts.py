@@ -1,4 +1,4 @@
-"""A report of the student's process has its shape, or the test fails."""
+"""A report from the student's process has the right structure, or the test fails."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STATE = {"arguments": [TENSOR], "keywords": {"mask": OBJECT}, "module": MODULE, 
 REPORT = {"names": ["x"], "before": STATE, "after": {**STATE, "module": None}, "draws": {}}
 
 
-def test_facts_are_told_apart_by_their_kind() -> None:
+def test_facts_are_distinguished_by_kind() -> None:
     tensor = facts_of(TENSOR)
     assert isinstance(tensor, TensorFacts)
     assert (tensor.shape, tensor.storage) == ([2, 3], (7, 24))
@@ -94,7 +94,7 @@ def test_a_report_has_the_state_before_and_after() -> None:
         {"kind": "container", "id": 1, "items": [3]},
     ],
 )
-def test_another_shape_fails_the_test(odd: Any) -> None:
+def test_a_report_of_another_structure_fails_the_test(odd: Any) -> None:
     with pytest.raises(CheckFailed) as raised:
         facts_of(odd)
     assert raised.value.finding.cause is Cause.TYPE
@@ -102,7 +102,7 @@ def test_another_shape_fails_the_test(odd: Any) -> None:
         shaped({**REPORT, "before": {**STATE, "arguments": [odd]}}, Report)
 
 
-def test_facts_within_facts_without_end_fail_the_test() -> None:
+def test_facts_nested_too_deeply_fail_the_test() -> None:
     nested: dict[str, Any] = OBJECT
     for number in range(50_000):
         nested = {"kind": "container", "id": number, "items": [nested]}
@@ -112,7 +112,7 @@ def test_facts_within_facts_without_end_fail_the_test() -> None:
         nested = items.pop()
 
 
-def test_the_sandbox_reports_in_this_shape() -> None:
+def test_the_sandbox_reports_in_this_structure() -> None:
     reported = facts_of(observation.facts([1, {"a": None}, object()]))
     assert isinstance(reported, ContainerFacts)
     one, inner, other = reported.items

@@ -1,4 +1,4 @@
-"""Laws about a figure, by the facts of it that a sandbox reports."""
+"""Laws about a figure, checked on the facts that a sandbox reports."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_axes_have_their_scales_labels_and_legend() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"y_scale": "linear"}, r'The y axis is "linear".*: ax.set_yscale\("log"\)'),
         ({"x_label": " "}, r"The x axis has no label: ax.set_xlabel"),
     ],
 )
-def test_what_is_missing_is_told_with_its_call(changes: dict[str, str], told: str) -> None:
-    with pytest.raises(CheckFailed, match=told):
+def test_a_missing_part_is_reported_with_its_call(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(CheckFailed, match=message):
         check_axes(with_axes(**changes), y_scale="log")
 
 
@@ -46,7 +46,7 @@ def test_a_legend_names_every_line() -> None:
         check_axes(msgspec.structs.replace(FIGURE, legends=0), legend=["loss"])
 
 
-def test_all_of_a_figure_is_in_one_axes() -> None:
+def test_a_figure_has_a_single_axes() -> None:
     with pytest.raises(CheckFailed, match="The figure has 2 Axes"):
         axes_of(TWICE)
 
@@ -63,7 +63,7 @@ def test_a_line_is_found_by_its_label() -> None:
 @pytest.mark.parametrize(
     "points", [None, [[1, 2]], np.ones(3), np.ones((2, 3)), np.array([["a", "b"]])]
 )
-def test_points_that_are_no_numbers_are_not_read(points: object) -> None:
+def test_points_that_are_not_numbers_are_refused(points: object) -> None:
     with pytest.raises(CheckFailed):
         points_of(LineFacts("loss", points))
 

@@ -1,4 +1,4 @@
-"""The facts that the grader's own probe reports about a student's module, called here on small modules."""
+"""Facts that the grader's own probe reports about a student's module, tested on small modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grader.judge.checks.laws import grader_probe as probe
 
 
 class Square(torch.autograd.Function):
-    """x ** 2, with a gradient of its own."""
+    """x ** 2 with its own gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -30,7 +30,7 @@ class Square(torch.autograd.Function):
 
 
 class Forgetful(Square):
-    """A Square that keeps the last x on the class, for all calls."""
+    """A Square that keeps the last x on the class, shared by all calls."""
 
     last: Tensor
 
@@ -65,7 +65,7 @@ STUDENT = module(
 # --- live arguments ---------------------------------------------------------------------------------
 
 
-def test_a_live_tensor_is_a_leaf_with_its_gradient_or_the_result_of_an_operation() -> None:
+def test_a_live_tensor_is_a_leaf_or_the_result_of_an_operation() -> None:
     grad = torch.ones(2)
     leaf = probe.tensor(None, torch.ones(2), grad, True)
     assert leaf.is_leaf and leaf.requires_grad and leaf.grad is grad
@@ -73,7 +73,9 @@ def test_a_live_tensor_is_a_leaf_with_its_gradient_or_the_result_of_an_operation
     assert made.requires_grad and not made.is_leaf
 
 
-def test_live_objects_are_named_or_made_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_objects_are_found_by_name_or_made_from_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert probe.value(None, "torch.nn.functional.relu") is nn.functional.relu
     # A real optimizer imports the compiler, which takes a second.
     monkeypatch.setattr(torch.optim, "Own", lambda of, lr: (len(list(of)), lr), raising=False)
@@ -94,7 +96,7 @@ def test_backward_gets_exactly_this_gradient() -> None:
     assert probe.both_passes(STUDENT, "square", x, grad_output).tolist() == [20, 4]
 
 
-def test_memory_that_a_class_has_not_written_is_nan_and_later_as_before() -> None:
+def test_unwritten_memory_of_a_new_object_is_nan() -> None:
     class Layer(nn.Module):
         def __init__(self, size: int) -> None:
             super().__init__()
@@ -113,12 +115,12 @@ def test_memory_that_a_class_has_not_written_is_nan_and_later_as_before() -> Non
     assert torch.get_deterministic_debug_mode() == 0
 
 
-def test_passes_over_a_loader_are_apart() -> None:
+def test_passes_over_a_loader_are_separate() -> None:
     assert probe.epochs(None, probe.batches(None, [1, 2]), 2) == [[1, 2], [1, 2]]
     assert probe.epochs(None, probe.once(None, [1, 2]), 2) == [[1, 2], []]
 
 
-def test_all_that_runs_in_a_call_is_reported_once() -> None:
+def test_everything_that_runs_in_a_call_is_reported_once() -> None:
     def called(x: Tensor) -> Tensor:
         x.stride()
         return nn.functional.softmax(x @ torch.ones(3, 7), -1) + torch.softmax(x @ x.T, 0).sum()
@@ -140,17 +142,17 @@ def nodes(name: str, own: str = "Square") -> dict[str, Any]:
     return dict(report)
 
 
-def test_a_function_s_node_and_its_backward_are_seen_to_run() -> None:
+def test_the_node_of_a_function_and_its_backward_are_detected() -> None:
     report = nodes("square")
     assert report["node"] == "SquareBackward" and report["own"] in report["nodes"]
     assert report["marked"].tolist() == [42]
-    # The mark is taken back.
+    # The mark is removed again.
     x = torch.tensor([3.0], requires_grad=True)
     square(x).backward()
     assert x.grad is not None and x.grad.item() == 6
 
 
-def test_another_graph_is_not_that_of_the_function() -> None:
+def test_the_graph_of_another_function_is_distinguished() -> None:
     report = nodes("plain")
     assert report["node"] == "MulBackward0" and report["own"] not in report["nodes"]
     assert report["marked"].tolist() == [6]
@@ -159,7 +161,7 @@ def test_another_graph_is_not_that_of_the_function() -> None:
     assert nodes("plain", own="Missing")["own"] == id(None)
 
 
-def test_a_backward_that_is_not_written_is_told_as_that() -> None:
+def test_an_unwritten_backward_raises_not_implemented_error() -> None:
     class Unwritten(Square):
         @staticmethod
         def backward(ctx: Any, *gradients: Tensor) -> Tensor:
@@ -171,7 +173,7 @@ def test_a_backward_that_is_not_written_is_told_as_that() -> None:
         probe.nodes(of, "unwritten", "Unwritten", [torch.ones(1)], [torch.ones(1)])
 
 
-def test_methods_are_reported_as_they_are_declared() -> None:
+def test_declarations_of_methods_are_reported() -> None:
     class Bound(torch.autograd.Function):
         def forward(self, x: Any) -> Any:  # type: ignore[override]
             return x
@@ -185,12 +187,12 @@ def test_methods_are_reported_as_they_are_declared() -> None:
 
 
 @pytest.mark.parametrize(("name", "first"), [("square", 2.0), ("forgetful", 10.0)])
-def test_a_second_forward_pass_shows_what_is_kept_on_the_class(name: str, first: float) -> None:
+def test_a_second_forward_pass_reveals_state_kept_on_the_class(name: str, first: float) -> None:
     x, second = torch.tensor([1.0]), torch.tensor([5.0])
     assert probe.first_of_two(STUDENT, name, x, second).tolist() == [first]
 
 
-def test_a_change_of_x_between_the_passes_is_noticed_by_saved_tensors() -> None:
+def test_saved_tensors_detect_a_change_of_x_between_the_passes() -> None:
     x, changed = torch.tensor([1.0]), torch.tensor([5.0])
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         probe.change_between(STUDENT, "square", x, changed)
@@ -202,11 +204,11 @@ def test_a_change_of_x_between_the_passes_is_noticed_by_saved_tensors() -> None:
 
 
 class LineCollection(SimpleNamespace):
-    """Lines that `vlines` draws."""
+    """Lines drawn by `vlines`."""
 
 
 class PathCollection(SimpleNamespace):
-    """Dots that `scatter` draws."""
+    """Dots drawn by `scatter`."""
 
 
 def line(label: str, style: str = "-", marker: str = "None") -> Any:
@@ -231,7 +233,7 @@ def axes(x_label: str = "", lines: Any = (), collections: Any = ()) -> Any:
 
 @pytest.fixture
 def facts(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The facts of the first of these axes of a figure; matplotlib, which takes a second, is not imported."""
+    """Return a function for the facts of a figure's first axes, without importing matplotlib (1 s)."""
     kinds = SimpleNamespace(LineCollection=LineCollection, PathCollection=PathCollection)
     monkeypatch.setitem(sys.modules, "matplotlib", cast(Any, SimpleNamespace()))
     monkeypatch.setitem(sys.modules, "matplotlib.collections", cast(Any, kinds))
@@ -245,7 +247,7 @@ def facts(monkeypatch: pytest.MonkeyPatch) -> Any:
     return of
 
 
-def test_a_line_without_style_and_markers_is_not_seen_and_collections_are(facts: Any) -> None:
+def test_invisible_lines_are_skipped_and_collections_included(facts: Any) -> None:
     lines = [
         line("loss"),
         line("hidden", "None"),
@@ -259,7 +261,7 @@ def test_a_line_without_style_and_markers_is_not_seen_and_collections_are(facts:
     assert [each["points"].tolist() for each in found[-2:]] == [[[1, 1]], [[3, 4]]]
 
 
-def test_a_label_of_the_figure_is_that_of_its_only_axes(facts: Any) -> None:
+def test_a_label_of_the_figure_counts_for_its_only_axes(facts: Any) -> None:
     assert facts(axes())["x_label"] == "epoch"
     assert facts(axes("step"))["x_label"] == "step"
     assert facts(axes(), axes())["x_label"] == ""
@@ -267,7 +269,7 @@ def test_a_label_of_the_figure_is_that_of_its_only_axes(facts: Any) -> None:
     assert (alone["y_label"], alone["x_scale"], alone["y_scale"]) == ("loss", "linear", "log")
 
 
-def test_points_that_are_masked_are_no_numbers() -> None:
+def test_masked_points_are_nan() -> None:
     points = probe._points(np.ma.masked_equal([[0, 1], [1, 7]], 7))
     assert points.shape == (2, 2) and points[0].tolist() == [0, 1]
     assert math.isnan(points[1, 1])

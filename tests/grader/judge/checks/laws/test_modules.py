@@ -1,4 +1,4 @@
-"""Laws about the state of a module, which need no sandbox."""
+"""Laws about the state of a module, tested without a sandbox."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from grader.results import Cause
 
 
 class Saved(nn.Linear):
-    """A module as the judge has it: it tells which names are saved."""
+    """A module like the judge's, which knows the names that are saved."""
 
     saved_names: Any = ("weight", "bias")
 
 
-def test_a_state_dict_has_its_names_in_any_order() -> None:
+def test_a_state_dict_may_have_its_names_in_any_order() -> None:
     check_state_dict(Saved(2, 3), ["bias", "weight"])
     with pytest.raises(CheckFailed, match=r"Only weight belong in the state_dict.*bias"):
         check_state_dict(Saved(2, 3), ["weight"])
@@ -43,7 +43,7 @@ def test_a_parameter_is_found_by_the_end_of_its_name() -> None:
         parameter_named(model, "eight")
 
 
-def test_a_missing_parameter_is_one_mistake_whichever_check_meets_it() -> None:
+def test_a_missing_parameter_is_the_same_mistake_in_every_check() -> None:
     model = nn.Linear(2, 3)
     del model.weight
     model.weight = torch.ones(3, 2)
@@ -55,14 +55,14 @@ def test_a_missing_parameter_is_one_mistake_whichever_check_meets_it() -> None:
     for check in checks:
         with pytest.raises(CheckFailed) as caught:
             check()
-        told = first_line(caught.value.finding)
-        assert told.startswith("There is no parameter named weight: make self.weight an nn.Param")
-        # It comes before all that follows from it.
+        line = first_line(caught.value.finding)
+        assert line.startswith("There is no parameter named weight: make self.weight an nn.Param")
+        # It ranks before its consequences.
         assert caught.value.finding.cause is Cause.MISTAKE
-        assert first_line(without_values(caught.value.finding)) == told
+        assert first_line(without_values(caught.value.finding)) == line
 
 
-def test_a_buffer_in_place_of_a_parameter_is_called_one() -> None:
+def test_a_buffer_in_place_of_a_parameter_is_recognized() -> None:
     model = nn.Linear(2, 3)
     del model.weight
     model.register_buffer("weight", torch.ones(3, 2))
@@ -85,7 +85,7 @@ def test_a_parameter_holds_real_numbers() -> None:
         ((2 / 400) ** 0.5, "Kaiming's normal start"),
     ],
 )
-def test_a_start_that_is_too_large_is_told_by_its_likely_origin(scale: float, start: str) -> None:
+def test_a_start_that_is_too_large_names_its_likely_origin(scale: float, start: str) -> None:
     drawn = torch.randn(40, 400, generator=torch.Generator().manual_seed(0)) * scale
     with pytest.raises(CheckFailed) as caught:
         check_starts_within(drawn, 0.03, fans=(400, 40), what="the weight", formula="0.03")
@@ -93,7 +93,7 @@ def test_a_start_that_is_too_large_is_told_by_its_likely_origin(scale: float, st
     assert start in str(caught.value)
 
 
-def test_a_start_on_the_bound_is_within() -> None:
+def test_a_start_on_the_bound_is_accepted() -> None:
     bound = 400**-0.5
     check_starts_within(torch.full((3,), bound), bound, fans=(400, 40), what="it", formula="b")
     with pytest.raises(CheckFailed, match="not finite"):

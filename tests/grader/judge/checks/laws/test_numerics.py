@@ -1,4 +1,4 @@
-"""Laws about the numbers of a tensor, which need no sandbox."""
+"""Laws about the numbers in a tensor, tested without a sandbox."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from grader.judge.checks.laws.numerics import (
 from grader.judge.outcomes import CheckFailed
 
 
-def test_finite_numbers_are_finite() -> None:
+def test_finite_numbers_are_accepted() -> None:
     check_finite(torch.tensor([1e38, -1e38]))
     check_finite(torch.zeros(0, 3))
     check_finite(torch.tensor([1, 2]))
 
 
 @pytest.mark.parametrize(
-    ("values", "why", "told"),
+    ("values", "why", "message"),
     [
         ([math.nan], "", "The output is not finite (torch.float32): nan: something overflows on the way."),
         ([1.0, math.inf], "", "1 of 2 entries of the output is not finite (torch.float32): inf"),
@@ -31,31 +31,33 @@ def test_finite_numbers_are_finite() -> None:
         ([math.nan], "is it filled?", "nan: is it filled?"),
     ],
 )  # fmt: skip
-def test_what_is_not_finite_is_counted_and_told(values: list[float], why: str, told: str) -> None:
+def test_numbers_that_are_not_finite_are_counted_and_reported(
+    values: list[float], why: str, message: str
+) -> None:
     with pytest.raises(CheckFailed) as caught:
         check_finite(torch.tensor(values), why=why)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert not str(caught.value).endswith("?.")
 
 
-def test_an_output_without_a_graph_is_cut_off() -> None:
+def test_an_output_without_a_graph_is_refused() -> None:
     x = torch.ones(2, requires_grad=True)
     check_attached(2 * x)
     with pytest.raises(CheckFailed, match="The output does not require a gradient"):
         check_attached((2 * x).detach())
 
 
-def test_large_inputs_have_finite_gradients_too() -> None:
+def test_gradients_of_large_inputs_must_be_finite() -> None:
     x = torch.tensor([1e30], requires_grad=True)
     check_large_inputs(x * 2, {"x": x})
     x.grad = None
-    # Finite is the root of nothing, and infinite its slope.
+    # The root of 0 is finite, and its slope is infinite.
     root = (x - x.detach()).sqrt()
     with pytest.raises(CheckFailed, match=r"x\.grad for large inputs is not finite"):
         check_large_inputs(root, {"x": x})
 
 
-def test_a_gradient_has_the_shape_and_dtype_of_its_input() -> None:
+def test_gradient_at_returns_a_gradient_of_the_input() -> None:
     x = torch.tensor([1.0, 2.0])
     found = gradient_at(lambda t: t**2, x, torch.tensor([1.0, 10.0], dtype=torch.float64))
     assert torch.equal(found, torch.tensor([2.0, 40.0]))

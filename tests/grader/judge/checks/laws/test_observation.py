@@ -1,4 +1,4 @@
-"""Inputs of laws: tensors as callers have them, and exact equality."""
+"""Inputs of laws: the kinds and layouts of tensors that callers have, and exact equality."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grader.judge.checks.laws.observation import kinds_of, same
 from grader.sandbox.wire.values import Opaque
 
 
-def test_a_tensor_is_had_in_four_ways() -> None:
+def test_a_tensor_has_four_kinds() -> None:
     x = torch.tensor([1.0, 2.0])
     data, leaf, used, result = kinds_of(x)
     assert all(torch.equal(kind, x) and kind is not x for kind in (data, leaf, used, result))
@@ -20,7 +20,7 @@ def test_a_tensor_is_had_in_four_ways() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (5,), ()])
-def test_layouts_differ_in_memory_alone(shape: tuple[int, ...]) -> None:
+def test_layouts_differ_only_in_memory(shape: tuple[int, ...]) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     ways = layouts_of(x)
     assert ("transposed" in ways) == (len(shape) > 1)
