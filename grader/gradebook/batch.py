@@ -15,7 +15,7 @@ import msgspec
 from grader.course.manifest import Course
 from grader.gradebook import Attempt, Gradebook
 from grader.gradebook.intake import (
-    Asking,
+    Intake,
     Kept,
     Question,
     Questions,
@@ -106,7 +106,7 @@ def batch(
 
     def read() -> Iterator[ToJudge]:
         for _, attempts in students:
-            yield grading.asking.handed_in(list(attempts), all_attempts=all_attempts)
+            yield grading.intake.take_in(list(attempts), all_attempts=all_attempts)
 
     return grading.run(read(), len({attempt.student.id for attempt in download.attempts}))
 
@@ -133,7 +133,7 @@ def regrade(
     grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
     absent = {student.id for student in book.absent()}
     students = [student for student in book.students() if student.id not in absent]
-    return grading.run(map(grading.asking.kept, students), len(students))
+    return grading.run(map(grading.intake.in_gradebook, students), len(students))
 
 
 class _Batch:
@@ -157,7 +157,7 @@ class _Batch:
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
         self._questions = Questions(course, options)
-        self.asking = Asking(book, course, self._questions.exercises)
+        self.intake = Intake(book, course, self._questions.exercises)
         self._verdicts = Verdicts(book, course, options)
         # Files that wait for a verdict, by the verdict's key; and these keys by the numbers of their tasks.
         self._open: dict[str, list[tuple[Attempt, Question]]] = {}

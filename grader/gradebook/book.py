@@ -505,6 +505,10 @@ class Gradebook:
         """Return the number of attempts of each student who handed in something."""
         return self.tables.attempt_counts()
 
+    def attempt(self, id_: int) -> Attempt:
+        """Return the attempt with this id."""
+        return self.tables.attempt(id_)
+
     def work(self, student: StudentInfo) -> Work:
         """Return all that a student handed in, oldest first, with every verdict."""
         tables, id_ = self.tables, student.id

@@ -24,19 +24,18 @@ from grader.gradebook.review import (
     Attention,
     Reason,
     attention,
-    held,
     nothing_found,
     passed_over,
     stub_after_work,
 )
-from grader.gradebook.standing import ClassRules, handed_in, needed, with_late_days
+from grader.gradebook.standing import handed_in, needed, with_late_days
 from grader.gradebook.verdict_key import VerdictKey, source_digest, verdict_key
 from grader.gradebook.work import SERVER, Attempt, Verdict, Work
 from grader.grading import environment_of, settle, unjudged, version_of, with_note
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
-from grader.submissions.odd_code import ordinary_in
+from grader.submissions.odd_code import ordinary_in, reasons
 
 # The origin of a request in a file beside the work.
 _FILE = "a file"
@@ -136,22 +135,59 @@ class ToJudge(NamedTuple):
     is_older: bool = False
 
 
-class Asking:
-    """Chooses the files of each student that need a verdict, for these exercises."""
+class _Registered(NamedTuple):
+    """A student's attempts that were read and kept: the files of each, by the attempt's id in the gradebook.
+
+    Attempts in `own` are the student's submissions, those in `of_team` have only files for the team, and those
+    `with_request` have a regrade request.
+    """
+
+    files: dict[int, Mapping[str, ExerciseFile]]
+    own: set[int]
+    of_team: set[int]
+    with_request: set[int]
+
+
+class Intake:
+    """Keeps attempts, and chooses the files of each student that need a verdict, for these exercises."""
 
     def __init__(self, book: Gradebook, course: Course, exercises: Sequence[Exercise]) -> None:
         self._book, self._course, self._exercises = book, course, exercises
 
-    def handed_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
+    def take_in(self, attempts: Sequence[submissions.Attempt], *, all_attempts: bool) -> ToJudge:
         """Keep a student's attempts, and return the files that may count, including earlier ones.
 
         Other members of the team may have handed some of them in. Call this within a transaction.
         """
         student = attempts[0].student
-        read: dict[int, dict[str, ExerciseFile]] = {}
-        own: set[int] = set()
-        of_team: set[int] = set()
-        asking: set[int] = set()
+        read = self._register(attempts)
+        before = [e for e in self._book.facts.attention if e.student == student.id]
+        if not read.files:
+            # Teammates handed in no file for an exercise of teams.
+            self._book.keep_student(student)
+            return ToJudge(student.id, [], tuple(before))
+        work = self._book.work(student)
+        wanted: dict[str, Collection[int]] = {
+            e.id: read.files if all_attempts or self._is_idle(student, e, read.files) else ()
+            for e in self._exercises
+        }
+        return ToJudge(
+            student.id,
+            self._chosen(work, wanted, read.files),
+            tuple(self._attention(work, read, before)),
+            is_undated=work.has_versions and not work.is_dated,
+            is_older=_newest(work, read.files) != work.attempts[-1],
+        )
+
+    def in_gradebook(self, student: StudentInfo) -> ToJudge:
+        """Return a student's files in the gradebook that have been judged or may count."""
+        work = self._book.work(student)
+        judged = {e.id: work.verdicts.get(e.id, {}).keys() for e in self._exercises}
+        return ToJudge(student.id, self._chosen(work, judged, {}))
+
+    def _register(self, attempts: Sequence[submissions.Attempt]) -> _Registered:
+        """Read a student's attempts, and keep them with their regrade requests."""
+        read = _Registered({}, set(), set(), set())
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
             is_whole = attempt.only is None
@@ -159,54 +195,19 @@ class Asking:
                 continue
             id_ = self._book.register(attempt, submission, whole=is_whole).id
             # The same files at the same time are one attempt; the student's own copy says more about them.
-            says_more = is_whole or (attempt.of_team and id_ not in own)
-            read[id_] = submission.files if says_more else read.get(id_, submission.files)
+            if is_whole or (attempt.of_team and id_ not in read.own) or id_ not in read.files:
+                read.files[id_] = submission.files
             if is_whole:
-                own.add(id_)
+                read.own.add(id_)
             elif attempt.of_team:
-                of_team.add(id_)
-            asking |= {id_} if submission.requests else set()
-            at = attempt.submitted_at
-            keep_requests(self._book, student.id, submission.requests, at, _FILE)
-        before = [e for e in self._book.facts.attention if e.student == student.id]
-        if not read:
-            # Teammates handed in no file for an exercise of teams.
-            self._book.keep_student(student)
-            return ToJudge(student.id, [], tuple(before))
-        work = self._book.work(student)
-        asked = self._files(
-            work,
-            {
-                e.id: read if all_attempts or self._is_idle(student, e, read) else ()
-                for e in self._exercises
-            },
-            read,
-        )
-        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
-        entries: list[Attention] = []
-        for ids in filter(None, (own, of_team)):
-            newest_of = {id_: files for id_, files in read.items() if id_ in ids}
-            entries += self._about_newest(work, asked, newest_of, asking)
-        if not own:
-            # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
-            again = {name for id_ in of_team for name in read[id_]}
-            kinds = (Reason.UNREADABLE, Reason.MISNAMED)
-            entries += [e for e in before if e.kind in kinds and again.isdisjoint(e.exercises)]
-        return ToJudge(
-            student.id,
-            asked,
-            tuple(entries),
-            is_undated=work.has_versions and not work.is_dated,
-            is_older=newest != work.attempts[-1],
-        )
+                read.of_team.add(id_)
+            if submission.requests:
+                read.with_request.add(id_)
+            at, requests = attempt.submitted_at, submission.requests
+            keep_requests(self._book, attempt.student.id, requests, at, _FILE)
+        return read
 
-    def kept(self, student: StudentInfo) -> ToJudge:
-        """Return a student's files in the gradebook that have been judged or may count."""
-        work = self._book.work(student)
-        judged = {e.id: work.verdicts.get(e.id, {}).keys() for e in self._exercises}
-        return ToJudge(student.id, self._files(work, judged, {}))
-
-    def _files(
+    def _chosen(
         self,
         work: Work,
         wanted: Mapping[str, Collection[int]],
@@ -244,7 +245,7 @@ class Asking:
         exercise: Exercise,
         read: Mapping[int, Mapping[str, ExerciseFile]],
     ) -> bool:
-        """Whether a team's exercise has a file without work that is not byte for byte the stub.
+        """Whether a file handed in for the team has no work, though it differs from the stub.
 
         Only its verdict shows that it has no work. Then an earlier file counts, which needs a verdict, too.
         """
@@ -257,45 +258,73 @@ class Asking:
             for file in files
         )
 
-    def _about_newest(
-        self,
-        work: Work,
-        asked: Sequence[tuple[Attempt, Exercise, ExerciseFile]],
-        read: Mapping[int, Mapping[str, ExerciseFile]],
-        asking: Collection[int],
+    def _attention(
+        self, work: Work, read: _Registered, before: Iterable[Attention]
     ) -> list[Attention]:
-        """Return entries on the newest attempt in `read`; an attempt that is `asking` needs no files."""
-        newest = next(attempt for attempt in reversed(work.attempts) if attempt.id in read)
-        without = {name: file for name, file in read[newest.id].items() if file.source is None}
+        """Return entries on the student's newest attempt, and on the newest one with files for the team."""
         entries: list[Attention] = []
-        if len(without) == len(self._course.exercises) and newest.id not in asking:
-            entries += nothing_found(newest.student, self._exercises, without)
-        answered = {exercise.id for attempt, exercise, _ in asked if attempt.id == newest.id}
-        for exercise in self._exercises:
-            if exercise.id in without and exercise.id not in answered:
-                entries += passed_over(newest.student, exercise, without[exercise.id])
-        entries += [
-            stub_after_work(newest.student, exercise)
-            for exercise in self._exercises
-            if (file := read[newest.id].get(exercise.id)) is not None
-            and is_stub_after_work(self._course, exercise, file, work, self._book.rules())
-        ]
+        for ids in filter(None, (read.own, read.of_team)):
+            newest = _newest(work, ids)
+            files = read.files[newest.id]
+            without = [file for file in files.values() if file.source is None]
+            is_empty = len(without) == len(self._course.exercises)
+            # A request needs no files.
+            if is_empty and newest.id not in read.with_request:
+                entries += nothing_found(newest.student, self._exercises, files)
+            for exercise in self._exercises:
+                if (file := files.get(exercise.id)) is not None:
+                    entries += about_file(self._book, self._course, work, newest, exercise, file)
+        if not read.own:
+            # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
+            again = {name for id_ in read.of_team for name in read.files[id_]}
+            kinds = (Reason.UNREADABLE, Reason.MISNAMED)
+            entries += [e for e in before if e.kind in kinds and again.isdisjoint(e.exercises)]
         return entries
 
 
-def is_stub_after_work(
-    course: Course, exercise: Exercise, file: ExerciseFile, work: Work, rules: ClassRules
+def _newest(work: Work, ids: Container[int]) -> Attempt:
+    """Return the newest of these attempts."""
+    return next(attempt for attempt in reversed(work.attempts) if attempt.id in ids)
+
+
+def about_file(
+    book: Gradebook,
+    course: Course,
+    work: Work,
+    attempt: Attempt,
+    exercise: Exercise,
+    file: ExerciseFile,
+) -> list[Attention]:
+    """Return the entries on a file that its result does not give: it is unreadable, or the stub after work."""
+    if file.source is None:
+        has_earlier = bool(work.sources(exercise.id))
+        return [*passed_over(attempt.student, exercise, file, earlier=has_earlier)]
+    if _is_stub_after_work(book, course, work, attempt, exercise, file):
+        return [stub_after_work(attempt.student, exercise)]
+    return []
+
+
+def _is_stub_after_work(
+    book: Gradebook,
+    course: Course,
+    work: Work,
+    attempt: Attempt,
+    exercise: Exercise,
+    file: ExerciseFile,
 ) -> bool:
-    """Whether the newest file of an exercise is the stub or empty, and an earlier attempt has work.
+    """Whether this is the newest file for an exercise, the stub or empty, and an earlier attempt has work.
 
     Always false for an exercise of the student's team, since its earlier work still counts.
     """
-    if len(work.sources(exercise.id)) < 2 or rules.is_shared(work.student, exercise.id):
+    ids = [each.id for each, _ in work.sources(exercise.id)]
+    if len(ids) < 2 or ids[-1] != attempt.id:
         return False
     if file.state(course.stub(exercise)) not in (State.UNTOUCHED, State.EMPTY):
         return False
+    rules = book.rules()
     *earlier, _ = handed_in(work, rules, exercise.id)
-    return any(not each.untouched for each in earlier)
+    is_shared = rules.is_shared(work.student, exercise.id)
+    return not is_shared and any(not each.untouched for each in earlier)
 
 
 def _missing(exercise: Exercise) -> ExerciseFile:
@@ -305,28 +334,55 @@ def _missing(exercise: Exercise) -> ExerciseFile:
 # --- results of files --------------------------------------------------------------------------------
 
 
+class WaitingFile(NamedTuple):
+    """What is known of a file that waits for a judge: its verdict's key, and reasons to hold the points."""
+
+    key: VerdictKey
+    held: tuple[str, ...]
+
+
 class Question:
-    """A file that needs a verdict, the key of the verdict, and reasons to hold its points."""
+    """A file that needs a verdict, and the key of the verdict; the slow rest is computed when first used.
+
+    For a `waiting` file, an earlier question has computed it.
+    """
 
     def __init__(
         self,
-        course: Course,
-        options: GradingOptions,
+        questions: Questions,
         exercise: Exercise,
         file: ExerciseFile,
-        key: VerdictKey,
-        held: tuple[str, ...],
+        waiting: WaitingFile | None = None,
     ) -> None:
-        self._course, self._options = course, options
-        self.exercise, self.file, self.key, self.held = exercise, file, key, held
+        self._questions, self._waiting = questions, waiting
+        self.exercise, self.file = exercise, file
+        self.key = questions.key_of(exercise, file) if waiting is None else waiting.key
 
     @functools.cached_property
     def settled(self) -> ExerciseResult | None:
         """The result if the file needs no judge, being missing, untouched or unreadable; else None."""
-        return settle(self._course, self.exercise, self.file, self._options)
+        if self._waiting is not None:
+            return None
+        return self._questions.settled(self.exercise, self.file)
+
+    @functools.cached_property
+    def held(self) -> tuple[str, ...]:
+        """The odd code in the source, as reasons to hold the points."""
+        if self._waiting is not None:
+            return self._waiting.held
+        return self._questions.reasons_to_hold(self.exercise, self.file)
+
+    def waiting(self) -> WaitingFile:
+        """Return what to remember of the question while the file waits for a judge."""
+        return WaitingFile(self.key, self.held)
+
+    def prepare(self) -> None:
+        """Compute what the result may need now, to spare the thread that keeps it."""
+        if self.settled is None:
+            _ = self.held
 
     def answered_by(self, result: ExerciseResult) -> ExerciseResult:
-        """Return the result to keep for this file. Odd code holds its points, except in a stub.
+        """Return a new result as it is kept for this file. Odd code holds its points, except in a stub.
 
         Odd code is found in the source, or reported while it runs.
         """
@@ -345,34 +401,28 @@ class Questions:
         self.exercises = [e for e in course.exercises if set(options.suites) & {*course.suites(e)}]
 
     def about(
-        self,
-        exercise: Exercise,
-        file: ExerciseFile,
-        found: tuple[VerdictKey, tuple[str, ...]] | None = None,
+        self, exercise: Exercise, file: ExerciseFile, waiting: WaitingFile | None = None
     ) -> Question:
         """Return a question about a file, without reading the suite or the gradebook.
 
-        To save time, pass the key and the reasons of an earlier question about the file as `found`.
+        To save time, pass what an earlier question remembered of a `waiting` file.
         """
-        if found is not None:
-            question = Question(self._course, self._options, exercise, file, *found)
-            # A file with an earlier question waits for a judge, so it is not settled.
-            question.settled = None
-            return question
-        key = self.key_of(exercise, file)
-        return Question(
-            self._course, self._options, exercise, file, key, self._held(exercise, file)
-        )
+        return Question(self, exercise, file, waiting)
 
     def key_of(self, exercise: Exercise, file: ExerciseFile) -> VerdictKey:
         """Return the key of the verdict on a file."""
         return verdict_key(exercise, file, self._digests[exercise.id], self._options)
 
-    def _held(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
+    def settled(self, exercise: Exercise, file: ExerciseFile) -> ExerciseResult | None:
+        """Return the result of a file that needs no judge, else None."""
+        return settle(self._course, exercise, file, self._options)
+
+    def reasons_to_hold(self, exercise: Exercise, file: ExerciseFile) -> tuple[str, ...]:
+        """Return the odd code in a file's source, as reasons to hold its points."""
         # Skip stubs, which most files are early in a course.
         if file.source is None or file.source == self._stubs[exercise.id]:
             return ()
-        return held(file.source, self._ordinary[exercise.id])
+        return reasons(file.source, self._ordinary[exercise.id])
 
 
 class Kept(NamedTuple):
@@ -399,16 +449,35 @@ class Verdicts:
     ) -> Kept | None:
         """Keep the result of a file if no judge is needed, and return it; None if a judge is needed.
 
-        That is the verdict with the same key, on any student's file, if it is final or its key is in
+        That is a final verdict with the same key, on any student's file, or the last one if its key is in
         `judged_now`; or else the result of a file that is settled without a judge.
         """
-        key = question.key.key
-        verdict = self._book.tables.verdict(key)
-        if verdict is not None and (key in judged_now or _is_final(verdict)):
-            return self._keep(attempt, question, verdict.result, verdict.environment, is_known=True)
+        if (own := self._own_final(attempt, question)) is not None:
+            return _kept(attempt, question, own.result, is_known=True)
+        if (known := self._known(question.key.key, judged_now)) is not None:
+            return self._keep(attempt, question, known.result, known.environment, is_known=True)
         if question.settled is not None:
-            return self._keep(attempt, question, question.settled, self._here)
+            result = question.answered_by(question.settled)
+            return self._keep(attempt, question, result, self._here)
         return None
+
+    def is_final(self, attempt: Attempt, question: Question) -> bool:
+        """Whether the attempt has a final verdict with the key of the question: it is not judged again."""
+        return self._own_final(attempt, question) is not None
+
+    def _own_final(self, attempt: Attempt, question: Question) -> Verdict | None:
+        """Return the attempt's verdict if it has the key of the question and is final, else None."""
+        verdict = self._book.tables.verdict(attempt.id, question.exercise.id, question.key.key)
+        return verdict if verdict is not None and _is_final(verdict) else None
+
+    def _known(self, key: str, judged_now: Container[str]) -> Verdict | None:
+        """Return the verdict with this key that another file gets, too; None if there is none."""
+        verdicts = self._book.tables.verdicts
+        final = next(filter(_is_final, verdicts(key)), None)
+        if final is None and key in judged_now:
+            # Of the timeouts, the one of this grading.
+            return max(verdicts(key), key=lambda verdict: verdict.graded_at, default=None)
+        return final
 
     def judged(self, attempt: Attempt, question: Question, judged: Judgment | JudgeFault) -> Kept:
         """Keep the verdict of a judge; after a fault, the file is unjudged until the next grading."""
@@ -417,11 +486,8 @@ class Verdicts:
         else:
             fault = judged.message
             result, walls = unjudged(self._course, question.exercise, self._options, fault), ()
-        return self._keep(attempt, question, result, environment_of(self._torch, walls))
-
-    def has_verdict(self, attempt: Attempt, question: Question) -> bool:
-        """Whether this attempt has the verdict with the key of the question."""
-        return self._book.tables.has_verdict(attempt.id, question.exercise.id, question.key.key)
+        here = environment_of(self._torch, walls)
+        return self._keep(attempt, question, question.answered_by(result), here)
 
     def wait(self, attempt: Attempt, question: Question, not_yet: ExerciseResult) -> None:
         """Keep `not_yet` as the result while a judge works; an existing verdict stays."""
@@ -437,13 +503,15 @@ class Verdicts:
         *,
         is_known: bool = False,
     ) -> Kept:
-        """Keep a result for a file, with its odd code, unless the attempt already has this result."""
-        kept = question.answered_by(result)
-        # A newer grader may find more odd code.
-        if not (is_known and kept == result and self.has_verdict(attempt, question)):
-            self._book.keep(attempt, question.key, self._options.seed, kept, environment)
-        entries = attention(attempt.student, question.exercise, question.file, kept)
-        return Kept(kept, entries, is_known)
+        """Keep a result for a file, and return it."""
+        self._book.keep(attempt, question.key, self._options.seed, result, environment)
+        return _kept(attempt, question, result, is_known=is_known)
+
+
+def _kept(attempt: Attempt, question: Question, result: ExerciseResult, *, is_known: bool) -> Kept:
+    """Return a result that the gradebook has, with the entries about it."""
+    entries = attention(attempt.student, question.exercise, question.file, result)
+    return Kept(result, entries, is_known)
 
 
 def _is_final(verdict: Verdict) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,8 +16,6 @@ from grader.course.manifest import Exercise
 from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.odd_code import odd_code
-from grader.text import counted
 
 
 class Reason(enum.Enum):
@@ -50,8 +48,6 @@ class Attention(msgspec.Struct, frozen=True):
         return _listed(self.exercises)
 
 
-# Limits, so that one student with thousands of odd lines does not hide other students.
-_MAX_ENTRIES = 5
 _MAX_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
@@ -76,19 +72,6 @@ def attention(
         found.append((Reason.TIMEOUT, late.message or result.message))
     found += [(Reason.ODD_CODE, what) for what in result.held]
     return [Attention(kind, student, (exercise.id,), what) for kind, what in found]
-
-
-def held(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
-    """Return the reasons to hold a file's points: its odd code with lines, in at most five entries."""
-    texts = [
-        f"line {oddity.line} {oddity.what}"
-        + (f" (and on {counted(oddity.times - 1, 'more line')})" if oddity.times > 1 else "")
-        for oddity in odd_code(source, ordinary)
-    ]
-    if (more := len(texts) - _MAX_ENTRIES) > 0:
-        last = texts[_MAX_ENTRIES - 1]
-        texts[_MAX_ENTRIES - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
-    return tuple(texts)
 
 
 def passed_over(

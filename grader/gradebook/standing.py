@@ -136,8 +136,7 @@ def needed(work: Work, rules: ClassRules, exercise: str) -> list[Attempt]:
 def handed_in(work: Work, rules: ClassRules, exercise: str) -> list[File]:
     """Return the files for an exercise, oldest first; an unchanged file keeps the first time it came.
 
-    In a team, files without work are left out if there is one with work: a member who hands in the whole course
-    each week may never begin what others of the team do.
+    In a team, ignore stubs once any file has work: members may hand in stubs of exercises that others solve.
     """
     first: dict[str, Attempt] = {}
     files = []

@@ -126,6 +126,7 @@ _FILES_AS_THEY_CAME = (
     " LEFT JOIN sources ON sources.digest = coalesce(originals.source, files.source)"
     " WHERE files.attempt = ?"
 )
+_VERDICT = "SELECT status, score, max_score, result, graded_at, seed, environment FROM grades"
 _REQUEST = "SELECT number, student, exercise, message, asked_at, origin FROM requests"
 _STUDENT = "SELECT id, name, email, ids FROM students"
 _ATTEMPT = "SELECT id, student, number, submitted_at, late, origin, digest FROM attempts"
@@ -247,6 +248,10 @@ class Tables:
         """Return every attempt, by student and number."""
         rows = self.connection.execute(f"{_ATTEMPT} ORDER BY student, number")
         return [_attempt(row) for row in rows]
+
+    def attempt(self, id_: int) -> Attempt:
+        """Return the attempt with this id."""
+        return _attempt(self.connection.execute(f"{_ATTEMPT} WHERE id = ?", (id_,)).fetchone())
 
     def attempts_of(self, student: str) -> list[Attempt]:
         """Return the attempts of a student, by number."""
@@ -430,22 +435,19 @@ class Tables:
             verdicts.setdefault(exercise, {})[attempt] = self._verdict(row)
         return verdicts
 
-    def verdict(self, key: str) -> Verdict | None:
-        """Return a verdict with this key, on the file of any student; None if there is none."""
-        row = self.connection.execute(
-            "SELECT status, score, max_score, result, graded_at, seed, environment FROM grades"
-            " WHERE key = ? AND status != ? LIMIT 1",
-            (key, Status.UNJUDGED.value),
-        ).fetchone()
-        return None if row is None else self._verdict(row)
+    def verdicts(self, key: str) -> Iterator[Verdict]:
+        """Yield the verdicts with this key, on files of any student."""
+        find = f"{_VERDICT} WHERE key = ? AND status != ?"
+        for row in self.connection.execute(find, (key, Status.UNJUDGED.value)):
+            yield self._verdict(row)
 
-    def has_verdict(self, attempt: int, exercise: str, key: str) -> bool:
-        """Whether an attempt has the verdict with this key."""
+    def verdict(self, attempt: int, exercise: str, key: str) -> Verdict | None:
+        """Return the verdict on an attempt's file if it has this key, else None."""
         row = self.connection.execute(
-            "SELECT 1 FROM grades WHERE attempt = ? AND exercise = ? AND key = ? AND status != ?",
+            f"{_VERDICT} WHERE attempt = ? AND exercise = ? AND key = ? AND status != ?",
             (attempt, exercise, key, Status.UNJUDGED.value),
         ).fetchone()
-        return row is not None
+        return None if row is None else self._verdict(row)
 
     def put_verdict(
         self, attempt: int, exercise: str, key: VerdictKey, verdict: Verdict, *, replace: bool

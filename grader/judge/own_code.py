@@ -1,4 +1,4 @@
-"""The modules of this package that decide outcomes and their messages, and a digest of their code.
+"""The modules of this package that decide outcomes, messages and held points, and a digest of their code.
 
 Verdicts, and what judges keep between runs, are stale once this code changes. Comments, docstrings and layout
 do not count, nor does code that shows, exports or stores results, or the rules for points.
@@ -18,13 +18,13 @@ from grader.course.syntax import syntax_tree
 from grader.judge import cache
 
 _PACKAGE = Path(__file__).parents[1]
-# Sources are checked for odd code at each grading, without a judge.
 _DECIDING = (
     "judge",
     "sandbox",
     "course",
     "grading.py",
     "submissions/not_python.py",
+    "submissions/odd_code.py",
     "submissions/source.py",
     "submissions/submission.py",
     "findings.py",

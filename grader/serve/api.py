@@ -27,7 +27,7 @@ from grader.gradebook.times import moment
 from grader.results import ExerciseResult, StudentInfo
 from grader.serve import regrading
 from grader.serve.desk import Accepted
-from grader.serve.hand_in import Submission, not_accepted
+from grader.serve.hand_in import NotNow, Submission, not_accepted
 from grader.serve.http import (
     NO_SUBMISSION,
     Refusal,
@@ -130,18 +130,13 @@ class Api:
 
     def _allowed(self, request: Request, read: Submission) -> Submission:
         """Return the part of a submission that may come in this request; raises Refusal if there is none."""
-        refused = {}
+        refused: dict[str, NotNow] = {}
         for question in read.questions:
             try:
                 self._server.gate.hand_in(request, question.exercise.id)
             except Refusal as refusal:
-                refused[question.exercise.id] = refusal.detail
-        read = read.without(refused)
-        if not read.questions:
-            raise Refusal(
-                403, f"Nothing was accepted. {' '.join(dict.fromkeys(read.refused.values()))}"
-            )
-        return read
+                refused[question.exercise.id] = NotNow(refusal.detail)
+        return read.without(refused)
 
     async def _accept(self, student: StudentInfo, read: Submission, key: str) -> Accepted:
         """Keep a submission, then notify the queue, the class and the judges."""
@@ -370,7 +365,7 @@ class Api:
         return answered({"paused": paused})
 
     async def regrade(self, request: Request) -> Response:
-        """Queue the files whose suite changed, after all hand-ins."""
+        """Queue the files to judge again, after all hand-ins."""
         await self._server.identity.staff(request, Right.RUN)
         body = await body_of(request, 64 << 10)
         wanted, course = decoded(body or b"{}", RegradeRequest).exercises, self._server.course

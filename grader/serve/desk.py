@@ -39,12 +39,13 @@ from grader.gradebook import (
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
 from grader.gradebook.intake import (
-    Asking,
+    Intake,
     Kept,
     Question,
     Questions,
     Verdicts,
-    is_stub_after_work,
+    WaitingFile,
+    about_file,
     refuse_other_course,
 )
 from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
@@ -52,11 +53,11 @@ from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import ask
-from grader.gradebook.review import passed_over, stub_after_work
+from grader.gradebook.review import Attention
 from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
-from grader.gradebook.verdict_key import VerdictKey, source_digest
+from grader.gradebook.verdict_key import source_digest
 from grader.gradebook.work import SERVER
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
@@ -73,9 +74,7 @@ log = logging.getLogger("grader.serve")
 
 _DAY_SECONDS = 86_400.0
 # For a retry of files that a limit refused, when the limit has passed.
-_NOT_THEN = "It was not accepted at the first try: hand it in again."
-# The limit if the policy sets none. Each verdict reveals a little of the hidden tests (docs/security.md).
-MAX_SUBMISSIONS = 50
+_NOT_THEN = hand_in.NotNow("It was not accepted at the first try: hand it in again.")
 # The grader tries a job this often before it gives up.
 _TRIES = 3
 # Smaller differences come from adjusting the clock little by little.
@@ -94,7 +93,7 @@ class Accepted(NamedTuple):
     """A submission that was kept, and why files of some exercises were not accepted."""
 
     submission: queue.Submission
-    refused: Mapping[str, str] = MappingProxyType({})
+    refused: Mapping[str, hand_in.NotNow] = MappingProxyType({})
 
 
 class Desk:
@@ -118,8 +117,8 @@ class Desk:
         self._ended: list[int] = []
         # The last reading of the clock, and the uptime of the machine then.
         self._read_at = 0.0, 0.0
-        # The key of each waiting file, and the reasons to hold its points: slow to compute.
-        self._found: dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]] = {}
+        # Waiting files by attempt and exercise.
+        self._waiting: dict[tuple[int, str], WaitingFile] = {}
 
     def open(self) -> int:
         """Prepare the gradebook for this course and roster; return the number of jobs that wait again.
@@ -176,35 +175,24 @@ class Desk:
                 self._policy = book.policy
             names = [each.exercise.id for each in read.questions]
             ended = self._after_exam(student, names, now)
-            often = self._too_often(student, [name for name in names if name not in ended], now)
-            refused = {**ended, **{name: f"It {why}" for name, (why, _) in often.items()}}
+            open_ones = [name for name in names if name not in ended]
+            refused = {**ended, **self._too_often(student, open_ones, now)}
             if (earlier := queue.tried_before(book, student.id, retry_key)) is not None:
                 whole = {question.exercise.id: question.file for question in read.questions}
                 kept = self._refuse_other_files(earlier, whole)
                 left = {n: refused.get(n, _NOT_THEN) for n in names if n not in kept}
                 return Accepted(earlier, left)
-            questions = [each for each in read.questions if each.exercise.id not in refused]
+            questions = read.without(refused).questions
             handed_in = {question.exercise.id: question.file for question in questions}
-            if not questions:
-                for name, (why, wait) in often.items():
-                    raise Refusal(429, f"{name} {why}", retry_after=wait)
-                raise Refusal(
-                    403, f"Nothing was accepted. {' '.join(dict.fromkeys(ended.values()))}"
-                )
             found = submissions.Attempt(
                 student=student, submitted_at=utc(now), origin=SERVER, path=Path(SERVER)
             )
             attempt = book.register(found, Submission(student.id, handed_in), whole=False)
             handed = queue.add_submission(book, student.id, attempt.id, retry_key, now)
             waiting = self._queue(student, attempt, questions, now)
-            for name, file in read.odd.items():
-                if file.source is None:
-                    has_earlier = bool(book.work(student).sources(name))
-                    about = student.id, self._course.exercise(name), file
-                    book.replace_attention(
-                        student.id, name, passed_over(*about, earlier=has_earlier)
-                    )
-            self._look_at_stubs(student, questions)
+            unreadable = {name: file for name, file in read.odd.items() if file.source is None}
+            for name, entries in self._about_files(attempt, unreadable).items():
+                book.replace_attention(student.id, name, entries)
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
@@ -213,7 +201,7 @@ class Desk:
                 if theirs := [each for each in shared if each.exercise.id not in over]:
                     self._share(attempt, msgspec.structs.replace(found, student=mate), theirs, now)
         # Remember these only now that everything is on the disk.
-        self._found |= waiting
+        self._waiting |= waiting
         if len(waiting) < len(questions):
             for member in (student, *mates):
                 self._write_result(member.id)
@@ -221,18 +209,19 @@ class Desk:
 
     def _queue(
         self, student: StudentInfo, attempt: Attempt, questions: Sequence[Question], now: float
-    ) -> dict[tuple[int, str], tuple[VerdictKey, tuple[str, ...]]]:
-        """Queue the files of an attempt in place of older ones; return the keys of the files that wait."""
-        waiting = {}
+    ) -> dict[tuple[int, str], WaitingFile]:
+        """Queue the files of an attempt in place of older ones; return the files that wait."""
+        waiting, done = {}, []
         for question in questions:
             name, state = question.exercise.id, JobState.DONE
             kept = self._verdicts.without_judge(attempt, question)
             if kept is None:
                 state = JobState.WAITING
-                waiting[attempt.id, name] = question.key, question.held
+                waiting[attempt.id, name] = question.waiting()
             else:
-                self._look_at(attempt, question, kept)
+                done.append((question, kept))
             queue.queue_job(self._book, attempt.id, name, state, now)
+        self._look_at(attempt, done)
         names = [question.exercise.id for question in questions]
         self._replace_older(student, attempt.id, names, now)
         return waiting
@@ -251,18 +240,6 @@ class Desk:
         queue.share(book, attempt.id, handed_in.id)
         queue.add_submission(book, student.id, attempt.id, secrets.token_hex(16), now)
         self._queue(student, attempt, questions, now)
-        self._look_at_stubs(student, questions)
-
-    def _look_at_stubs(self, student: StudentInfo, questions: Sequence[Question]) -> None:
-        """Note for staff each exercise for which the student handed in the stub after real work."""
-        work = self._book.work(student)
-        for question in questions:
-            exercise = question.exercise
-            if question.settled is not None and is_stub_after_work(
-                self._course, exercise, question.file, work, self._book.rules()
-            ):
-                entry = stub_after_work(student.id, exercise)
-                self._book.replace_attention(student.id, exercise.id, [entry])
 
     def _clock(self) -> float:
         """Return the time; note for staff if the clock was set meanwhile. Call it within a transaction."""
@@ -295,29 +272,29 @@ class Desk:
 
     def _after_exam(
         self, student: StudentInfo, exercises: Iterable[str], now: float
-    ) -> dict[str, str]:
+    ) -> dict[str, hand_in.NotNow]:
         """Return why files of exams that have ended are not accepted; an extension moves the end."""
-        ended = {}
+        ended: dict[str, hand_in.NotNow] = {}
         for exercise in filter(self._gate.is_exam, exercises):
             deadline = self._policy.deadline(student, exercise)
             if deadline is not None and now > deadline.until.timestamp():
                 end = moment(utc(deadline.until), self._policy.rules.timezone)
-                ended[exercise] = f"The exam ended at {end}."
+                ended[exercise] = hand_in.NotNow(f"The exam ended at {end}.")
         return ended
 
     def _too_often(
         self, student: StudentInfo, exercises: Iterable[str], now: float
-    ) -> dict[str, tuple[str, int]]:
-        """Map exercises that cannot be handed in again yet to the reason and the seconds until the next try.
+    ) -> dict[str, hand_in.NotNow]:
+        """Return why exercises cannot be handed in again yet.
 
         For an exercise of teams, the limits hold for each member; the longest wait decides.
         """
         mates = [mate.id for mate in self._teams.mates(student.id)]
-        found = dict[str, tuple[str, int]]()
+        found: dict[str, hand_in.NotNow] = {}
 
         def keep(exercise: str, why: str, wait: int) -> None:
-            if exercise not in found or wait > found[exercise][1]:
-                found[exercise] = why, wait
+            if exercise not in found or wait > found[exercise].wait:
+                found[exercise] = hand_in.NotNow(f"{exercise} was handed in {why}", wait)
 
         for member, exercise in (
             (member, name)
@@ -325,38 +302,65 @@ class Desk:
             for member in (student.id, *(mates if self._teams.hands_in(name) else ()))
         ):
             rules = self._policy.rules_of(exercise)
-            most, pause = (
-                rules.most_submissions or MAX_SUBMISSIONS,
-                rules.cool_down.total_seconds(),
-            )
+            most, pause = rules.most_in_a_day, rules.cool_down.total_seconds()
             # Times in the future are from before the clock was set back, and do not count.
             times = queue.times_of(self._book, member, exercise, now - _DAY_SECONDS, now)
             if times and now - times[-1] < pause:
                 wait = math.ceil(times[-1] + pause - now)
-                keep(exercise, f"was handed in a moment ago; wait {counted(wait, 'second')}.", wait)
+                keep(exercise, f"a moment ago; wait {counted(wait, 'second')}.", wait)
             if len(times) >= most:
                 wait = math.ceil(times[-most] + _DAY_SECONDS - now)
                 often = counted(most, "time")
-                why = f"was handed in {often} within 24 hours, the limit."
-                keep(exercise, why, max(wait, 1))
+                keep(exercise, f"{often} within 24 hours, the limit.", max(wait, 1))
         return found
 
     def _replace_older(
         self, student: StudentInfo, attempt: int, exercises: Iterable[str], now: float
     ) -> None:
-        """Replace older files that still wait, unless the policy needs their verdicts."""
+        """Replace older files that still wait, unless the policy needs their verdicts.
+
+        While the file of corrections has a mistake, none is replaced.
+        """
         work = None
         for exercise in exercises:
             older = {*queue.waiting_of(self._book, student.id, exercise)} - {attempt}
             if older:
                 work = work or self._book.work(student)
-                older -= {a.id for a in needed(work, self._book.rules(), exercise)}
+                try:
+                    rules = self._book.rules()
+                except CorrectionsError:
+                    return
+                older -= {a.id for a in needed(work, rules, exercise)}
             for waiting in older:
                 queue.replace_job(self._book, waiting, exercise, now)
-                self._found.pop((waiting, exercise), None)
+                self._waiting.pop((waiting, exercise), None)
 
-    def _look_at(self, attempt: Attempt, question: Question, kept: Kept) -> None:
-        self._book.replace_attention(attempt.student, question.exercise.id, kept.attention)
+    def _look_at(self, attempt: Attempt, done: Sequence[tuple[Question, Kept]]) -> None:
+        """List results for staff to look at, if there is a reason."""
+        settled = {q.exercise.id: q.file for q, kept in done if kept.result.settled}
+        about_files = self._about_files(attempt, settled)
+        for question, kept in done:
+            name = question.exercise.id
+            entries = [*kept.attention, *about_files.get(name, ())]
+            self._book.replace_attention(attempt.student, name, entries)
+
+    def _about_files(
+        self, attempt: Attempt, files: Mapping[str, ExerciseFile]
+    ) -> dict[str, list[Attention]]:
+        """Return the entries on a student's files that their results do not give, by exercise."""
+        student = self._book.student(attempt.student) if files else None
+        if student is None:
+            return {}
+        work = self._book.work(student)
+        # A mistake in the file of corrections must refuse no work, and stop no judge.
+        with contextlib.suppress(CorrectionsError):
+            return {
+                name: about_file(
+                    self._book, self._course, work, attempt, self._course.exercise(name), file
+                )
+                for name, file in files.items()
+            }
+        return {}
 
     # --- drafts ---------------------------------------------------------------------------------
 
@@ -431,7 +435,7 @@ class Desk:
                 job = queue.take_job(book, time.time(), regrades=regrades)
                 if job is None:
                     return None
-                question, attempt = self._question(job), _attempt_of(job)
+                question, attempt = self._question(job), self._book.attempt(job.attempt)
                 # The same file may have been judged for another student since it was handed in.
                 kept = self._verdicts.without_judge(attempt, question)
                 if kept is None:
@@ -449,8 +453,8 @@ class Desk:
     def _question(self, job: Job) -> Question:
         """Return the question about a job's file, handed in to this server or an earlier one."""
         file = self._book.files_of(job.attempt)[job.exercise]
-        found = self._found.pop((job.attempt, job.exercise), None)
-        return self._questions.about(self._course.exercise(job.exercise), file, found)
+        waiting = self._waiting.pop((job.attempt, job.exercise), None)
+        return self._questions.about(self._course.exercise(job.exercise), file, waiting)
 
     def finish(self, taken: Taken, judged: Judgment | JudgeFault) -> list[int]:
         """Keep a verdict, for all members of a team; return the attempts whose job ended.
@@ -477,13 +481,13 @@ class Desk:
         waiting = queue.shared_jobs(self._book, job.attempt)
         ended = []
         for each in (job, *(other for other, _ in waiting if other.exercise == job.exercise)):
-            attempt = _attempt_of(each)
+            attempt = self._book.attempt(each.attempt)
             if judged is None:
                 kept = self._verdicts.without_judge(attempt, question)
             else:
                 kept = self._verdicts.judged(attempt, question, judged)
             if kept is not None:
-                self._look_at(attempt, question, kept)
+                self._look_at(attempt, [(question, kept)])
                 queue.end_job(self._book, each, time.time())
                 ended.append(each)
         return ended
@@ -545,22 +549,23 @@ class Desk:
         return [student.id for student in self._book.students() if student.id not in absent]
 
     def to_regrade(self, student: str, exercises: Sequence[Exercise]) -> list[tuple[int, str]]:
-        """Return the attempt and exercise of each file that a changed suite may judge differently."""
+        """Return the attempt and exercise of each file to judge again, as in a batch.
+
+        The suite or the grader changed since its verdict, or it timed out.
+        """
         info = self._book.student(student)
         if info is None:
             return []
-        asked = Asking(self._book, self._course, exercises).kept(info)
+        kept = Intake(self._book, self._course, exercises).in_gradebook(info)
         return [
             (attempt.id, exercise.id)
-            for attempt, exercise, file in asked.files
+            for attempt, exercise, file in kept.files
             if file.source is not None
-            and not self._book.tables.has_verdict(
-                attempt.id, exercise.id, self._questions.key_of(exercise, file).key
-            )
+            and not self._verdicts.is_final(attempt, self._questions.about(exercise, file))
         ]
 
     def regrade(self, student: str, exercises: Sequence[Exercise]) -> int:
-        """Queue a student's files whose suite changed, behind all submissions; return their number."""
+        """Queue a student's files to judge again, behind all submissions; return their number."""
         found, now = self.to_regrade(student, exercises), time.time()
         with self._book.transaction():
             for attempt, exercise in found:
@@ -573,8 +578,3 @@ def _running_seconds() -> float:
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
-
-
-def _attempt_of(job: Job) -> Attempt:
-    """Return the attempt of a job, with the fields needed to keep a verdict."""
-    return Attempt(job.attempt, job.student, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -38,32 +38,51 @@ class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, bytes]
 
 
+class NotNow(NamedTuple):
+    """Why a file is not accepted now, as a sentence; `wait` is in seconds, 0 if waiting does not help."""
+
+    why: str
+    wait: int = 0
+
+
 class Submission(NamedTuple):
     """The files of a request: questions about those that can be judged, and `odd` ones, which need a comment.
 
-    A file may be in both, for example if another file was handed in beside it. `refused` has the reason, by
-    exercise, why a file is not accepted now.
+    A file may be in both, for example if another file was handed in beside it. Files for exercises in `refused`
+    are not accepted now.
     """
 
     questions: tuple[Question, ...]
     odd: dict[str, ExerciseFile]
-    refused: Mapping[str, str] = MappingProxyType({})
+    refused: Mapping[str, NotNow] = MappingProxyType({})
 
     @property
     def problems(self) -> dict[str, str]:
         """The comments on odd files and on files that are not accepted, by exercise."""
         return {name: file.problem for name, file in self.odd.items()} | not_accepted(self.refused)
 
-    def without(self, refused: Mapping[str, str]) -> Submission:
-        """Return the rest, without files that are refused for these reasons."""
+    def without(self, refused: Mapping[str, NotNow]) -> Submission:
+        """Return the rest, without files that are also refused; raises Refusal if no file is left to judge."""
         questions = tuple(q for q in self.questions if q.exercise.id not in refused)
         odd = {name: file for name, file in self.odd.items() if name not in refused}
-        return Submission(questions, odd, {**self.refused, **refused})
+        refused = {**self.refused, **refused}
+        if not questions:
+            raise _refusal([*refused.values()])
+        return Submission(questions, odd, refused)
 
 
-def not_accepted(refused: Mapping[str, str]) -> dict[str, str]:
+def _refusal(reasons: Sequence[NotNow]) -> Refusal:
+    """Return the answer to a request without a file that is accepted now."""
+    sentence = " ".join(dict.fromkeys(reason.why for reason in reasons))
+    waits = [reason.wait for reason in reasons if reason.wait]
+    # Some of the files may be accepted after the shortest wait.
+    wait = min(waits, default=0)
+    return Refusal(429 if waits else 403, f"Nothing was accepted. {sentence}", retry_after=wait)
+
+
+def not_accepted(refused: Mapping[str, NotNow]) -> dict[str, str]:
     """Return a sentence for each exercise whose file is not accepted, from the reasons."""
-    return {name: f"{name} was not accepted: {why}" for name, why in refused.items()}
+    return {name: f"{name} was not accepted: {reason.why}" for name, reason in refused.items()}
 
 
 class HandInReader:
@@ -86,7 +105,7 @@ class HandInReader:
         # Look among all exercises, to distinguish a file that comes too early from a misnamed one. Skip
         # exercises without a file of their own: an archive that cannot be read is a problem of each of them.
         refused = {
-            name: why
+            name: NotNow(why)
             for name, file in handed.items()
             if (why := self._gate.why_closed(name)) and file.source is not None
         }
@@ -104,8 +123,7 @@ class HandInReader:
         if not questions and not refused:
             raise Refusal(422, f"Nothing was accepted. {self._why_nothing(handed, odd)}")
         for question in questions:
-            # Compute this here, to spare the thread that writes.
-            _ = question.settled
+            question.prepare()
         return Submission(questions, odd, refused)
 
     def _why_nothing(

@@ -90,7 +90,7 @@ class Practice:
     def run_of(self, student: str, exercise: Exercise, source: bytes) -> Run:
         """Return a run that is not queued; if it needs no judge, it has its result. For any thread."""
         question = self._questions.about(exercise, ExerciseFile(source))
-        _ = question.settled
+        question.prepare()
         return Run(next(self._topics), student, question)
 
     def add(self, run: Run) -> None:

@@ -12,7 +12,7 @@ from grader.serve.threads import CHANGED, CLASS
 
 
 class Waiting(NamedTuple):
-    """The numbers of files without a verdict of these suites and this grader, and of their students."""
+    """The numbers of files to judge again, and of their students."""
 
     files: int
     students: int
@@ -31,7 +31,7 @@ async def count(server: OpenServer, exercises: Sequence[Exercise]) -> Waiting:
 
 
 async def regrade(server: OpenServer, exercises: Sequence[Exercise]) -> int:
-    """Queue the files that a changed suite may judge differently; return their number."""
+    """Queue the files of these exercises to judge again; return their number."""
     queued = 0
     for name in await server.desk.answer(Desk.begin_regrade):
         queued += await server.desk.answer(

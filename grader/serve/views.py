@@ -34,7 +34,6 @@ from grader.gradebook.times import moment
 from grader.gradebook.work import Work
 from grader.judge.scoring import sum_of, with_extra_credit
 from grader.results import EXTRA_CREDIT, Entry, ExerciseResult, Result, StudentInfo, SubmissionInfo
-from grader.serve.desk import MAX_SUBMISSIONS
 from grader.serve.exercise import text_of
 from grader.serve.gate import Gate
 from grader.serve.roles import Asker
@@ -363,7 +362,7 @@ class Views:
             timezone=rules.timezone,
             score=entry.result.score if entry is not None else 0.0,
             max_score=entry.result.max_score if entry is not None else 0.0,
-            most_submissions=rules.most_submissions or MAX_SUBMISSIONS,
+            most_submissions=rules.most_in_a_day,
             cool_down_seconds=rules.cool_down.total_seconds(),
             exercises=tuple(exercises),
             submissions=tuple(self.submission(h, places, brief=True) for h in handed),

@@ -7,9 +7,9 @@ none is judged.
 
 Files that the course gives beside a stub are never taken from an attempt; a note names a changed one.
 
-Other files that seem to have work are named to the student and to a person: code under another name, recognized
-by words in the name or by its definitions, and archives that are not opened. Such files are read only if an
-exercise has no work, or if the name of a file beside the work mentions the exercise.
+Other files that seem to have work are mentioned to the student and listed for staff: code under another name,
+recognized by words in the name or by its definitions, and archives that are not opened. Such files are read
+only if an exercise has no work, or if the name of a file beside the work mentions the exercise.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt in a download; the first fields are as in `results.Entry`.
 
     `path` is the student's folder or file, or the class's archive with the pieces. An attempt with a `problem`
-    cannot be read, and every exercise shows the problem. If another member of the team handed it in, `only` may
-    name the exercises whose files count for the student, too; None means all. With `of_team`, it is named after
-    the team, so it belongs to no single member.
+    cannot be read, and every exercise shows the problem. `only`: in a teammate's attempt, the exercises that
+    count for this student; None for all. With `of_team`, it is named after the team, so it belongs to no single
+    member.
     """
 
     student: StudentInfo

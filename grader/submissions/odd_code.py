@@ -19,6 +19,7 @@ from typing import NamedTuple
 from grader.course.manifest import Exercise
 from grader.course.names import is_within
 from grader.submissions.source import STARS, add_aliases, chain, parse
+from grader.text import counted
 
 
 class Oddity(NamedTuple):
@@ -91,6 +92,8 @@ _WORDS = re.compile(
     "/proc/|NO_WEIGHTS_ONLY|\\b_exit\\b|conftest|results\\.json|solutions/|tests/hidden"
 )
 _LONGEST = 200  # of a string that is checked, and of a dotted name
+# So that one student with thousands of odd lines does not hide other students.
+_MAX_REASONS = 5
 
 # Functions that write into their first argument, or into a dictionary of names; settings of a program.
 _SETTERS = re.compile(
@@ -138,6 +141,19 @@ def odd_code(source: bytes, ordinary: Collection[str] = ()) -> tuple[Oddity, ...
         first = oddities.get(name, Oddity(name, what, line, 0))
         oddities[name] = first._replace(times=first.times + 1)
     return tuple(oddities.values())
+
+
+def reasons(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
+    """Return the reasons to hold a file's points: its oddities with lines, in at most five sentences."""
+    texts = [
+        f"line {oddity.line} {oddity.what}"
+        + (f" (and on {counted(oddity.times - 1, 'more line')})" if oddity.times > 1 else "")
+        for oddity in odd_code(source, ordinary)
+    ]
+    if (more := len(texts) - _MAX_REASONS) > 0:
+        last = texts[_MAX_REASONS - 1]
+        texts[_MAX_REASONS - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
+    return tuple(texts)
 
 
 def odd_names(source: bytes) -> frozenset[str]:

@@ -1,12 +1,25 @@
-"""Each student is in a gradebook once, even if a server or its tokens are given another roster."""
+"""Each student is in a gradebook once, with any roster; files are judged and checked only if they must be."""
 
 from __future__ import annotations
 
 import pytest
 
 from grader.errors import SubmissionError
-from grader.gradebook.intake import refuse_other_roster
-from grader.results import StudentInfo
+from grader.gradebook import Attempt, Gradebook, intake, verdict_key
+from grader.gradebook.intake import (
+    Question,
+    Questions,
+    Verdicts,
+    about_file,
+    refuse_other_roster,
+)
+from grader.gradebook.review import Reason
+from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
+from grader.results import ExerciseResult, Outcome, StudentInfo
+from grader.submissions import ExerciseFile
+from tests.grader.builders import checked, exercise
+
+from .conftest import School
 
 BEFORE = [
     StudentInfo(id="jdoe", name="Jane Doe", email="jane@uni.edu"),
@@ -36,3 +49,107 @@ def test_a_roster_with_other_ids_is_refused() -> None:
 def test_a_roster_with_the_same_ids_or_new_students_is_accepted(roster: list[StudentInfo]) -> None:
     refuse_other_roster(BEFORE, roster, "results")
     refuse_other_roster([], roster, "results")
+
+
+# --- verdicts ---------------------------------------------------------------------------------------
+
+ODD = b"import ctypes\nx = 1\n"
+REPORTED = "line 1 imports a module of Python's own tests as it runs (import)"
+
+
+class Judged:
+    """Attempts with odd code at the one exercise of a course, and verdicts on them by this grader."""
+
+    def __init__(self, school: School, book: Gradebook) -> None:
+        self._school, self._book = school, book
+        self.verdicts = Verdicts(book, school.course, GradingOptions())
+
+    def question(self) -> Question:
+        (task,) = self._school.course.exercises
+        return Questions(self._school.course, GradingOptions()).about(task, ExerciseFile(ODD))
+
+    def attempt(self, student: str) -> Attempt:
+        return self._school.hand_in(self._book, student, ODD)
+
+    def judge(self, attempt: Attempt, outcome: Outcome = Outcome.PASSED) -> ExerciseResult:
+        result = exercise(checked(outcome=outcome), name="task", held=(REPORTED,))
+        return self.verdicts.judged(attempt, self.question(), Judgment(result, ())).result
+
+
+def test_the_source_of_a_file_with_a_verdict_is_not_checked_again(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        ann, bob = there.attempt("ann"), there.attempt("bob")
+        first = there.judge(ann)
+        assert first.held[0].startswith("line 1 imports ctypes") and first.held[1:] == (REPORTED,)
+
+        def reasons(*_: object) -> tuple[str, ...]:
+            raise AssertionError("the verdict is known")
+
+        monkeypatch.setattr(intake, "reasons", reasons)
+        for attempt in (ann, bob):
+            kept = there.verdicts.without_judge(attempt, there.question())
+            assert kept is not None and kept.result == first
+
+
+def test_points_that_a_mistake_of_the_source_check_held_are_free_after_the_next_verdict(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        ann = there.attempt("ann")
+        there.judge(ann)
+        # A grader with another source check has another digest.
+        monkeypatch.setattr(intake, "reasons", lambda *_: ())
+        monkeypatch.setattr(verdict_key, "grader_digest", lambda: "mended")
+        assert there.verdicts.without_judge(ann, there.question()) is None
+        assert there.judge(ann).held == (REPORTED,)
+
+
+def test_a_timeout_is_no_verdict_for_equal_files_and_a_later_verdict_is_one_for_all(
+    school: School,
+) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        ann, bob = there.attempt("ann"), there.attempt("bob")
+        late, question = there.judge(ann, Outcome.TIMEOUT), there.question()
+        for attempt in (ann, bob):
+            assert there.verdicts.without_judge(attempt, question) is None
+        in_this_grading = there.verdicts.without_judge(bob, question, {question.key.key})
+        assert in_this_grading is not None and in_this_grading.result == late
+        passed = there.judge(bob)
+        assert [there.verdicts.is_final(each, question) for each in (ann, bob)] == [False, True]
+        kept = there.verdicts.without_judge(ann, question)
+        assert kept is not None and kept.result == passed
+        assert there.verdicts.is_final(ann, question)
+
+
+def test_after_a_fault_of_the_grader_an_equal_file_is_judged(school: School) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        question = there.question()
+        there.verdicts.judged(there.attempt("ann"), question, JudgeFault("no sandbox"))
+        now = {question.key.key}
+        assert there.verdicts.without_judge(there.attempt("bob"), question, now) is None
+
+
+# --- entries for staff ------------------------------------------------------------------------------
+
+
+def test_a_stub_after_work_is_listed_only_if_it_is_the_newest_file(school: School) -> None:
+    (task,) = school.course.exercises
+    stub = school.course.stub(task).source
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        first, second = (school.hand_in(book, "ann", source) for source in (ODD, stub))
+
+        def listed(attempt: Attempt, source: bytes = stub) -> list[Reason]:
+            work, file = book.work(StudentInfo(id="ann")), ExerciseFile(source)
+            return [e.kind for e in about_file(book, school.course, work, attempt, task, file)]
+
+        assert listed(second) == [Reason.MISNAMED]
+        assert listed(first, ODD) == listed(first) == []
+        school.hand_in(book, "ann", b"x = 3\n")
+        assert listed(second) == [], "a regrade of an older file says nothing of the newest"

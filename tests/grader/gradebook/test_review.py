@@ -12,7 +12,6 @@ from grader.gradebook.review import (
     Attention,
     Reason,
     attention,
-    held,
     most_pressing_first,
     nothing_found,
 )
@@ -20,7 +19,7 @@ from grader.grading import settle
 from grader.judge.assignment import GradingOptions
 from grader.results import Outcome, Status
 from grader.submissions import ExerciseFile
-from grader.submissions.odd_code import odd_names, ordinary_in
+from grader.submissions.odd_code import odd_names, ordinary_in, reasons
 from tests.grader import builders
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"
@@ -59,8 +58,8 @@ def test_a_submission_without_files_gives_one_entry_that_names_five_exercises() 
 def judged(source: str, stub: str = "") -> list[Attention]:
     """Return the entries for a file that has a verdict."""
     exercise = load_course(PLAIN).exercises[0]
-    reasons = held(source.encode(), ordinary_in(exercise, stub.encode()))
-    result = builders.exercise(name=exercise.id, held=reasons)
+    held = reasons(source.encode(), ordinary_in(exercise, stub.encode()))
+    result = builders.exercise(name=exercise.id, held=held)
     return list(attention("ada", exercise, ExerciseFile(source.encode()), result))
 
 
@@ -96,7 +95,7 @@ def test_a_fault_and_a_timeout_come_before_odd_code() -> None:
         name=exercise.id,
         status=Status.UNJUDGED,
         message="a fault",
-        held=held(b"import ctypes, pytest, mmap, signal, socket, atexit", ()),
+        held=reasons(b"import ctypes, pytest, mmap, signal, socket, atexit", ()),
     )
     entries = attention("ada", exercise, ExerciseFile(b"import ctypes"), result)
     assert [entry.kind for entry in entries[:3]] == [Reason.FAULT, Reason.TIMEOUT, Reason.ODD_CODE]

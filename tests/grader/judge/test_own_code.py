@@ -74,9 +74,9 @@ def test_every_module_that_judging_imports_decides_or_is_listed_here() -> None:
             waiting += imported_modules(module)
     files = {f"{name.replace('.', '/')}.py" for name in reached}
     known = {*NAMES, *(f"{name.removesuffix('/__init__.py')}.py" for name in NAMES)}
-    # Packing of courses, writing of files, and odd code, which is searched again each time.
+    # Packing of courses, and writing of files.
     others = {"course/assignments.py", "course/pack.py", "errors.py", "files.py", "judge/cache.py"}
-    assert files - known == others | {"submissions/odd_code.py"}
+    assert files - known == others
 
 
 def test_a_damaged_cache_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -427,7 +427,7 @@ def test_the_cool_down_says_when_to_retry(serving: Callable[..., Served]) -> Non
     assert part.status == again.status == 202 and part.json["id"] == again.json["id"]
     assert list(part.json["exercises"]) == ["word_count"]
     told = part.json["problems"]["greeting"]
-    assert told.startswith("greeting was not accepted: It was handed in a moment ago")
+    assert told.startswith("greeting was not accepted: greeting was handed in a moment ago")
     assert again.json["problems"].keys() == {"greeting"}
     standing = served.ask("GET", "/api/standing", "ada").json
     assert (standing["most_submissions"], standing["cool_down_seconds"]) == (2, 3600.0)

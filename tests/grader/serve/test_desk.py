@@ -16,12 +16,14 @@ from grader.gradebook.intake import Questions
 from grader.gradebook.review import stub_after_work
 from grader.gradebook.tokens import Role
 from grader.judge.assignment import GradingOptions
-from grader.serve.hand_in import HandInReader
+from grader.serve.hand_in import HandInReader, NotNow, Submission
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
 from tests.grader.serve.conftest import PLAIN, SOLUTION, in_json, marked
 from tests.grader.serve.test_teams import STAFF, Class
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term_course
+
+NOTHING = "Nothing was accepted."
 
 
 def test_the_seed_of_hidden_tests_is_kept_from_students(tmp_path: Path) -> None:
@@ -110,12 +112,34 @@ def test_cool_down_and_daily_limit_end_when_the_refusal_said(
             return "0", ""
 
         assert told(0) == ("0", "")
-        assert told(3599) == ("1", "greeting was handed in a moment ago; wait 1 second.")
+        assert told(3599) == ("1", f"{NOTHING} greeting was handed in a moment ago; wait 1 second.")
         assert told(3600) == ("0", "")
-        often = "greeting was handed in 2 times within 24 hours, the limit."
+        often = f"{NOTHING} greeting was handed in 2 times within 24 hours, the limit."
         assert told(7200) == ("79200", often)
         assert told(86_399) == ("1", often)
         assert told(86_401) == ("0", "")
+
+
+def test_if_no_file_is_accepted_all_reasons_and_the_shortest_wait_are_told() -> None:
+    read = Submission((), {}, {"one": NotNow("The exam ended.")})
+    with pytest.raises(Refusal) as ended:
+        read.without({"two": NotNow("The exam ended.")})
+    assert (ended.value.status_code, ended.value.detail) == (403, f"{NOTHING} The exam ended.")
+    with pytest.raises(Refusal) as often:
+        read.without({"two": NotNow("Wait.", 9), "three": NotNow("Wait a little.", 5)})
+    assert (often.value.status_code, (often.value.headers or {})["Retry-After"]) == (429, "5")
+    assert often.value.detail == f"{NOTHING} The exam ended. Wait. Wait a little."
+
+
+def test_a_mistake_in_the_corrections_refuses_no_newer_file_and_every_file_is_judged(
+    tmp_path: Path,
+) -> None:
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(PLAIN), {"ada": ""})
+        (tmp_path / "results" / "corrections.toml").write_text("[[correction]]\nodd = 1\n")
+        for number in range(2):
+            there.hand_in("ada", greeting=marked(number))
+        assert there.judge() == [("ada", "greeting")] * 2
 
 
 def test_submitted_drafts_cost_a_students_page_no_extra_reads(

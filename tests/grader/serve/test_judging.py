@@ -15,7 +15,7 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.errors import IsolationError
-from grader.gradebook.intake import Question, Questions
+from grader.gradebook.intake import Question, Questions, WaitingFile
 from grader.gradebook.queue import Job
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Disclosure, Visibility
@@ -40,7 +40,7 @@ FAULT = JudgeFault("The suite cannot be read.")
 
 def question() -> Question:
     """A question that needs a judge, about a file that is already parsed."""
-    return QUESTIONS.about(WORDS, ExerciseFile(SOURCE), (cast(Any, "a key"), ()))
+    return QUESTIONS.about(WORDS, ExerciseFile(SOURCE), WaitingFile(cast(Any, "a key"), ()))
 
 
 def taken() -> Taken:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from grader.cli import main
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, queue
-from grader.results import Status
+from grader.results import Outcome, Status
 from grader.serve.desk import Desk
 from grader.serve.regrading import count, regrade
 from grader.serve.threads import CLASS
@@ -106,6 +106,46 @@ def test_files_of_a_changed_suite_are_judged_again(
         assert served.judged(who, mine)["result"]["score"] == 0
     assert "Nothing would be judged" in text(served, "")
     assert by_program(served, b"{}") == {"queued": 0}
+
+
+def test_a_file_that_timed_out_is_judged_again_as_in_a_batch(tmp_path: Path) -> None:
+    course = load_course(PLAIN)
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, course, {"ada": "", "bob": ""})
+        asked = Asked(there)
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        there.hand_in("bob", greeting=marked(2))
+        there.judge(Outcome.TIMEOUT)
+        assert there.status("bob") == "failed"
+        assert asyncio.run(count(asked.server, course.exercises)) == (1, 1)
+        asyncio.run(regrade(asked.server, course.exercises))
+        assert there.judge() == [("bob", "greeting")]
+        assert there.status("bob") == "passed"
+
+
+def test_a_regrade_and_a_mistake_in_the_corrections_keep_stubs_after_work_listed(
+    tmp_path: Path,
+) -> None:
+    course = load_course(PLAIN)
+    stub = course.stub(course.exercise("greeting")).source
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, course, {"ada": "", "bob": ""})
+
+        def listed() -> list[str]:
+            return [entry.student for entry in book.facts.attention]
+
+        for name in ("ada", "bob"):
+            there.hand_in(name, greeting=SOLUTION)
+        there.judge()
+        there.hand_in("ada", greeting=stub)
+        assert listed() == ["ada"]
+        changed(book)
+        asyncio.run(regrade(Asked(there).server, course.exercises))
+        there.judge()
+        assert listed() == ["ada"]
+        (tmp_path / "results" / "corrections.toml").write_text("[[correction]]\nodd = 1\n")
+        assert there.hand_in("bob", greeting=stub).student == "bob"
 
 
 def test_grade_regrade_keeps_exercises_without_a_file_to_do(

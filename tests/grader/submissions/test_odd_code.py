@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
-from grader.gradebook.review import held
-from grader.submissions.odd_code import odd_code, odd_names, ordinary_in
+from grader.submissions.odd_code import odd_code, odd_names, ordinary_in, reasons
 
 COURSE = load_course(Path(__file__).parents[3])
 
@@ -344,14 +343,14 @@ def test_ordinary_code_is_not_odd(source: str) -> None:
 
 @pytest.mark.thorough
 def test_no_right_answer_of_the_course_is_held() -> None:
-    reasons = {}
+    held = {}
     for exercise in COURSE.exercises:
         stub = COURSE.stub(exercise).source
         ordinary = ordinary_in(exercise, stub)
         for path in [COURSE.solution(exercise), *COURSE.rights(exercise)]:
-            if why := held(path.read_bytes(), ordinary):
-                reasons[path.name] = why
-    assert reasons == {}
+            if why := reasons(path.read_bytes(), ordinary):
+                held[path.name] = why
+    assert held == {}
 
 
 def test_names_the_course_calls_ordinary_are_matched_whole() -> None:
