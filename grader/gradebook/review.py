@@ -48,7 +48,7 @@ class Attention(msgspec.Struct, frozen=True):
         return _listed(self.exercises)
 
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
 
@@ -179,8 +179,8 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class StudentAttention(msgspec.Struct, frozen=True):

@@ -115,7 +115,7 @@ class Student:
 
         They are no secret: a message about a hidden test may show them.
         """
-        return self._session.stub_parameters(name)
+        return self._session.file.stub_parameters(name)
 
     def error_of(self, raised: Raised) -> StudentError:
         """Return the exception for a reply of the sandbox, as a call would raise it."""

@@ -168,7 +168,7 @@ class SuiteRun:
         earlier = self.session.exercise.builds_on.get(subject, ())
         if self._wrong.isdisjoint(earlier) or self.session.solution is None:
             return ()
-        used = used_names(self.session.tree, subject)
+        used = used_names(self.session.file.tree, subject)
         return tuple(name for name in earlier if name in self._wrong and name in used)
 
     def _is_about(self, test: SuiteTest, required: str, names: tuple[str, ...]) -> bool:
@@ -233,8 +233,8 @@ def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
     name = end.function or test.place
     if end.cause is Cause.NOTHING:
         named = end.finding.values.get("what", "") if end.finding is not None else ""
-        name = _without_return(definitions(run.session.tree), named.partition("(")[0], name)
-    line = line_of(run.session.tree, name) if name else None
+        name = _without_return(definitions(run.session.file.tree), named.partition("(")[0], name)
+    line = line_of(run.session.file.tree, name) if name else None
     return msgspec.structs.replace(end, line=line, function=name if line else "")
 
 

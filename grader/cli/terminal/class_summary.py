@@ -31,7 +31,7 @@ from grader.text import clean, counted, number
 
 _LONGEST_NAME, _SHORTEST_NAME = 60, 12
 # Marks have spaces between them up to this many exercises; in a longer course only between chapters.
-_MOST_MARKS = 8
+_MAX_MARKS = 8
 # The class is listed up to this many students; the gradebook and the report always have all.
 _SHOWN_STUDENTS = 40
 # Most groups shown of one kind: of costly ones, and of odd code.
@@ -88,7 +88,7 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
     chapters: dict[str, None] = {}
     for entry in entries:
         students += 1
-        if len(entry.result.exercises) > _MOST_MARKS:
+        if len(entry.result.exercises) > _MAX_MARKS:
             chapters |= dict.fromkeys(exercise.chapter for exercise in entry.result.exercises)
         if entry.absent:
             absent += 1
@@ -142,7 +142,7 @@ def _line(console: Console, entry: Entry) -> Text:
         status = exercise.status if exercise.attempted else Status.NOT_ATTEMPTED
         mark = status_words(status, marks)[0].plain
         by_chapter[exercise.chapter] = by_chapter.get(exercise.chapter, "") + mark
-    is_long = len(result.exercises) > _MOST_MARKS
+    is_long = len(result.exercises) > _MAX_MARKS
     cells = " ".join(by_chapter.values() if is_long else "".join(by_chapter.values()))
     earned = "open" if unjudged(result) else number(result.score)
     score = f"{earned:>7} / {number(result.max_score)}"

@@ -165,7 +165,7 @@ class FakeSession:
     """A session without a sandbox."""
 
     def __init__(self, builds_on: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        self.tree = ast.parse(SOURCE)
+        self.file = SimpleNamespace(tree=ast.parse(SOURCE))
         self.exercise = SimpleNamespace(builds_on=builds_on or {})
         self.solution: FakeSolution | None = FakeSolution()
         self.raised: list[StudentError] = []
@@ -370,7 +370,7 @@ def right(x):
         return x
 """
     own = FakeSession()
-    own.tree = ast.parse(source)
+    own.file.tree = ast.parse(source)
     run = running(own)
     failure = CheckFailed(text("None as {what}", what), Cause.NOTHING)
     end = run.end(declared("test", place), failure)
