@@ -219,7 +219,6 @@ def _changed(workspace: Workspace, server: Server) -> tuple[list[Exercise], list
 
 def _left_out(course: Course, own: dict[str, Any], absent: Sequence[str]) -> list[str]:
     """Say which exercises the server does not have, and when it opens their assignments."""
-    from grader.gradebook.times import moment
     from grader.text import clean
 
     upcoming = {a["id"]: a for a in own.get("assignments", ()) if a["state"] == "upcoming"}
@@ -232,7 +231,7 @@ def _left_out(course: Course, own: dict[str, Any], absent: Sequence[str]) -> lis
         if (later := upcoming.get(id_)) is None:
             unknown += names
             continue
-        when = moment(later["opens"], own.get("timezone", ""))
+        when = _moment(later["opens"], own.get("timezone", ""))
         sentences.append(
             clean(f"Not handed in: {', '.join(names)}. {later['title']} opens at {when}.", 1000)
         )
@@ -240,6 +239,17 @@ def _left_out(course: Course, own: dict[str, Any], absent: Sequence[str]) -> lis
         why = f"`grade submit {unknown[0]}` asks why"
         sentences.append(f"The server does not accept {', '.join(unknown)} now: {why}.")
     return sentences
+
+
+def _moment(time: str, timezone: str) -> str:
+    """Return a time of the server in the time zone of the class, UTC if it has none that is known here."""
+    import datetime
+    import zoneinfo
+
+    zone: datetime.tzinfo = datetime.UTC
+    with contextlib.suppress(zoneinfo.ZoneInfoNotFoundError, ValueError):
+        zone = zoneinfo.ZoneInfo(timezone) if timezone else zone
+    return f"{datetime.datetime.fromisoformat(time).astimezone(zone):%Y-%m-%d %H:%M %Z}"
 
 
 def _newest(server: Server, own: dict[str, Any]) -> tuple[ServerAnswer, dict[str, str]]:

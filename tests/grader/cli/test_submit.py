@@ -128,7 +128,7 @@ def test_an_exercise_that_is_not_open_yet_is_named(
 ) -> None:
     here = workspace(tmp_path, write_course, WORK)
     week = {"id": "w2", "title": "Week 2", "state": "upcoming", "opens": "2027-03-01T08:00:00Z"}
-    own = {"exercises": [], "submissions": [], "assignments": [week]}
+    own: dict[str, Any] = {"exercises": [], "submissions": [], "assignments": [week]}
     monkeypatch.setattr(remote, "standing", lambda _: own)
     unknown = "The server does not accept task now: `grade submit task` asks why."
     assert _changed(here, HERE) == ([], [unknown])
@@ -136,6 +136,9 @@ def test_an_exercise_that_is_not_open_yet_is_named(
     here.course = msgspec.structs.replace(here.course, assignments=(given,))
     later = "Not handed in: task. Week 2 opens at 2027-03-01 08:00 UTC."
     assert _changed(here, HERE) == ([], [later])
+    own["timezone"] = "Europe/Zurich"
+    assert _changed(here, HERE) == ([], [later.replace("08:00 UTC", "09:00 CET")])
+    own["timezone"] = "Mars/Olympus"
     with pytest.raises(UsageError, match=f"^{re.escape(later)} Nothing else changed: name an"):
         _files(here, HERE, ())
 
