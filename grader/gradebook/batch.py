@@ -25,7 +25,7 @@ from grader.gradebook.intake import (
     refuse_other_ids,
 )
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.review import Attention, Reason, most_pressing_first
+from grader.gradebook.review import OF_DOWNLOADS, Attention, most_pressing_first
 from grader.gradebook.standing import NOT_YET
 from grader.grading import nothing_handed_in, unjudged
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
@@ -127,10 +127,8 @@ def regrade(
     """
     refuse_other_course(book, course)
     # No download is read again: files that were unreadable or misnamed stay listed.
-    unreadable = [
-        entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
-    ]
-    grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
+    listed = [entry for entry in book.attention() if entry.kind in OF_DOWNLOADS]
+    grading = _Batch(book, course, pool, options, progress or BatchProgress(), listed)
     absent = {student.id for student in book.absent()}
     students = [student for student in book.students() if student.id not in absent]
     return grading.run(map(grading.intake.in_gradebook, students), len(students))
@@ -151,9 +149,9 @@ class _Batch:
         pool: Pool,
         options: GradingOptions,
         progress: BatchProgress,
-        unreadable: Iterable[Attention] = (),
+        listed: Iterable[Attention] = (),
     ) -> None:
-        self._attention: list[Attention] = list(unreadable)
+        self._attention: list[Attention] = list(listed)
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
         self._questions = Questions(course, options)

@@ -15,7 +15,9 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
-from grader.submissions import ExerciseFile
+from grader.submissions import ExerciseFile, State
+from grader.submissions.source import has_no_code
+from grader.submissions.submission import Look
 
 
 class Reason(enum.Enum):
@@ -24,6 +26,7 @@ class Reason(enum.Enum):
     FAULT = "not judged"
     UNREADABLE = "unreadable"
     MISNAMED = "misnamed"
+    NO_POINTS = "no points"
     DRAFT = "draft"
     TIMEOUT = "timeout"
     ODD_CODE = "odd code"
@@ -47,6 +50,9 @@ class Attention(msgspec.Struct, frozen=True):
         """The exercises in words."""
         return _listed(self.exercises)
 
+
+# The kinds that come from reading a download: they stay listed while it is not read again.
+OF_DOWNLOADS = (Reason.UNREADABLE, Reason.MISNAMED, Reason.NO_POINTS)
 
 _MOST_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
@@ -86,11 +92,31 @@ def passed_over(
 def stub_after_work(student: str, exercise: Exercise) -> Attention:
     """Return the entry for a newest file without work, if an earlier attempt has work."""
     return Attention(
-        Reason.MISNAMED,
+        Reason.NO_POINTS,
         student,
         (exercise.id,),
         "The newest file has no work, but an earlier attempt has: if the newest attempt counts, it earns 0.",
     )
+
+
+def without_code(
+    student: str, exercise: Exercise, file: ExerciseFile, look: Look
+) -> Attention | None:
+    """Return the entry for a file that earns nothing, though it may not be the file that the student meant.
+
+    It is empty, as after a failed upload, has only comments, or is not valid Python. None for any other file,
+    and for one that is not Python at all, which is listed as unreadable.
+    """
+    match look.state:
+        case State.EMPTY:
+            what = "The file is empty; its upload may have failed."
+        case State.INVALID if not look.is_foreign:
+            what = f"line {look.line} is not valid Python, so the file was not run."
+        case State.EDITED if file.source is not None and has_no_code(file.source):
+            what = "The file has only comments."
+        case _:
+            return None
+    return Attention(Reason.NO_POINTS, student, (exercise.id,), what)
 
 
 def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Attention:
@@ -103,11 +129,13 @@ def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Att
 
 
 def _problem(handed: ExerciseFile) -> Reason | None:
-    """Return why a file cannot be used for its exercise; None if it can, or there is no file."""
+    """Return why a person has to look at a file with a `problem`; None without one, and without a file."""
     # A file that was kept in the gradebook still has its `problem`, but no longer `seems_misnamed`.
-    if handed.seems_misnamed or (handed.source is not None and handed.problem):
+    if handed.source is not None:
+        return Reason.MISNAMED if handed.seems_misnamed or handed.problem else None
+    if handed.seems_misnamed:
         return Reason.MISNAMED
-    return Reason.UNREADABLE if handed.source is None and handed.path is not None else None
+    return Reason.UNREADABLE if handed.path is not None else None
 
 
 def nothing_found(

@@ -337,8 +337,12 @@ class Desk:
 
     def _look_at(self, attempt: Attempt, done: Sequence[tuple[Question, Kept]]) -> None:
         """List results for staff to look at, if there is a reason."""
-        settled = {q.exercise.id: q.file for q, kept in done if kept.result.settled}
-        about_files = self._about_files(attempt, settled)
+        without = {
+            question.exercise.id: question.file
+            for question, kept in done
+            if kept.result.settled or not kept.result.score
+        }
+        about_files = self._about_files(attempt, without)
         for question, kept in done:
             name = question.exercise.id
             entries = [*kept.attention, *about_files.get(name, ())]

@@ -12,6 +12,7 @@ import pytest
 
 from grader.gradebook import Gradebook
 from grader.gradebook.policy_file import read_policy
+from grader.gradebook.review import Reason
 from grader.results import Entry, Status
 from tests.grader.command import grade
 
@@ -206,3 +207,23 @@ def test_a_stub_after_work_is_reported(tmp_path: Path) -> None:
         "batch", term.download("d2", {"text/greeting.py": stub}, "2026-10-02"), *out
     )
     assert "greeting: The newest file has no work, but an earlier attempt has" in second
+
+
+def test_a_file_without_code_is_listed_until_a_newer_one_has_work(term: Term) -> None:
+    def listed() -> set[tuple[str, ...]]:
+        with Gradebook.open(term.results) as book:
+            return {e.exercises for e in book.attention() if e.kind is Reason.NO_POINTS}
+
+    first = {"greeting.py": "", "running_mean.py": MEAN[: MEAN.rindex("(") + 1]}
+    told = term.batch(term.download("d1", first, at="2026-03-01"))
+    assert "To look at: 2 no points" in told
+    assert "greeting: The file is empty; its upload may have failed. (ada" in told
+    assert "is not valid Python, so the file was not run. (ada" in told
+    both = {("greeting",), ("running_mean",)}
+    assert listed() == both
+    term.grade("regrade", term.results)
+    assert listed() == both
+    term.batch(term.download("d2", {"greeting.py": GREETING}, at="2026-03-02"))
+    assert listed() == {("running_mean",)}, "a later download has no file of it"
+    term.batch(term.download("d3", {"running_mean.py": MEAN}, at="2026-03-03"))
+    assert listed() == set()
