@@ -27,6 +27,7 @@ class Reason(enum.Enum):
     UNREADABLE = "unreadable"
     MISNAMED = "misnamed"
     NO_POINTS = "no points"
+    OTHER_FILE = "other file"
     DRAFT = "draft"
     TIMEOUT = "timeout"
     ODD_CODE = "odd code"
@@ -52,7 +53,7 @@ class Attention(msgspec.Struct, frozen=True):
 
 
 # The kinds that come from reading a download: they stay listed while it is not read again.
-OF_DOWNLOADS = (Reason.UNREADABLE, Reason.MISNAMED, Reason.NO_POINTS)
+OF_DOWNLOADS = (Reason.UNREADABLE, Reason.MISNAMED, Reason.NO_POINTS, Reason.OTHER_FILE)
 
 _MOST_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
@@ -132,7 +133,7 @@ def _problem(handed: ExerciseFile) -> Reason | None:
     """Return why a person has to look at a file with a `problem`; None without one, and without a file."""
     # A file that was kept in the gradebook still has its `problem`, but no longer `seems_misnamed`.
     if handed.source is not None:
-        return Reason.MISNAMED if handed.seems_misnamed or handed.problem else None
+        return Reason.OTHER_FILE if handed.seems_misnamed or handed.problem else None
     if handed.seems_misnamed:
         return Reason.MISNAMED
     return Reason.UNREADABLE if handed.path is not None else None

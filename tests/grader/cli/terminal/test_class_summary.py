@@ -55,7 +55,7 @@ def test_equal_entries_of_many_students_are_grouped() -> None:
 def test_kinds_are_ordered_by_their_cost() -> None:
     entries = [Attention(kind, "ann", ("glu",), "so") for kind in reversed(Reason)]
     lines = shown(entries).splitlines()
-    kinds = ["not judged", "unreadable", "misnamed", "no points", "draft"]
+    kinds = ["not judged", "unreadable", "misnamed", "no points", "other file", "draft"]
     kinds += ["timeout", "odd code"]
     assert [line[2:12].strip() for line in lines[2:]] == kinds
 
