@@ -66,7 +66,7 @@ def attention(
     found: list[tuple[Reason, str]] = []
     if result.status is Status.UNJUDGED:
         found.append((Reason.FAULT, result.message))
-    if (problem := _problem(handed)) is not None:
+    if (problem := _problem(handed, attempted=result.attempted)) is not None:
         said = result.message if result.settled else handed.problem
         found.append((problem, handed.problem if handed.source is None else said))
     if handed.source is not None:
@@ -129,14 +129,15 @@ def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Att
     return Attention(Reason.DRAFT, student, (exercise,), what)
 
 
-def _problem(handed: ExerciseFile) -> Reason | None:
-    """Return why a person has to look at a file with a `problem`; None without one, and without a file."""
+def _problem(handed: ExerciseFile, *, attempted: bool = False) -> Reason | None:
+    """Return why a person has to look at a file with a `problem`; None without one, and without a file.
+
+    If the file is an attempt, the other files beside it may not matter; if it is not, the work is in them.
+    """
     # A file that was kept in the gradebook still has its `problem`, but no longer `seems_misnamed`.
-    if handed.source is not None:
-        return Reason.OTHER_FILE if handed.seems_misnamed or handed.problem else None
-    if handed.seems_misnamed:
-        return Reason.MISNAMED
-    return Reason.UNREADABLE if handed.path is not None else None
+    if handed.seems_misnamed or (handed.source is not None and handed.problem):
+        return Reason.OTHER_FILE if attempted else Reason.MISNAMED
+    return Reason.UNREADABLE if handed.source is None and handed.path is not None else None
 
 
 def nothing_found(
