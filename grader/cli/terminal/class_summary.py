@@ -30,7 +30,8 @@ from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
 
 _LONGEST_NAME, _SHORTEST_NAME = 60, 12
-# Marks have spaces between them up to this many exercises; in a longer course only between chapters.
+# Up to this many exercises are named above their marks, which have spaces between them; in a longer course only
+# the chapters are.
 _MOST_MARKS = 8
 # The class is listed up to this many students; the gradebook and the report always have all.
 _SHOWN_STUDENTS = 40
@@ -85,11 +86,12 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
     scores: list[float] = []
     lines: list[Text] = []
     students = absent = 0
-    chapters: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for entry in entries:
         students += 1
-        if len(entry.result.exercises) > _MOST_MARKS:
-            chapters |= dict.fromkeys(exercise.chapter for exercise in entry.result.exercises)
+        exercises = entry.result.exercises
+        is_long = len(exercises) > _MOST_MARKS
+        columns |= dict.fromkeys(each.chapter if is_long else each.name for each in exercises)
         if entry.absent:
             absent += 1
         elif not unjudged(entry.result):
@@ -98,8 +100,8 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
             lines.append(_line(console, entry))
     if 0 < students <= _SHOWN_STUDENTS:
         yield from _legend(console, is_open=students > len(scores) + absent)
-        if len(chapters) > 1:
-            text = f"From left to right: {', '.join(chapters)}."
+        if len(columns) > 1:
+            text = f"From left to right: {', '.join(columns)}."
             yield from hang(console, "", text, "dim")
         yield from lines
     text = counted(students, "student")

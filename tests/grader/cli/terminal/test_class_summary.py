@@ -66,6 +66,15 @@ def test_the_mark_of_an_unjudged_exercise_is_explained() -> None:
     assert "! not judged; student." in " ".join(stream.getvalue().split())
 
 
+def test_the_exercises_of_a_short_course_are_named_above_their_marks() -> None:
+    exercises = [exercise(checked(), name=name, chapter="first") for name in ("b", "a")]
+    stream = io.StringIO()
+    show_class(open_console(stream), [entry(*exercises, student="ann")])
+    heading, line = stream.getvalue().splitlines()[1:3]
+    assert heading == "From left to right: b, a."
+    assert line.split("   ")[-2:] == ["+ +", "ann"]
+
+
 def test_the_marks_of_a_long_course_are_grouped_by_chapter() -> None:
     exercises = [
         exercise(
