@@ -50,11 +50,13 @@ class BatchProgress:
 class BatchSummary(msgspec.Struct, frozen=True):
     """The numbers of new and known verdicts of a batch, and entries for a person to look at.
 
+    `attempts` are those of these `students` that may count, from earlier downloads, too.
     `undated` are students with several files for an exercise and an attempt without a time, so that the last
     file found counts. `older` are students with a newer attempt in the gradebook than in the download.
     """
 
     attempts: int
+    students: int
     judged: int
     settled: int
     known: int
@@ -197,6 +199,7 @@ class _Batch:
         self._book.mark_current()
         return BatchSummary(
             len(self._attempts),
+            len(self._students),
             self._judged,
             self._settled,
             self._known,

@@ -186,7 +186,8 @@ def show_summary(
         return some_of([called(student, names) for student in students], _SHOWN_MISSING)
 
     done = (
-        f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
+        f"{counted(summary.attempts, 'attempt')} of {counted(summary.students, 'student')}: "
+        f"{counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
     )
     yield Text(done)

@@ -174,7 +174,9 @@ def test_only_attempts_that_the_policy_needs_are_judged(term: Term) -> None:
     (term.course / "exercises" / "policy.toml").write_text('attempts = "best"\n')
     # The two that could not count had no verdict until now.
     output = term.grade("regrade", term.results)
-    assert "3 submissions: 2 exercises judged, 0 settled without a judge, 1 known" in output
+    assert (
+        "3 attempts of 1 student: 2 exercises judged, 0 settled without a judge, 1 known" in output
+    )
     assert term.rows()["ada"]["total"] == "2.5"
     mark = term.ada().result.exercises[0].mark
     assert mark is not None and (mark.judged, mark.submitted_at) == (2.5, "2026-03-01T10:00:00Z")
