@@ -18,7 +18,7 @@ from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import TEAM, StudentInfo
-from grader.submissions.archive import looks_packed
+from grader.submissions.archive import looks_like_code, looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
 from grader.submissions.folder import EntryKind, listed_names, written
@@ -185,8 +185,14 @@ class _Finding:
     def notes(self) -> Iterator[str]:
         """Yield notes on items that were skipped."""
         yield from self._notes
-        if self._ignored:
-            yield f"Ignored: {listed_names(self._ignored)}."
+        code = [name for name in self._ignored if looks_like_code(name)]
+        if others := [name for name in self._ignored if name not in code]:
+            yield f"Ignored: {listed_names(others)}."
+        if code:
+            yield (
+                f"Code of no student, which is not graded: {listed_names(code)}. If it is a student's, name it "
+                f"after the student and the exercise, such as alice_{self._course.exercises[0].id}.py."
+            )
         if hidden := self._download.hidden:
             yield (
                 f"Ignored because of the dot in front: {listed_names(hidden)}. If this is a student's "
@@ -233,8 +239,11 @@ class _Finding:
             if copy and not self._is_copy(stem, base):
                 base, copy = stem, 0
             return ItemInfo(base, StudentInfo(id=written(base)), name, order=copy)
-        if (owner := owner_of(self._course, name)) is not None:
-            return ItemInfo(owner[0], StudentInfo(id=written(owner[0])), owner[1])
+        # A browser saves a second `alice_glu.py` as `alice_glu (1).py`.
+        for stem, copy in ((name, 0), copy_number(name)):
+            if (owner := owner_of(self._course, stem)) is not None:
+                student = StudentInfo(id=written(owner[0]))
+                return ItemInfo(owner[0], student, owner[1], order=copy)
         return None
 
     def _add_by_name(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:
