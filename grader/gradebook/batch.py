@@ -280,7 +280,8 @@ class _Batch:
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
     """Yield the changes that the last grading made, one for each student and exercise.
 
-    Skips attempts that do not count, and exercises that a fault of the grader left unjudged.
+    Skips attempts that do not count, exercises that a fault of the grader left unjudged, and exercises without
+    work, to which a change of the tests means nothing.
     """
     for student, group in itertools.groupby(book.replaced(), key=lambda verdict: verdict.student):
         verdicts = list(group)
@@ -292,6 +293,8 @@ def changes(book: Gradebook) -> Iterator[ScoreChange]:
         for exercise in dict.fromkeys(verdict.after.name for verdict in verdicts):
             was, now = before.get(exercise), after.get(exercise)
             if was is None or now is None or now.status is Status.UNJUDGED:
+                continue
+            if was.score == now.score and not was.attempted and not now.attempted:
                 continue
             ends = {test.name: test.outcome for test in was.tests}
             ends_now = {test.name: test.outcome for test in now.tests}

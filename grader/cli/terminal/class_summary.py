@@ -40,6 +40,8 @@ _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
 _LONGEST_WHAT = 400
 _SHOWN_MISSING = 5
+# Ways in which tests changed without a change of the score.
+_SHOWN_SAME = 5
 
 
 class BatchDisplay(BatchProgress):
@@ -237,21 +239,40 @@ def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) ->
 def show_changes(
     console: Console, changes: Sequence[ScoreChange], names: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Print students who gained or lost, with the test responsible. `names` maps ids to students' names."""
-    gained = sum(change.after > change.before for change in changes)
-    lost = sum(change.after < change.before for change in changes)
-    same = len(changes) - gained - lost
-    text = f"{gained} gained, {lost} lost, {same} with other tests but the same score."
+    """Print students who gained or lost, with the test responsible; the others only as counts.
+
+    `names` maps ids to students' names.
+    """
+    moved = [change for change in changes if change.after != change.before]
+    gained = sum(change.after > change.before for change in moved)
+    text = f"{gained} gained, {len(moved) - gained} lost, "
+    text += f"{len(changes) - len(moved)} with other tests but the same score."
     yield Text(text, "bold")
-    for change in sorted(changes, key=lambda change: change.after - change.before):
+    for change in sorted(moved, key=lambda change: change.after - change.before):
         gain = change.after - change.before
-        style = "green" if gain > 0 else "red" if gain < 0 else "dim"
-        prefix = Text.assemble("  ", (f"{gain:+7.2f}", style), "  ")
-        tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in change.tests)
+        prefix = Text.assemble("  ", (f"{gain:+7.2f}", "green" if gain > 0 else "red"), "  ")
+        tests = _tests_of(change)
         body = f"{called(change.student, names)} {change.exercise}: "
         body += f"{number(change.before)} to {number(change.after)}"
         yield from hang(console, prefix, f"{body} ({tests})" if tests else body)
+    same = Counter((c.exercise, _tests_of(c)) for c in changes if c.after == c.before)
+    for (exercise, tests), students in same.most_common(_SHOWN_SAME):
+        yield from hang(console, " " * 11, f"{exercise}: {tests} ({counted(students, 'student')})")
+    yield from and_more(len(same) - _SHOWN_SAME, "", " " * 11, " with the same score.")
 
 
-def _word(outcome: Outcome | None) -> str:
-    return outcome.value.replace("_", " ") if outcome is not None else "absent"
+def _tests_of(change: ScoreChange) -> str:
+    """Return the tests with another outcome, in words."""
+    words = []
+    for name, before, after in change.tests:
+        if after is None:
+            words.append(f"{name} removed")
+        elif before is None:
+            words.append(f"{name} new: {_word(after)}")
+        else:
+            words.append(f"{name} {_word(before)} to {_word(after)}")
+    return ", ".join(words)
+
+
+def _word(outcome: Outcome) -> str:
+    return outcome.value.replace("_", " ")

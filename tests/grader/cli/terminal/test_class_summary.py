@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 
-from grader.cli.terminal.class_summary import show_attention, show_class
+from grader.cli.terminal.class_summary import show_attention, show_changes, show_class
 from grader.cli.terminal.console import open_console
+from grader.gradebook.batch import ScoreChange
 from grader.gradebook.review import Attention, Reason
 from grader.results import Outcome
 from tests.grader.builders import checked, entry, exercise, unjudged
@@ -92,3 +93,20 @@ def test_the_marks_of_a_long_course_are_grouped_by_chapter() -> None:
     )
     assert heading == "From left to right: first, second."
     assert line.split("   ")[-2:] == ["++++ x+++++", "ann"]
+
+
+def test_changes_of_tests_without_a_change_of_the_score_are_only_counted() -> None:
+    removed = (("test_grad_fn", Outcome.PASSED, None),)
+    new = (
+        ("test_sign", None, Outcome.FAILED),
+        ("test_slope", Outcome.PASSED, Outcome.NOT_IMPLEMENTED),
+    )
+    same = [ScoreChange(f"s{n}", 1, "relu", 5.0, 5.0, removed) for n in range(300)]
+    stream = io.StringIO()
+    show_changes(open_console(stream), [*same, ScoreChange("ann", 1, "relu", 9.0, 7.5, new)], {})
+    assert [line.strip() for line in stream.getvalue().splitlines()] == [
+        "0 gained, 1 lost, 300 with other tests but the same score.",
+        "-1.50  ann relu: 9 to 7.5 (test_sign new: failed, test_slope passed to not",
+        "implemented)",
+        "relu: test_grad_fn removed (300 students)",
+    ]
