@@ -142,7 +142,10 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
 
 
 def likely_matches(download: ClassDownload) -> Iterator[str]:
-    """Yield a note on strangers and missing students of the roster, who may be the same people."""
+    """Yield a note if strangers and missing students of the roster may be the same people.
+
+    Both are named elsewhere; the note has only likely pairs.
+    """
     if not download.strangers or not download.missing:
         return
     names = {
@@ -159,12 +162,11 @@ def likely_matches(download: ClassDownload) -> Iterator[str]:
         matches = {names[text] for rest in (called, *rests) for text in alike(rest, names)}
         if len(matches) == 1:
             near.append(f"{called!r} may be {next(iter(matches))!r}")
-    strangers = listed_names([student.name or student.id for student in download.strangers])
-    missing = listed_names([student.id for student in download.missing])
     guess = f" {listed_names(near)}: please check." if near else ""
     yield (
-        f"Not in the roster: {strangers}; in the roster, but without a submission: {missing}.{guess} If two "
-        "are the same person, write the name of the folder into a column of the roster, or rename the folder."
+        "Somebody outside the roster may be a student in it who seems to have handed in nothing."
+        f"{guess} If two are the same person, write the name of the folder into a column of the roster, or "
+        "rename the folder."
     )
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from grader.cli.terminal.console import (
     and_more,
     called,
+    called_within,
     cut,
     hang,
     marks_for,
@@ -185,7 +186,7 @@ def show_summary(
     """
 
     def listed(students: Sequence[str]) -> str:
-        return some_of([called(student, names) for student in students], _SHOWN_MISSING)
+        return called_within(students, names, _SHOWN_MISSING)
 
     done = (
         f"{counted(summary.attempts, 'attempt')} of {counted(summary.students, 'student')}: "
@@ -228,7 +229,7 @@ def show_attention(
 
 def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) -> Iterator[Text]:
     prefix = Text.assemble("  ", (f"{group.kind.value:<10}", "yellow"), "  ")
-    who = some_of([called(s, names) for s in group.students], _SHOWN_STUDENTS_OF_GROUP)
+    who = called_within(group.students, names, _SHOWN_STUDENTS_OF_GROUP)
     if len(group.students) > 1:
         who = f"{len(group.students)} students: {who}"
     text = f"{clean(group.where, 100)}: {clean(group.what, _LONGEST_WHAT)} ({who})"

@@ -78,7 +78,7 @@ def test_an_older_download_is_noted_and_replaces_nothing(term: Term) -> None:
     second = term.download("d2", {"text/greeting.py": GREETING}, "2026-03-02")
     outputs = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
     assert ["newer attempt than this download" in each for each in outputs] == [False, False, True]
-    assert "(ada (Ada Lovelace))" in outputs[2]
+    assert "(ada, Ada Lovelace)" in outputs[2]
     assert not any("found last counts" in each for each in outputs)
     row = term.rows()["ada"]
     assert (row["total"], row["submitted_at"]) == ("2.5", "2026-03-02T10:00:00Z")
