@@ -36,7 +36,7 @@ from grader.results import ExerciseResult, Outcome, Status, StudentInfo
 from grader.submissions import Attempt, ExerciseFile, Submission
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_SECONDS, MOST_MIB = 5.0, 300.0
+MAX_SECONDS, MAX_MIB = 5.0, 300.0
 _EXERCISES, _REGRADES, _TEAMS, _CORRECTED = 3, 2, 5, 10
 _DUE = datetime.datetime(2026, 10, 12, 21, 59, 59, tzinfo=datetime.UTC)
 _POLICY = 'timezone = "Europe/Warsaw"\n[late]\ngrace = "15 minutes"\nper_day = 10\nat_most = 50\n'
@@ -207,7 +207,7 @@ def main(students: int, assignments: int, rounds: int) -> None:
     for what, took in (("grade term", ours), ("the floor", least)):
         table.add_row(what, f"{took.wall:.2f}", f"{took.cpu:.2f}", f"{took.mib:.0f}")
     table.add_row("ratio", f"{ours.wall / least.wall:.2f}", f"{ours.cpu / least.cpu:.2f}", "")
-    table.add_row("bound", f"< {MOST_SECONDS:.0f}", "", f"< {MOST_MIB:.0f}")
+    table.add_row("bound", f"< {MAX_SECONDS:.0f}", "", f"< {MAX_MIB:.0f}")
     Console().print(table)
 
 

@@ -16,11 +16,23 @@ GraderError           a fault of the grader or the machine: exit code 3, costs n
 
 from __future__ import annotations
 
+import enum
+
+
+class ExitCode(enum.IntEnum):
+    """The exit codes of `grade`; `USAGE` is click's own."""
+
+    FULL_MARKS = 0
+    BELOW = 1
+    USAGE = 2
+    FAULT = 3
+    INTERRUPTED = 130
+
 
 class GraderError(Exception):
     """A fault of the grader or the machine; the text names the problem, the place, and a remedy."""
 
-    exit_code = 3
+    exit_code = ExitCode.FAULT
 
 
 class CourseError(GraderError):
@@ -30,7 +42,7 @@ class CourseError(GraderError):
 class UsageError(GraderError):
     """The caller's request is impossible; the text has a remedy."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 # Errors about a path that the caller chose; a full or broken disk is not the caller's choice.
@@ -52,7 +64,7 @@ def not_written(path: object, error: OSError) -> GraderError:
 class SubmissionError(GraderError):
     """There is nothing to grade at the caller's path."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class SandboxError(GraderError):

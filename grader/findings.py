@@ -14,7 +14,7 @@ LONGEST_MESSAGE = 2_000
 _ELLIPSIS = "…"
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _FEWEST_WORDS = 3
-_MOST_DETAILS = 2
+_MAX_DETAILS = 2
 
 
 def message_of(finding: Finding) -> str:
@@ -44,7 +44,7 @@ def without_values(finding: Finding) -> Finding:
     lines = list(finding.plain)
     if not lines:
         details = [each for each in map(_without_values, finding.details) if _ELLIPSIS not in each]
-        lines = [_without_values(finding.sentence), *list(filter(None, details))[:_MOST_DETAILS]]
+        lines = [_without_values(finding.sentence), *list(filter(None, details))[:_MAX_DETAILS]]
     first, *others = [escaped(line) for line in lines if line] or [""]
     return Finding(first, tuple(others), cause=finding.cause, plain=finding.plain)
 

@@ -2,7 +2,7 @@
 
 The manifest, the assignments, the policy, corrections, rubrics and wrong answers are decoded by msgspec.
 Neither tomllib nor msgspec reports the line of a key, so `line_of` searches for it. Errors of msgspec name
-types and paths; `explained` names the key, its table or exercise, and a remedy.
+types and paths; `explain_mistake` names the key, its table or exercise, and a remedy.
 """
 
 from __future__ import annotations
@@ -190,11 +190,11 @@ def read_course_file(file: Path, kind: type[T], page: str) -> T:
         raise CourseError(f"{file}: {error}. {advice}") from error
     except TomlMistake as error:
         raise CourseError(
-            f"{file}{error.place}: {explained(error, text, kind)} {advice}"
+            f"{file}{error.place}: {explain_mistake(error, text, kind)} {advice}"
         ) from error
 
 
-def explained(
+def explain_mistake(
     mistake: TomlMistake, text: str, kind: type, examples: Mapping[str, str] = MappingProxyType({})
 ) -> str:
     """Return a sentence on a mistake in a text of this kind, with the key, its table, and a remedy.
@@ -328,7 +328,7 @@ def _key_and_table(path: str, text: str) -> tuple[str, str]:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def written(table: Mapping[str, Any]) -> str:
+def to_toml(table: Mapping[str, Any]) -> str:
     """Return a table as a TOML file: its values, then its arrays of tables, each under its header.
 
     Raises GraderError if reading it again would give something else.

@@ -12,7 +12,7 @@ from grader.authoring.release import LISTING, listed, listing_of
 from grader.course.manifest import Course, load_course
 from grader.errors import UsageError
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 # The same release makes the same zip.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -68,8 +68,8 @@ def zipped_release(folder: Path, course: Course) -> Handout:
                 "--force`."
             )
         files[name], size = data, size + len(data)
-        if size > _MOST_BYTES:
-            raise UsageError(f"The release in {folder} is larger than {_MOST_BYTES >> 20} MiB.")
+        if size > _MAX_BYTES:
+            raise UsageError(f"The release in {folder} is larger than {_MAX_BYTES >> 20} MiB.")
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name in sorted(files):

@@ -15,7 +15,7 @@ import msgspec
 
 from grader.course.assignments import FILE, FOLDER, CourseAssignment, released_table
 from grader.course.manifest import MANIFEST, Course, ReleasedExercise, load_course
-from grader.toml import written
+from grader.toml import to_toml
 
 
 def released_manifests(course: Course) -> dict[str, str]:
@@ -24,14 +24,14 @@ def released_manifests(course: Course) -> dict[str, str]:
     The exercises of an assignment are in a separate file, so that another assignment's can be beside it.
     """
     head, exercises = _manifest(course, ReleasedExercise.__struct_fields__)
-    given = _file_of(course.assignments, [*map(released_table, course.assignments)])
+    table = _file_of(course.assignments, [*map(released_table, course.assignments)])
     if course.assignment is None:
-        texts = {f"exercises/{MANIFEST}": written({**head, "exercise": exercises})}
-        return texts | ({f"exercises/{FILE}": written(given)} if course.assignments else {})
+        texts = {f"exercises/{MANIFEST}": to_toml({**head, "exercise": exercises})}
+        return texts | ({f"exercises/{FILE}": to_toml(table)} if course.assignments else {})
     part = f"exercises/{FOLDER}/{course.assignment.id}.toml"
     return {
-        f"exercises/{MANIFEST}": written(head),
-        part: written({**given, "exercise": exercises}),
+        f"exercises/{MANIFEST}": to_toml(head),
+        part: to_toml({**table, "exercise": exercises}),
     }
 
 
@@ -49,10 +49,10 @@ def extracted(course: Course, files: Mapping[str, bytes]) -> Iterator[Course]:
             (root / name).write_bytes(content)
         shutil.rmtree(root / course.name_of(course.folder) / FOLDER, ignore_errors=True)
         manifest = root / course.name_of(course.folder / MANIFEST)
-        manifest.write_text(written({**head, "exercise": exercises}), encoding="utf-8")
+        manifest.write_text(to_toml({**head, "exercise": exercises}), encoding="utf-8")
         if course.assignments:
             tables = [*map(_staff_table, course.assignments)]
-            text = written(_file_of(course.assignments, tables))
+            text = to_toml(_file_of(course.assignments, tables))
             manifest.with_name(FILE).write_text(text, encoding="utf-8")
         yield load_course(manifest)
 
@@ -70,7 +70,7 @@ def extra_credit_file(course: Course) -> dict[str, bytes]:
     # An id and a title that name nothing else in the course.
     first = next(a for a in course.assignments if a.extra_credit)
     table = {"id": first.id, "title": first.title, "exercises": ids, "extra_credit": extra}
-    return {f"exercises/{FILE}": written({"assignment": [table]}).encode()}
+    return {f"exercises/{FILE}": to_toml({"assignment": [table]}).encode()}
 
 
 def is_whole(course: Course) -> bool:

@@ -22,7 +22,7 @@ from grader.course.names import why_no_exercise, why_no_folder
 from grader.course.stub import make_stub
 from grader.errors import CourseError, GraderError, UsageError
 from grader.files import write_whole
-from grader.toml import written, written_value
+from grader.toml import to_toml, written_value
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,59}")
 _FIRST_CHAPTER = "basics"
@@ -66,7 +66,7 @@ def new_exercise(
     if b"\r\n" in before:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     files = _files(course.folder.name, exercise, chapter, title)
-    with _written(course.root, {name: text for name, (text, _) in files.items()}):
+    with _new_files(course.root, {name: text for name, (text, _) in files.items()}):
         try:
             write_whole(manifest, text.encode())
             load_course(manifest)
@@ -94,7 +94,7 @@ def new_course(
     texts["exercises/course.toml"] = f"{head}\n{_entry(exercise, chapter, title)}"
     if not (folder / ".gitignore").exists():
         texts[".gitignore"] = fill("gitignore")
-    with _written(folder, texts):
+    with _new_files(folder, texts):
         load_course(folder / "exercises" / "course.toml")
     return _scaffolded(exercise, chapter, folder, "exercises", files)
 
@@ -117,7 +117,7 @@ def new_assignment(
     }
     draft = path.with_name(f".{FILE}.new")
     try:
-        text = f"{before}\n{written({'assignment': [table]}).lstrip()}".encode()
+        text = f"{before}\n{to_toml({'assignment': [table]}).lstrip()}".encode()
         # It is read before it takes the place of the file.
         draft.write_bytes(text)
         read = read_assignments(draft, course.chapter_of)
@@ -132,7 +132,7 @@ def new_assignment(
 
 
 def _begin_assignments(timezone: str) -> str:
-    return _HEAD_OF_ASSIGNMENTS + (f"\n{written({'timezone': timezone})}" if timezone else "")
+    return _HEAD_OF_ASSIGNMENTS + (f"\n{to_toml({'timezone': timezone})}" if timezone else "")
 
 
 def is_empty(folder: Path) -> bool:
@@ -212,24 +212,24 @@ def _scaffolded(
 
 
 @contextlib.contextmanager
-def _written(root: Path, texts: dict[str, str]) -> Iterator[None]:
+def _new_files(root: Path, texts: dict[str, str]) -> Iterator[None]:
     """Write new files, and remove them again if that or the block fails."""
     for name in texts:
         if os.path.lexists(root / name):
             raise UsageError(f"{root / name} already exists; move it, or choose another id.")
-    written: list[Path] = []
+    created: list[Path] = []
     try:
         for name, text in texts.items():
             path = root / name
-            written += reversed([folder for folder in path.parents if not folder.exists()])
+            created += reversed([folder for folder in path.parents if not folder.exists()])
             path.parent.mkdir(parents=True, exist_ok=True)
             # "x": the file may have appeared since the check above.
             with path.open("x", encoding="utf-8", newline="\n") as file:
-                written.append(path)
+                created.append(path)
                 file.write(text)
         yield
     except BaseException as error:
-        for path in reversed(written):
+        for path in reversed(created):
             with contextlib.suppress(OSError):
                 path.rmdir() if path.is_dir() else path.unlink()
         if isinstance(error, OSError):

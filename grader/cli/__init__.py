@@ -1,11 +1,14 @@
 """The command `grade`: each command parses its arguments, calls one function, prints and exits.
 
-Each module holds a command or a few. `COMMANDS` maps commands to modules, which are imported when a command is
-called; to add one, add a module and a line there. `options` has the options that several commands share, and
-`results` finds the gradebook and the student that a caller names. `extension` is `grade adjust --until`,
-`marking` has the keys of `grade mark`, `on_server` the requests of commands to a running server, and `personal`
-hands over and erases the data about one student. `border` turns errors into text and exit codes,
-`terminal` prints, and `watch` is the loop of `grade watch`.
+`COMMANDS` maps each command to its module, which is imported when the command is called; to add one, add a
+module and a line there. `course` has the small commands for students, `author` the commands that begin an
+exercise or an assignment, `batch` also `grade regrade`, `submit` also `grade login`, and `personal` also
+`grade erase`. `watch` is the loop of `grade watch`.
+
+`border` turns errors into text and exit codes, and `terminal` prints. `options` has the options that several
+commands share, and `results` finds the gradebook and the student that a caller names. `extension` is
+`grade adjust --until`, `marking` has the keys of `grade mark`, and `on_server` the requests of commands to a
+running server.
 """
 
 from __future__ import annotations
@@ -38,16 +41,16 @@ COMMANDS = {
         "policy": ("policy", "Show or set due times, penalties, and which attempt counts."),
         "adjust": ("adjust", "Change points by hand, with a reason."),
         "mark": ("mark", "Mark the files of an exercise by a rubric."),
-        "requests": ("show", "List and answer students' regrade requests."),
+        "requests": ("requests", "List and answer students' regrade requests."),
         "show": ("show", "Show one student's result, with the cost of each test."),
         "report": ("report", "Write pages about a class, to look at and to send."),
-        "mistakes": ("similar", "Name mistakes that many of a class make."),
+        "mistakes": ("mistakes", "Name mistakes that many of a class make."),
         "similar": ("similar", "Find alike files in a class."),
         "export": ("export", "Write results in the format of another system."),
         "push": ("push", "Send points and comments to Canvas, Moodle or LTI platforms."),
         "mail": ("mail", "Mail students their feedback."),
-        "term": ("report", "Compute the totals of a term."),
-        "package": ("release", "Make an autograder for Gradescope."),
+        "term": ("term", "Compute the totals of a term."),
+        "package": ("package", "Make an autograder for Gradescope."),
         "serve": ("serve", "Run a server that judges a class's submissions."),
         "platform": ("platform", "Register Canvas, Moodle and other LTI platforms."),
         "personal-data": (
@@ -56,7 +59,7 @@ COMMANDS = {
         ),
         "erase": ("personal", "Erase the data about one student."),
         "restore": ("restore", "Put a backup of a server's gradebook back."),
-        "tokens": ("serve", "Make, replace and revoke the tokens of a server."),
+        "tokens": ("tokens", "Make, replace and revoke the tokens of a server."),
     },
     "For authors": {
         "new": ("author", "Begin an exercise."),
@@ -64,10 +67,10 @@ COMMANDS = {
         "stub": ("author", "Make stubs from solutions."),
         "verify": ("verify", "Prove that the suites judge correctly."),
         "release": ("release", "Write the students' copy of a course."),
-        "pack": ("release", "Write the graders' copy of a course, as one file."),
+        "pack": ("pack", "Write the graders' copy of a course, as one file."),
     },
     "For people who must trust it": {
-        "doctor": ("audit", "List the walls between student code and this machine."),
+        "doctor": ("doctor", "List the walls between student code and this machine."),
         "audit": ("audit", "Attack this installation, and show the wall that stopped each attack."),
         "schema": ("course", "Print the JSON Schema of results."),
     },

@@ -40,7 +40,7 @@ from grader.gradebook.adjusting import (
 from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
 from grader.serve.messages import ClassState
-from grader.student.server import Server
+from grader.student.client import Server
 from grader.submissions.folder import listed_names
 from grader.text import clean, number
 
@@ -147,9 +147,9 @@ def adjust(words: tuple[str, ...], address: str | None, **options: Any) -> None:
 def _correct_on_server(address: str, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Change the points of a student on a running server, and print the effect."""
     is_undo_of_one = options["undo"] and not options["for_all"]
-    given = [name for name in _NOT_ON_SERVER if options[name] not in (None, False)]
-    if given or is_undo_of_one:
-        option = given[0].replace("listed", "list") if given else "undo"
+    unsupported = [name for name in _NOT_ON_SERVER if options[name] not in (None, False)]
+    if unsupported or is_undo_of_one:
+        option = unsupported[0].replace("listed", "list") if unsupported else "undo"
         raise click.UsageError(
             f"--{option} does not go with --server: the author is your token's, and a student's page lists "
             "changes and takes them back."
@@ -282,8 +282,8 @@ def _correct(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -
         release=options["release"],
     )
     mates = released_mates(book, student, exercise.name) if correction.release else []
-    made = with_mates(book, correction, mates)
-    lost = _show_change(book, correction, lambda: book.correct(*made), _also_for(mates))
+    corrections = with_mates(book, correction, mates)
+    lost = _show_change(book, correction, lambda: book.correct(*corrections), _also_for(mates))
     if correction.drop and lost:
         click.echo(_GIVE_INSTEAD, err=True)
 
@@ -295,14 +295,14 @@ def _also_for(mates: Sequence[str]) -> str:
 
 def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> None:
     """Take back the newest of the named corrections, and print the effect."""
-    made = book.corrections()
+    corrections = book.corrections()
     # In the list, extensions come after the corrections.
-    place = (options["number"] or 0) - 1 - len(made)
+    place = (options["number"] or 0) - 1 - len(corrections)
     if 0 <= place < len(book.extensions()):
         take_extension_back(book, place)
         return
     if options["number"] is not None:
-        matches = [place for place in range(len(made)) if place == options["number"] - 1]
+        matches = [place for place in range(len(corrections)) if place == options["number"] - 1]
         what = f"with the number {options['number']}"
     else:
         student, exercise = _target(book, names, options)
@@ -312,7 +312,7 @@ def _undo(book: Gradebook, names: tuple[str, ...], options: dict[str, Any]) -> N
     if not matches:
         raise _no_correction(book, what)
     *others, place = matches
-    _show_change(book, made[place], lambda: book.correct(replacing=(place,)), undone=True)
+    _show_change(book, corrections[place], lambda: book.correct(replacing=(place,)), undone=True)
     if others:
         left = ", ".join(str(other + 1) for other in others)
         click.echo(f"Still in effect: {left} of --list.", err=True)

@@ -1,4 +1,4 @@
-"""`grade doctor` and `grade audit`: list the walls of this machine, and attack them."""
+"""`grade audit`: attack this installation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ import click
 from grader.authoring.forgeries import forge as forged
 from grader.authoring.forgeries import judge_forged
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.terminal.console import open_console
-from grader.cli.terminal.course import show_walls
 from grader.cli.terminal.progress import ProgressBar
 from grader.cli.terminal.proofs import show_findings, show_forged, show_forgeries
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.judge.assignment import Forgery
 from grader.sandbox.walls.confinement import SYSTEM
-from grader.sandbox.walls.survey import missing, reached, survey
-from grader.sandbox.walls.wall import Level
 
 
 @click.command(cls=Command)
@@ -100,29 +97,3 @@ def audit(
     findings = run_audit(folder, names, walls=not no_walls, bubblewrap=not no_bubblewrap)
     missed = show_findings(open_console(), findings)
     click.get_current_context().exit(ExitCode.BELOW if missed else ExitCode.FULL_MARKS)
-
-
-@click.command(cls=Command)
-@click.option(
-    "--require-isolation",
-    "level",
-    metavar="LEVEL",
-    type=click.Choice(shared.LEVELS),
-    default="none",
-    help="Exit with 1 below this level: " + ", ".join(shared.LEVELS) + ".",
-)
-def doctor(level: str) -> None:
-    """List the walls between student code and this machine.
-
-    Tries each wall, and shows the reason and a remedy if it fails. `grade run --require-isolation
-    LEVEL` refuses to judge behind weaker isolation.
-
-    \b
-    Example:
-      grade doctor
-    """
-    walls = survey()
-    standing = [wall.name for wall in walls if wall.stands]
-    show_walls(open_console(), walls, reached(standing))
-    lacking = missing(Level(level), standing)
-    click.get_current_context().exit(ExitCode.BELOW if lacking else ExitCode.FULL_MARKS)

@@ -13,9 +13,9 @@ from grader.authoring.consistency import drift, write_stub
 from grader.authoring.scaffold import Scaffolded, is_empty, new_course, new_exercise
 from grader.authoring.scaffold import new_assignment as begin
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.course.manifest import Course, find_course
-from grader.errors import CourseError
+from grader.errors import CourseError, ExitCode
 from grader.submissions.times import read_time
 from grader.text import clean, clean_lines
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -26,8 +26,8 @@ from grader.cli.terminal.class_summary import (
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
-from grader.errors import SubmissionError
-from grader.exports.files import written
+from grader.errors import ExitCode, SubmissionError
+from grader.exports.files import open_export
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
@@ -153,9 +153,9 @@ def batch(
     policy = Policy(rules)
     times = read_times(given_times, policy.zone) if given_times is not None else None
     files = [roster_file, policy_file, results, *([Path(given_times)] if given_times else [])]
-    given = [path for path in files if path is not None]
+    own_files = [path for path in files if path is not None]
     downloads = [
-        find_class(path, course, roster, times, former=memory.students, given=given)
+        find_class(path, course, roster, times, former=memory.students, given=own_files)
         for path in submissions
     ]
     refuse_two_ids(downloads)
@@ -305,7 +305,7 @@ def regrade(
         show_changes(console, differences, book.names())
         show_attention(console, summary.attention, book.names())
     if json_file is not None:
-        with written(json_file) as out:
+        with open_export(json_file) as out:
             out.write(msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n")
     _exit(summary)
 
@@ -336,11 +336,11 @@ def _remembered_seed(memory: Memory, course: Course) -> int:
     A whole course takes the seed of its first assignment that has one.
     """
     seeds, results = memory.seeds, memory.results
-    given = course.assignment or next((a for a in course.assignments if a.seed), None)
-    own = given.seed or 0 if given is not None else 0
-    if given is not None and own and set(seeds) <= {own}:
+    assignment = course.assignment or next((a for a in course.assignments if a.seed), None)
+    own = assignment.seed or 0 if assignment is not None else 0
+    if assignment is not None and own and set(seeds) <= {own}:
         click.echo(
-            f"Judging with the seed of the assignment {given.id}. Choose another one with --seed.",
+            f"Judging with the seed of the assignment {assignment.id}. Choose another one with --seed.",
             err=True,
         )
         return own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import gc
 import importlib
 import io
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grader.errors import GraderError, SubmissionError
+from grader.errors import ExitCode, GraderError, SubmissionError
 from grader.sandbox.surroundings import open_standard_streams
 from grader.text import PLAINER
 
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
 
 HELP_FLAGS = ["-h", "--help"]
 _LONGEST_ERROR = 10_000
-
-
-class ExitCode(enum.IntEnum):
-    """The exit codes of `grade`; `USAGE` is click's own."""
-
-    FULL_MARKS = 0
-    BELOW = 1
-    USAGE = 2
-    FAULT = 3
-    INTERRUPTED = 130
 
 
 class Command(click.Command):

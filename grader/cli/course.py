@@ -183,10 +183,10 @@ def reset(exercise: str, course_path: Path) -> None:
         click.echo(f"{file} was missing: the stub is there again.")
     else:
         click.echo(f"{file} is still the stub: nothing to reset.")
-    for given in done.given:
-        if given.backup is not None:
-            click.echo(f"Your {given.file.name} is kept: {shown_path(given.backup)}")
-        click.echo(f"{shown_path(given.file)} is the course's again.")
+    for beside in done.given:
+        if beside.backup is not None:
+            click.echo(f"Your {beside.file.name} is kept: {shown_path(beside.backup)}")
+        click.echo(f"{shown_path(beside.file)} is the course's again.")
 
 
 @click.command(cls=Command)

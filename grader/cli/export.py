@@ -14,9 +14,10 @@ from typing import IO
 import click
 
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.results import open_book
 from grader.cli.terminal.console import some_of
+from grader.errors import ExitCode
 from grader.exports import FORMATS
 from grader.exports.files import (
     ClassFormat,
@@ -25,8 +26,8 @@ from grader.exports.files import (
     Options,
     StudentFormat,
     folder_at,
+    open_export,
     read_result,
-    written,
 )
 from grader.exports.verdicts import not_due, time_left
 from grader.gradebook import Gradebook
@@ -37,7 +38,7 @@ from grader.submissions.roster import is_in_group, section_names
 from grader.text import clean_lines, listed
 
 _LONGEST_NOTE = 1000
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 _FOR_EACH = ", a file for each student"
 
 
@@ -239,7 +240,7 @@ def export(
         with _opened(output) as out:
             out.write(text)
     if entries.held:
-        names = some_of(list(entries.held), _MOST_NAMES)
+        names = some_of(list(entries.held), _MAX_NAMES)
         note = (
             f"Points of {names} are provisional because of odd code in a file. `grade show` shows it, and "
             "`grade adjust --release` makes them final."
@@ -282,7 +283,11 @@ class _Noted:
 
 def _opened(output: Path) -> AbstractContextManager[IO[bytes]]:
     """Open stdout, or a file that is written completely or not at all."""
-    return contextlib.nullcontext(sys.stdout.buffer) if output == shared.STDOUT else written(output)
+    return (
+        contextlib.nullcontext(sys.stdout.buffer)
+        if output == shared.STDOUT
+        else open_export(output)
+    )
 
 
 def _write_students(
@@ -297,7 +302,7 @@ def _write_students(
             left_out += 1
             _tell([f"{entry.student.id}: {missing}"])
             continue
-        with written(folder / f"{safe_name(entry.student.id)}{chosen.suffix}") as out:
+        with open_export(folder / f"{safe_name(entry.student.id)}{chosen.suffix}") as out:
             out.write(text)
     if left_out:
         _tell([f"{left_out} of the students have no file, because an exercise was not judged."])

@@ -21,7 +21,7 @@ from grader.gradebook.extending import (
     extension_words,
     new_extension,
 )
-from grader.student.server import Server
+from grader.student.client import Server
 from grader.submissions.times import read_time
 from grader.text import clean, listed, number
 
@@ -44,14 +44,14 @@ def extend_in_book(
     exercises = exercises_named(book, _name(names))
     if not _name(names):
         _warn(exams_among(book, exercises))
-    made = new_extension(book, student, exercises, until=until, reason=reason, author=author)
-    _show_change(book, made, lambda: book.extend(made))
+    extension = new_extension(book, student, exercises, until=until, reason=reason, author=author)
+    _show_change(book, extension, lambda: book.extend(extension))
 
 
 def take_extension_back(book: Gradebook, place: int) -> None:
     """Remove an extension, by its place from 0 in the file, and print the effect."""
-    made = book.extensions()[place]
-    _show_change(book, made, lambda: book.extend(removing=(place,)), undone=True)
+    extension = book.extensions()[place]
+    _show_change(book, extension, lambda: book.extend(removing=(place,)), undone=True)
 
 
 def extend_on_server(

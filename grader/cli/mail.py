@@ -142,7 +142,7 @@ def _test(server: MailServer, address: str) -> None:
     import secrets
 
     from grader.exports.mail import post
-    from grader.exports.mail.letter import Letter, closing, written
+    from grader.exports.mail.letter import Letter, closing, email_of
     from grader.exports.mail.mail_file import is_address
     from grader.exports.mail.post import NotTaken
 
@@ -152,7 +152,7 @@ def _test(server: MailServer, address: str) -> None:
     letter = Letter(secrets.token_hex(16), address, "A test of mail", text)
     with post.opened(server) as connection:
         try:
-            connection.send(written(letter, server.file))
+            connection.send(email_of(letter, server.file))
         except NotTaken as error:
             raise GraderError(
                 f"{server.name} does not accept mail to {address}: {error.said}"

@@ -20,7 +20,7 @@ from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.facts import Remarks
 from grader.gradebook.intake import refuse_other_course
 from grader.serve.messages import Do, FileForMarking, Marking
-from grader.student.server import ChangedError, Server
+from grader.student.client import ChangedError, Server
 from grader.text import clean, in_points, listed
 
 _LONGEST = 1000

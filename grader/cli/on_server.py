@@ -25,7 +25,7 @@ from grader.serve.messages import (
     PointsState,
     StaffRequest,
 )
-from grader.student.server import Server, asked, checked_address, decoded_as, kept_server
+from grader.student.client import Server, asked, checked_address, decoded_as, kept_server
 
 T = TypeVar("T")
 
@@ -116,10 +116,10 @@ def next_to_mark(
     server: Server, exercise: str, *, after: str, again: bool, anonymous: bool
 ) -> Marking:
     """Return the next file to mark, which is with this person from then on; raises GraderError."""
-    given = {"after": after} if after else {}
-    given |= {"again": "1"} if again else {}
-    given |= {"anonymous": "1"} if anonymous else {}
-    address = f"{_marks(exercise)}?{urllib.parse.urlencode(given)}"
+    query = {"after": after} if after else {}
+    query |= {"again": "1"} if again else {}
+    query |= {"anonymous": "1"} if anonymous else {}
+    address = f"{_marks(exercise)}?{urllib.parse.urlencode(query)}"
     return decoded_as(asked(server, "GET", address), Marking)
 
 

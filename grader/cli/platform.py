@@ -14,11 +14,11 @@ from grader.cli import options as shared
 from grader.cli.border import Command
 from grader.cli.results import open_book
 from grader.errors import SubmissionError
-from grader.exports.files import written
+from grader.exports.files import open_export
 from grader.exports.table import Table
 from grader.gradebook import invitations, platforms
 from grader.gradebook.platforms import Platform, changing_platforms
-from grader.student.server import checked_address
+from grader.student.client import checked_address
 from grader.text import clean, counted, listed, with_article
 
 _ACTIONS = ("invite", "confirm", "show", "add", "list", "remove", "roster")
@@ -112,7 +112,7 @@ def platform(
     output: Path | None,
     id_claim: str,
     yes: bool,
-    **given: str | None,
+    **typed: str | None,
 ) -> None:
     """Register LTI platforms, such as Canvas and Moodle, at the server of RESULTS.
 
@@ -141,11 +141,11 @@ def platform(
     elif action == "invite":
         _invite(results, address)
     elif action == "confirm":
-        changes = {key: text for key in _OF_PERSON if (text := given[key])}
+        changes = {key: text for key in _OF_PERSON if (text := typed[key])}
         _confirm(results, platform_name, changes, deployments, staff_courses, yes=yes)
     elif action == "add":
         filled = _filled(canvas=canvas, moodle=moodle)
-        fields = {**filled, **{name: text for name, text in given.items() if text}}
+        fields = {**filled, **{name: text for name, text in typed.items() if text}}
         _add(results, fields, deployments, staff_courses)
     elif action == "list":
         with open_book(results) as book:
@@ -372,7 +372,7 @@ def _write_roster(results: Path, words: str, output: Path | None, id_claim: str)
             "platform share names and addresses with this tool, or name another --id."
         )
     more = sorted({kind for student in students for kind in student.ids})
-    with written(output) as out:
+    with open_export(output) as out:
         table = Table(out)
         table.row(("id", "name", "email", *more))
         for student in students:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
-from grader.errors import GraderError, SubmissionError
+from grader.cli.border import Command
+from grader.errors import ExitCode, GraderError, SubmissionError
 
 if TYPE_CHECKING:
     from grader.course.manifest import Course, Exercise

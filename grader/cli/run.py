@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
-from grader.errors import not_written
+from grader.cli.border import Command
+from grader.errors import ExitCode, not_written
 
 if TYPE_CHECKING:
     from grader.course.manifest import Course

@@ -1,24 +1,21 @@
-"""`grade serve` and `grade tokens`: a server that judges submissions, and the tokens for signing in to it."""
+"""`grade serve`: a server that judges submissions."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from grader.cli import options as shared
-from grader.cli.batch import assigned_course, grading_options_of, remembered
+from grader.cli.batch import Memory, assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
 from grader.course.manifest import Course
-from grader.errors import SubmissionError, not_written
-from grader.exports.table import Table
-from grader.gradebook import Gradebook, platforms, sessions
+from grader.errors import SubmissionError
+from grader.gradebook import Gradebook, platforms
 from grader.gradebook.corrections_file import (
     CORRECTIONS_FILE,
     corrections_text,
@@ -28,26 +25,21 @@ from grader.gradebook.corrections_file import (
 from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
-from grader.gradebook.times import local, moment
-from grader.gradebook.tokens import (
-    STAFF,
-    Role,
-    changing_tokens,
-    held_tokens,
-    holders,
-    make_token,
-    revoke_tokens,
-)
+from grader.gradebook.times import local
 from grader.results import StudentInfo
-from grader.student.server import checked_address
+from grader.student.client import checked_address
 from grader.submissions import read_roster
-from grader.submissions.roster import is_in_group, section_names
-from grader.text import clean, counted, listed, utc
+from grader.text import clean, counted, listed
+
+if TYPE_CHECKING:
+    # Of the extra `serve`.
+    from grader.serve.server import Settings
+    from grader.serve.sign_in.university import University
 
 # The packages of the extra `serve`.
 _EXTRA = ("starlette", "uvicorn", "jwt", "cryptography", "prometheus_client", "authlib")
 # The most people named in one note.
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 # The default of --jobs with a cluster: the number of files that its workers have at a time.
 _AT_A_CLUSTER = 16
 
@@ -138,20 +130,10 @@ _AT_A_CLUSTER = 16
 def serve(
     course_path: Path,
     results: Path,
-    assignment: str | None,
     roster_file: Path | None,
     host: str,
     port: int,
-    address: str | None,
-    sign_in_file: Path | None,
-    issuer: str,
-    release: Path | None,
-    mail_file: Path | None,
     backup: Path | None,
-    backups_folder: Path | None,
-    backup_every: str,
-    keep_backups: int,
-    scheduler: str | None,
     **options: Any,
 ) -> None:
     """Run a server that judges submissions with all suites.
@@ -187,85 +169,105 @@ def serve(
         raise click.UsageError(
             f"The server needs {', '.join(missing)}: pip install 'lab-bench[serve]'."
         )
-    memory = remembered(results)
-    course = assigned_course(shared.open_course(course_path), memory, (), assignment)
-    handout = None
-    if release is not None:
-        from grader.authoring.handout import zipped_release
-
-        handout = zipped_release(release, course)
     from grader.serve.app import serve as serve_until_signal
+
+    settings = _settings(course_path, results, roster_file, **options)
+
+    def ready(listens_at: str, again: int) -> None:
+        students = counted(len(settings.students), "student")
+        click.echo(f"{settings.course.title}, for {students}: {listens_at}")
+        if again:
+            click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
+
+    serve_until_signal(settings, host, port, ready)
+
+
+def _settings(
+    course_path: Path,
+    results: Path,
+    roster_file: Path | None,
+    *,
+    assignment: str | None,
+    address: str | None,
+    sign_in_file: Path | None,
+    issuer: str,
+    release: Path | None,
+    mail_file: Path | None,
+    backups_folder: Path | None,
+    backup_every: str,
+    keep_backups: int,
+    scheduler: str | None,
+    **options: Any,
+) -> Settings:
+    """Return the settings of the server, after notes on the policy and the class; raises UsageError."""
+    from grader.authoring.handout import zipped_release
+    from grader.exports.mail.mail_file import read_mail_file
     from grader.serve.backups import backup_plan
     from grader.serve.identity import GitHub
     from grader.serve.server import Settings
-    from grader.serve.sign_in.door import CALLBACK
 
+    memory = remembered(results)
+    course = assigned_course(shared.open_course(course_path), memory, (), assignment)
+    handout = None if release is None else zipped_release(release, course)
     students = () if roster_file is None else read_roster(roster_file).students
     refuse_other_roster(memory.students, students, str(results))
-    beside = policy_of(course, memory.facts.named_policy)
-    chapters = {exercise.id: exercise.chapter for exercise in course.exercises}
-    made = read_file(corrections_text(results), results / CORRECTIONS_FILE)
-    policy = Policy(
-        memory.facts.policy if beside is None else beside,
-        chapters,
-        given=tuple(extension.rule for extension in made.extension),
-    )
-    people = [*students, *memory.students]
-    refuse_strangers(policy, people)
-    for note in unknown_students(policy, people):
-        click.echo(f"The policy: {clean(note, 1000)}", err=True)
-    alone = [student.id for student in students if not student.team]
-    if alone and any(given.teams for given in course.assignments):
-        names = clean(listed(alone, _MOST_NAMES), 1000)
-        note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
-        click.echo(note, err=True)
-    for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
-        click.echo(note, err=True)
-    github = university = None
+    _tell_of_policy(course, memory, results, students)
     here = "" if address is None else checked_address(address)
     # Without students on GitHub, the address serves another way to sign in, and GitHub is not asked.
-    if here and any("repository" in student.ids for student in students):
-        github = GitHub(here, students, issuer)
-    if sign_in_file is not None:
-        if not here:
-            raise click.UsageError(
-                "--sign-in needs the address to which people come back: --address https://grade.example.org."
-            )
-        from grader.serve.sign_in.sign_in_file import read_sign_in
-        from grader.serve.sign_in.university import University
-
-        university = University(read_sign_in(sign_in_file), here + CALLBACK, students)
+    is_on_github = here and any("repository" in student.ids for student in students)
+    university = None if sign_in_file is None else _university(sign_in_file, here, students)
     if backups_folder is None and (
         shared.was_given("backup_every") or shared.was_given("keep_backups")
     ):
         raise click.UsageError("--backup-every and --keep-backups need --backups FOLDER.")
-    mail = None
-    if mail_file is not None:
-        from grader.exports.mail.mail_file import read_mail_file
-
-        mail = read_mail_file(mail_file, is_for_server=True)
-    settings = Settings(
+    return Settings(
         course=course,
         results=results,
         students=students,
         options=grading_options_of(memory, course, options),
         judges=_AT_A_CLUSTER if scheduler and not shared.was_given("jobs") else options["jobs"],
         scheduler=scheduler or "",
-        github=github,
+        github=GitHub(here, students, issuer) if is_on_github else None,
         university=university,
         address=here,
         handout=handout,
+        mail=None if mail_file is None else read_mail_file(mail_file, is_for_server=True),
         backups=backup_plan(results, backups_folder, backup_every, keep_backups),
-        mail=mail,
     )
 
-    def ready(listens_at: str, again: int) -> None:
-        who = counted(len(students), "student")
-        click.echo(f"{course.title}, for {who}: {listens_at}")
-        if again:
-            click.echo(f"To be judged again, since the server stopped: {counted(again, 'file')}.")
 
-    serve_until_signal(settings, host, port, ready)
+def _university(file: Path, address: str, students: Sequence[StudentInfo]) -> University:
+    """Return the sign-in at a university that a file describes, for people who come back to this address."""
+    if not address:
+        raise click.UsageError(
+            "--sign-in needs the address to which people come back: --address https://grade.example.org."
+        )
+    from grader.serve.sign_in.door import CALLBACK
+    from grader.serve.sign_in.sign_in_file import read_sign_in
+    from grader.serve.sign_in.university import University
+
+    return University(read_sign_in(file), address + CALLBACK, students)
+
+
+def _tell_of_policy(
+    course: Course, memory: Memory, results: Path, students: Sequence[StudentInfo]
+) -> None:
+    """Print notes on the policy and the class; raises an error if the policy or a correction has a mistake."""
+    beside = policy_of(course, memory.facts.named_policy)
+    rules = memory.facts.policy if beside is None else beside
+    file = read_file(corrections_text(results), results / CORRECTIONS_FILE)
+    policy = file.policy(rules, course.chapter_of)
+    people = [*students, *memory.students]
+    refuse_strangers(policy, people)
+    for note in unknown_students(policy, people):
+        click.echo(f"The policy: {clean(note, 1000)}", err=True)
+    alone = [student.id for student in students if not student.team]
+    if alone and any(part.teams for part in course.assignments):
+        names = clean(listed(alone, _MAX_NAMES), 1000)
+        note = f"Without a team, so they hand in alone: {names}. Write teams into a column `team` of --roster."
+        click.echo(note, err=True)
+    for note in _extra_time(course, policy, {student.id: student for student in people}.values()):
+        click.echo(note, err=True)
 
 
 def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo]) -> Iterator[str]:
@@ -273,18 +275,18 @@ def _extra_time(course: Course, policy: Policy, students: Iterable[StudentInfo])
 
     An extension without `exercises` also gives more time in every exam, which is easily overlooked.
     """
-    for given in course.assignments:
-        if given.exam is None:
+    for assignment in course.assignments:
+        if assignment.exam is None:
             continue
         more = []
         for student in students:
-            deadlines = [policy.deadline(student, name) for name in given.exercises]
+            deadlines = [policy.deadline(student, name) for name in assignment.exercises]
             ends = [end.until for end in deadlines if end is not None and end.until > end.due]
             if ends:
                 more.append(f"{student.id} until {local(max(ends), policy.zone)}")
         if more:
-            names = clean(listed(more, _MOST_NAMES), 1000)
-            yield f"Extensions give more time in the exam {given.title}: {names}."
+            names = clean(listed(more, _MAX_NAMES), 1000)
+            yield f"Extensions give more time in the exam {assignment.title}: {names}."
 
 
 def _has_platform(results: Path) -> bool:
@@ -292,179 +294,3 @@ def _has_platform(results: Path) -> bool:
     with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
         return bool(platforms.platforms(book))
     return False
-
-
-@click.command(cls=Command)
-@click.argument("results", metavar="RESULTS", type=shared.FOLDER)
-@shared.roster_option
-@click.option(
-    "-o",
-    "--output",
-    "output",
-    metavar="CSV",
-    type=shared.FILE,
-    help="Write the new tokens to a CSV for a mail merge, which only you can read.",
-)
-@click.option(
-    "--address",
-    metavar="URL",
-    default="",
-    help="The address of the server, for a column of the CSV.",
-)
-@click.option("--replace", metavar="STUDENT", help="Make a new token, and revoke the old one.")
-@click.option("--revoke", metavar="STUDENT", help="Revoke a student's token, and end sessions.")
-@click.option("--staff", metavar="NAME", help="Make a token for a member of staff, and print it.")
-@click.option(
-    "--role",
-    type=click.Choice([role.word for role in STAFF]),
-    help="With --staff: the role of the token, by default instructor.",
-)
-@click.option(
-    "--section",
-    "sections",
-    multiple=True,
-    metavar="SECTION",
-    help="With --role assistant: a section of the class list; may be repeated.",
-)
-@click.option("--revoke-staff", metavar="NAME", help="Revoke a token of staff, and end sessions.")
-@click.option(
-    "--list",
-    "listing",
-    is_flag=True,
-    help="List who has a token, and since when; tokens are not shown.",
-)
-def tokens(
-    results: Path,
-    roster_file: Path | None,
-    output: Path | None,
-    address: str,
-    replace: str | None,
-    revoke: str | None,
-    staff: str | None,
-    role: str | None,
-    sections: tuple[str, ...],
-    revoke_staff: str | None,
-    listing: bool,
-) -> None:
-    """Make the tokens with which students and staff sign in at `grade serve`.
-
-    A token is shown only here, and kept as a hash. --roster makes tokens for students without one; run it again
-    when somebody joins. A running server notices changes at once. An assistant marks and answers students of
-    the given sections and sees no others; an observer reads the class and changes nothing.
-
-    \b
-    Examples:
-      grade tokens results --roster class.csv -o tokens.csv
-      grade tokens results --staff "Prof. Doe"
-      grade tokens results --staff "Kim Lee" --role assistant --section A --section B
-      grade tokens results --replace zoe
-      grade tokens results --revoke zoe
-      grade tokens results --list
-    """
-    named = [option is not None for option in (roster_file, replace, revoke, staff, revoke_staff)]
-    if sum([*named, listing]) != 1:
-        raise click.UsageError(
-            "Name one of --roster, --replace, --revoke, --staff, --revoke-staff, --list."
-        )
-    if (roster_file is None) != (output is None):
-        raise click.UsageError("--roster and -o go together: the tokens are written to the CSV.")
-
-    _refuse_other_roles(staff, role, sections)
-    if listing:
-        _list_tokens(results)
-        return
-
-    students = read_roster(roster_file).students if roster_file is not None else ()
-    refuse_other_roster(remembered(results).students, students, str(results))
-    with changing_tokens(results) as book:
-        now = time.time()
-        sessions.prepare(book)
-        if roster_file is not None and output is not None:
-            have = holders(book, Role.STUDENT)
-            new = [s for s in students if s.id not in have]
-            made = [(s, make_token(book, Role.STUDENT, s.id, now)) for s in new]
-            # Write them within the transaction: if that fails, no token has been made.
-            _write_tokens(output, made, address)
-            click.echo(f"{counted(len(made), 'new token')}, {len(have)} existed: {output}")
-        elif staff is not None:
-            chosen = Role[(role or Role.INSTRUCTOR.word).upper()]
-            click.echo(make_token(book, chosen, staff, now, sections))
-            _tell_empty_sections(book.students(), sections)
-        elif revoke_staff is not None:
-            _revoke(book, Role.INSTRUCTOR, revoke_staff, now)
-        elif revoke is not None:
-            _revoke(book, Role.STUDENT, revoke, now)
-        elif replace is not None:
-            if replace not in holders(book, Role.STUDENT):
-                raise click.UsageError(f"{replace!r} has no token; --roster makes one.")
-            click.echo(make_token(book, Role.STUDENT, replace, now))
-
-
-def _refuse_other_roles(staff: str | None, role: str | None, sections: tuple[str, ...]) -> None:
-    """Raise a usage error for a role or sections that do not fit together."""
-    if staff is None and (role or sections):
-        raise click.UsageError("--role and --section are for --staff NAME.")
-    if staff is not None and not staff.strip():
-        raise click.UsageError(
-            "--staff needs a name: it is the author of what this person changes."
-        )
-    is_assistant = role == Role.ASSISTANT.word
-    if is_assistant and not sections:
-        raise click.UsageError("Name the sections of the assistant: --section A.")
-    if sections and not is_assistant:
-        raise click.UsageError(
-            "--section is for --role assistant; other roles have the whole class."
-        )
-    if not all(section.strip() for section in sections):
-        raise click.UsageError("--section is the name of a section in the class list, such as A.")
-
-
-def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str]) -> None:
-    """Print a note on sections without a student so far, which may be mistyped."""
-    known = list(students)
-    empty = [s for s in sections if not any(is_in_group(each.section, s) for each in known)]
-    if known and empty:
-        there = section_names(known)
-        names = listed(there) if there else "none"
-        note = f"No student is in section {listed(empty)} so far; the class has: {names}."
-        click.echo(clean(note, 1000), err=True)
-
-
-def _list_tokens(results: Path) -> None:
-    """Print who has a token, staff first: the role, the name, since when, and the sections."""
-    with Gradebook.open(results) as book:
-        held = held_tokens(book)
-        zone = book.policy.rules.timezone
-    for holder, made_at in held:
-        of = f" (section {', '.join(holder.sections)})" if holder.sections else ""
-        since = moment(utc(made_at), zone)
-        click.echo(f"{holder.role.word:<10}  since {since}  {clean(holder.name + of, 1000)}")
-    if not held:
-        click.echo(f"Nobody has a token in {results}.")
-
-
-def _revoke(book: Gradebook, role: Role, name: str, now: float) -> None:
-    """Revoke a token, and end the sessions of its holder; raises UsageError if there are none."""
-    tokens = revoke_tokens(book, role, name, now)
-    ended = sessions.end_sessions(book, role, name, now)
-    if not tokens and not ended:
-        raise click.UsageError(f"{name!r} has no token.")
-    if tokens:
-        click.echo(f"The token of {name} is revoked.")
-    if ended:
-        click.echo(f"{name} is signed out everywhere.")
-
-
-def _write_tokens(path: Path, made: Iterable[tuple[StudentInfo, str]], address: str) -> None:
-    """Write the tokens of a class to a new CSV that only its owner can read."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            table = Table(out)
-            table.row(("id", "name", "email", "token", "address"))
-            for student, token in made:
-                table.row((student.id, student.name, student.email, token, address))
-    except FileExistsError as error:
-        raise click.UsageError(f"{path} already exists: name a new file.") from error
-    except OSError as error:
-        raise not_written(path, error) from error

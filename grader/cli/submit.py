@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from grader.course.manifest import Exercise
-    from grader.student.server import Server, ServerAnswer
+    from grader.student.client import Server, ServerAnswer
     from grader.student.workspace import Workspace
 
 
@@ -34,7 +34,7 @@ def login(address: str) -> None:
     Example:
       grade login https://grade.example.org
     """
-    from grader.student.server import (
+    from grader.student.client import (
         Server,
         checked_address,
         holder,
@@ -107,7 +107,7 @@ def submit(
     course = shared.open_course(course_path)
     chosen = shared.known_exercises(course, exercises) if exercises or everything else ()
     workspace = shared.open_workspace(course)
-    from grader.student import server as remote
+    from grader.student import client as remote
     from grader.student.progress import digest_of
 
     server = signed_in_server(address)
@@ -155,7 +155,7 @@ def submit(
 
 def signed_in_server(address: str | None = None) -> Server:
     """Return the server at an address, or the one of `grade login`; raises UsageError without a token."""
-    from grader.student.server import checked_address, kept_server, server_of_workflow
+    from grader.student.client import checked_address, kept_server, server_of_workflow
 
     signed_in = kept_server()
     if address is None:
@@ -190,8 +190,8 @@ def _files(
 
 def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
     """Return the exercises that were begun and whose file the server does not have."""
+    from grader.student.client import standing
     from grader.student.progress import digest_of
-    from grader.student.server import standing
     from grader.submissions import State
 
     course = workspace.course
@@ -208,7 +208,7 @@ def _changed(workspace: Workspace, server: Server) -> list[Exercise]:
 
 def _newest(server: Server, own: dict[str, Any]) -> tuple[ServerAnswer, dict[str, str]]:
     """Return the newest submission, and for each exercise the SHA-256 of the newest file on the server."""
-    from grader.student.server import submission
+    from grader.student.client import submission
 
     if not own["submissions"]:
         raise UsageError("You have handed in nothing yet.")

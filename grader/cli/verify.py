@@ -12,10 +12,11 @@ from grader.authoring.forgeries import forge
 from grader.authoring.mutation import mutate
 from grader.authoring.verify import verify as prove
 from grader.cli import options as shared
-from grader.cli.border import Command, ExitCode
+from grader.cli.border import Command
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.progress import ProgressBar, VerifyDisplay
 from grader.cli.terminal.proofs import show_mutants, show_proofs, show_words
+from grader.errors import ExitCode
 from grader.judge.assignment import Forgery
 from grader.judge.pool import Judges
 
@@ -104,9 +105,9 @@ def verify(
     is not marked as equivalent. With --told, it also prints changes that are caught without naming a mistake,
     which takes longer.
 
-    --words judges each solution with its answers under another seed. Tests that still pass believe words, which
-    a forger can say too: a mode, a count, a name. Exits with 1 if these are worth more than a tenth of an
-    exercise's points.
+    --words judges each solution with its answers under another seed. Tests that still pass rely on
+    statements that a forger can fake: a mode, a count, a name. Exits with 1 if these are worth more than a
+    tenth of an exercise's points.
 
     Without other options, --mutants and --words leave out the proof. Add --seeds to run all three with the same
     judges, in less time than three commands take.

@@ -173,9 +173,9 @@ def released_table(assignment: CourseAssignment) -> dict[str, Any]:
     An exam is called an exam, without its rules, so that no command proposes its exercises.
     """
     keys = {name: getattr(assignment, name) for name in ReleasedAssignment.__struct_fields__}
-    given = {name: value for name, value in keys.items() if value not in (None, ())}
+    written = {name: value for name, value in keys.items() if value not in (None, ())}
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
+        name: list(value) if isinstance(value, tuple) else value for name, value in written.items()
     } | ({} if assignment.exam is None else {"exam": {}})
 
 

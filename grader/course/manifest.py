@@ -559,8 +559,8 @@ def _load(manifest: Path) -> Course:
     for path in parts:
         part = read_course_file(path, _Part, "authoring.md")
         exercises += part.exercise
-        given = resolved(path, part.assignment, part.timezone, _chapters_of(part.exercise))
-        assignments = Assignments((*assignments.assignments, *given))
+        own = resolved(path, part.assignment, part.timezone, _chapters_of(part.exercise))
+        assignments = Assignments((*assignments.assignments, *own))
     if (path := folder / ASSIGNMENTS).is_file():
         assignments = read_assignments(path, _chapters_of(exercises))
     course = Course(

@@ -53,7 +53,7 @@ import msgspec
 from grader.course.caught import read_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.syntax import syntax_tree
-from grader.toml import TomlMistake, converted, explained, read_toml, sentence
+from grader.toml import TomlMistake, converted, explain_mistake, read_toml, sentence
 
 _HEADER = re.compile(
     r"#\s*wrong:(?P<sentence>[^|]+)(\|\s*central:(?P<central>[^|]+))?(\|\s*told:(?P<told>.+))?$"
@@ -189,7 +189,7 @@ def equivalent_mutants(
             told = (
                 "a reason may not be empty."
                 if is_reason
-                else explained(error, "", EquivalentMutant)
+                else explain_mistake(error, "", EquivalentMutant)
             )
             complaints.append(f"{label}: {told}")
             continue
@@ -218,7 +218,7 @@ def _reason(error: TomlMistake | UnicodeDecodeError, kind: Any) -> str:
     if isinstance(error, UnicodeDecodeError):
         return sentence(str(error))
     line = f"{error.place.removeprefix(', ')}: " if error.place else ""
-    return f"{line}{explained(error, '', kind)}"
+    return f"{line}{explain_mistake(error, '', kind)}"
 
 
 def _whole(course: Course, path: Path, caught: Mapping[str, tuple[str, ...]]) -> WrongAnswer:
@@ -253,7 +253,7 @@ def _mutants(
             base = mistake.base or file.base or course.name_of(course.solution(exercise))
             source = _mutate(base, rights, mistake).encode()
         except TomlMistake as error:
-            yield f"{label}: {explained(error, '', _Mistake)}"
+            yield f"{label}: {explain_mistake(error, '', _Mistake)}"
             continue
         except (UnicodeDecodeError, _MutantError) as error:
             yield f"{label}: {sentence(str(error))}"

@@ -219,19 +219,19 @@ def _read_test(path: Path, node: ast.FunctionDef, visibility: Visibility) -> Sui
 
 def _promise(path: Path, decorator: ast.Call) -> dict[str, Any]:
     """Return the arguments of `promise`, which are literals, so nothing is run to read them."""
-    given: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     try:
         (place,) = map(ast.literal_eval, decorator.args)
-        given = {str(word.arg): ast.literal_eval(word.value) for word in decorator.keywords}
+        keywords = {str(word.arg): ast.literal_eval(word.value) for word in decorator.keywords}
     except ValueError:
         told = "promise takes a place and keywords, all of them literals: no names and no f-strings"
         raise _error(path, decorator, told) from None
     known = ("points", "hint", "after", "word", "unproven")
-    for name in given:
+    for name in keywords:
         if name not in known:
             raise _error(path, decorator, f"promise has no {name!r}. {nearest(name, known)}")
-    after = given.pop("after", ())
-    return {"place": place, "requires": (after,) if isinstance(after, str) else after, **given}
+    after = keywords.pop("after", ())
+    return {"place": place, "requires": (after,) if isinstance(after, str) else after, **keywords}
 
 
 def _mark(path: Path, decorator: ast.expr) -> tuple[str, tuple[Any, ...]]:

@@ -4,7 +4,7 @@
 tests. `verdicts` and `texts` phrase a result, safely for every format. `table` reads and writes CSV, and
 `matching` finds people in the rows of a template. `formats` has the formats of `grade export`, `report` the
 pages about a class, and `term` the files of a whole term. `personal` writes the data about one student,
-and `push` sends points and comments to a platform.
+`push` sends points and comments to a platform, and `mail` feedback to students.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MODULES = {
 class _Formats(Mapping[str, "ClassFormat | StudentFormat"]):
     """The formats by name; raises KeyError for an unknown one.
 
-        with Gradebook.open(results) as book, written(Path("grades.csv")) as out:
+        with Gradebook.open(results) as book, open_export(Path("grades.csv")) as out:
             notes = FORMATS["csv"].write(list(book.entries()), out, Options(out_of=100))
 
     A module is imported when one of its formats is used.

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from grader.errors import GraderError, SubmissionError, not_written
+from grader.errors import ExitCode, GraderError, SubmissionError, not_written
 from grader.exports.disclosure import Audience, DisclosedEntries, disclosed
 from grader.files import replacing
 from grader.results import SCHEMA_VERSION, Disclosure, Entry, Result, StudentInfo, in_version_2
@@ -23,10 +23,10 @@ README = "README.txt"
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
+def open_export(path: Path) -> Iterator[IO[bytes]]:
     """Open a stream whose bytes replace the file at `path` once all are written, with the usual permissions.
 
-        with written(path) as out:
+        with open_export(path) as out:
             FORMATS["csv"].write(entries, out, Options())
 
     An export that fails leaves the earlier file. Raises ExportError if the folder is missing, and GraderError
@@ -34,14 +34,14 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     """
     if path.exists() and not path.is_file():
         # A pipe or a device, such as /dev/null, is written to and not replaced.
-        with _explained(path), path.open("wb") as out:
+        with _explaining_errors(path), path.open("wb") as out:
             yield out
         return
     target = path.resolve()
     if not target.parent.exists():
         raise ExportError(f"There is no folder {path.parent}: make it, or name another with -o.")
     # No sync, which would take seconds for 300 pages: after a power failure, export again.
-    with _explained(path), replacing(target, synced=False) as out:
+    with _explaining_errors(path), replacing(target, synced=False) as out:
         yield out
 
 
@@ -66,13 +66,13 @@ def refuse_foreign(folder: Path, first_line: str, kind: str, draft: str = "") ->
 
 def folder_at(path: Path) -> Path:
     """Return the folder, after making it if necessary; raises GraderError if it cannot be made."""
-    with _explained(path):
+    with _explaining_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explaining_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -82,7 +82,7 @@ def _explained(path: Path) -> Iterator[None]:
 class ExportError(GraderError):
     """The options do not fit together, or do not fit the template or the result."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NoVerdict(GraderError):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from grader.exports.disclosure import disclosed, disclosed_result
-from grader.exports.files import written
+from grader.exports.files import open_export
 from grader.gradebook import Gradebook
 from grader.gradebook.personal import Kept, kept_about
 from grader.gradebook.standing import hide_hints, result_of
@@ -48,7 +48,7 @@ def write_personal_data(book: Gradebook, student: StudentInfo, path: Path) -> in
     files |= _attempts(book, student) | _drafts(kept)
     told = {"title": book.title or "a course", "student": student.id, "time": utc()}
     files["README.txt"] = _README.format(**told).encode()
-    with written(path) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with open_export(path) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
             archive.writestr(name, files[name])
     return len(files)

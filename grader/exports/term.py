@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.exports.files import README, ClassFormat, Options, folder_at, refuse_foreign, written
+from grader.exports.files import (
+    README,
+    ClassFormat,
+    Options,
+    folder_at,
+    open_export,
+    refuse_foreign,
+)
 from grader.exports.report.overview import histogram, mean, median
 from grader.exports.report.render import Renderer
 from grader.exports.table import Table
@@ -42,9 +49,9 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
     """
     refuse_foreign(folder, _FIRST_LINE, "a term")
     folder = folder_at(folder)
-    with written(folder / README) as out:
+    with open_export(folder / README) as out:
         out.write(_README_TEXT.encode())
-    with written(folder / GRADES) as out:
+    with open_export(folder / GRADES) as out:
         table = Table(out)
         ids = [assignment.id for assignment in term.assignments]
         table.row(["student", "name", "email", *ids, "total", "letter", "explanation"])
@@ -54,7 +61,7 @@ def write_term(term: Term, folder: Path, title: str) -> tuple[Path, ...]:
             total = "" if row.total is None else number(row.total)
             cells = [*percents, total, row.letter, one_line(row.words)]
             table.row([student.id, student.name, student.email, *cells])
-    with written(folder / EXPLAINED) as out:
+    with open_export(folder / EXPLAINED) as out:
         for row in term.rows:
             out.write(f"{one_line(row.student.id)}: {one_line(row.words)}\n".encode())
     _write_page(term, folder / PAGE, title)
@@ -66,7 +73,7 @@ def write_upload(
 ) -> list[str]:
     """Write the totals, out of 100, in a platform's format; return its notes."""
     entries = [_entry(row, course) for row in term.rows]
-    with written(path) as out:
+    with open_export(path) as out:
         return chosen.write(entries, out, options)
 
 

@@ -19,7 +19,7 @@ from grader.results import (
     TestResult,
     Visibility,
 )
-from grader.student.blocks import explained, plain
+from grader.student.blocks import blocks_of, plain
 from grader.text import counted, listed, number
 
 # The name of the line for the effect of a policy and of a person on the points.
@@ -128,7 +128,7 @@ def standing(entry: Entry) -> str:
 
 def explanation(test: TestResult) -> str:
     """Return the explanation of a test for the student: the message, the place, and the hint."""
-    text = plain(explained(test))
+    text = plain(blocks_of(test))
     # A hidden test may show no text, but readers of other systems expect some words.
     return text or ("" if test.outcome is Outcome.PASSED else "This does not hold yet.")
 

@@ -99,15 +99,15 @@ def released_mates(
     ]
 
 
-def with_mates(book: Gradebook, made: Correction, mates: list[str]) -> list[Correction]:
+def with_mates(book: Gradebook, correction: Correction, mates: list[str]) -> list[Correction]:
     """Return a release, and the same release for others of the team; only its own student gets the comment."""
     others = [
         msgspec.structs.replace(
-            made, student=mate, judged=_judged(book, mate, made.exercise), comment=""
+            correction, student=mate, judged=_judged(book, mate, correction.exercise), comment=""
         )
         for mate in mates
     ]
-    return [made, *others]
+    return [correction, *others]
 
 
 def corrections_about(book: Gradebook, student: str, exercise: str) -> list[tuple[int, Correction]]:
@@ -140,8 +140,8 @@ def state_of(book: Gradebook, student: str, exercise: str) -> str:
 
 def class_state_of(book: Gradebook, exercise: str) -> str:
     """Return a digest of the corrections of the whole class for an exercise."""
-    made = [correction for _, correction in corrections_of(book, "", exercise)]
-    return hashlib.sha256(msgspec.json.encode(made)).hexdigest()[:32]
+    corrections = [correction for _, correction in corrections_of(book, "", exercise)]
+    return hashlib.sha256(msgspec.json.encode(corrections)).hexdigest()[:32]
 
 
 def corrections_of(

@@ -34,7 +34,7 @@ from grader.gradebook.database import (
     FILE,
     LOG_FILES,
     end_log,
-    explained,
+    explaining_errors,
     only_writer,
     opened,
     opened_again,
@@ -88,26 +88,26 @@ def make_backup(
     """
     with _writing(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with explained(results / FILE), opened_again(results / FILE) as tables:
+    with explaining_errors(results / FILE), opened_again(results / FILE) as tables:
         secret = tables.facts.secret
         draft = folder / f"{_draft_name(secret)}{now:{_STAMP}}.part"
         try:
             with _writing(folder):
                 _refuse_without_room(results / FILE, folder)
                 draft.mkdir(mode=0o700)
-                with tables.reading(), explained(draft / FILE):
+                with tables.reading(), explaining_errors(draft / FILE):
                     sizes = tables.sizes()
                     # Corrections change in the file first, then in the gradebook.
                     _copy_corrections(results, draft)
                     tables.back_up(draft / FILE, pause)
                 _check(draft, secret, sizes)
                 sync_folder(draft)
-                made = _named(draft, folder, now)
+                backup = _named(draft, folder, now)
                 sync_folder(folder)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
-    return Backup(made, _moment(made.name), secret)
+    return Backup(backup, _moment(backup.name), secret)
 
 
 def _copy_corrections(folder: Path, draft: Path) -> None:
@@ -141,9 +141,9 @@ def _check(draft: Path, secret: str, sizes: tuple[int, ...]) -> None:
 def _named(draft: Path, folder: Path, now: datetime.datetime) -> Path:
     """Give a draft its name; if another backup has it, the name of the next second."""
     while True:
-        made = folder / f"{now:{_STAMP}}"
-        if not made.exists():
-            return draft.rename(made)
+        backup = folder / f"{now:{_STAMP}}"
+        if not backup.exists():
+            return draft.rename(backup)
         now += datetime.timedelta(seconds=1)
 
 
@@ -258,7 +258,7 @@ def _copied(source: Path, draft: Path) -> int:
     """Copy a backup to a draft, and bring it up to date there; return the number of its students."""
     file = draft / FILE
     try:
-        with explained(source), opened_again(source) as tables:
+        with explaining_errors(source), opened_again(source) as tables:
             tables.back_up(file)
         # Opening checks it, and migrates a format of an earlier grader.
         with opened(file, create=True) as tables:

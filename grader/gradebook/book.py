@@ -273,11 +273,11 @@ class Gradebook:
 
     def assign(self, course: Course) -> None:
         """Grade only these exercises of the course from now on, as its assignment if it has one."""
-        given = course.assignment
+        assignment = course.assignment
         self.change(
             assigned=tuple(exercise.id for exercise in course.exercises),
-            assignment=given.id if given is not None else "",
-            teams=given is not None and given.teams,
+            assignment=assignment.id if assignment is not None else "",
+            teams=assignment is not None and assignment.teams,
         )
 
     def finish(self, attention: tuple[Attention, ...]) -> None:
@@ -354,17 +354,16 @@ class Gradebook:
         """
         facts, text = self.facts, corrections_text(self.folder)
         if self._rules is None or self._rules[0] is not facts or self._rules[1] != text:
-            made = read_file(text, self.folder / CORRECTIONS_FILE)
-            given = tuple(extension.rule for extension in made.extension)
+            file = read_file(text, self.folder / CORRECTIONS_FILE)
             rules = ClassRules(
                 course=facts.course,
                 exercises=self.exercises,
                 stubs=facts.stubs,
                 blank=facts.blank,
-                policy=Policy(facts.policy, self.chapters, given=given),
+                policy=file.policy(facts.policy, self.chapters),
                 has_policy=facts.policy != Rules(),
-                corrections=self._of_files(made.correction),
-                extensions=made.extension,
+                corrections=self._of_files(file.correction),
+                extensions=file.extension,
                 unfinished=facts.is_unfinished,
                 extra_credit=frozenset(facts.extra_credit),
                 without_hints=frozenset(facts.without_hints),
@@ -448,16 +447,16 @@ class Gradebook:
 
     def _of_files(self, corrections: tuple[Correction, ...]) -> tuple[Correction, ...]:
         """Return the corrections; an earlier grader's may name a file by its bytes as they came."""
-        if not any(made.release or made.marked for made in corrections):
+        if not any(correction.release or correction.marked for correction in corrections):
             return corrections
         now = self.tables.originals()
         return tuple(
             msgspec.structs.replace(
-                made,
-                release=now.get(made.release, made.release),
-                marked=now.get(made.marked, made.marked),
+                correction,
+                release=now.get(correction.release, correction.release),
+                marked=now.get(correction.marked, correction.marked),
             )
-            for made in corrections
+            for correction in corrections
         )
 
     def _digest_of_corrections(self) -> str:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.files import write_whole
 from grader.gradebook.corrections import Correction, GivenExtension, Kind, one_line
-from grader.toml import TomlMistake, explained, line_of, read_toml, written_value
+from grader.gradebook.policy import Policy, Rules
+from grader.toml import TomlMistake, explain_mistake, line_of, read_toml, written_value
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ _EXAMPLES = {
 class CorrectionsError(GraderError):
     """The file of corrections has a mistake that a person must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class CorrectionsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,6 +58,10 @@ class CorrectionsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     correction: tuple[Correction, ...] = ()
     extension: tuple[GivenExtension, ...] = ()
+
+    def policy(self, rules: Rules, chapters: Mapping[str, str]) -> Policy:
+        """Return a policy with these rules and the extensions, for exercises of these chapters."""
+        return Policy(rules, chapters, given=tuple(each.rule for each in self.extension))
 
 
 def corrections_text(folder: Path) -> str:
@@ -81,7 +86,7 @@ def read_file(text: str, file: Path) -> CorrectionsFile:
     try:
         read = read_toml(text, CorrectionsFile)
     except TomlMistake as error:
-        words = explained(error, text, CorrectionsFile, _EXAMPLES)
+        words = explain_mistake(error, text, CorrectionsFile, _EXAMPLES)
         raise CorrectionsError(f"{file}{error.place}: {words}") from error
     complaints = [
         *(
@@ -146,12 +151,12 @@ def _lined(extension: GivenExtension) -> GivenExtension:
     )
 
 
-def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
+def put_corrections(folder: Path, corrections: Sequence[Correction]) -> None:
     """Write the file in a folder with these corrections, unless it already has exactly these.
 
     Raises CorrectionsError if it has others.
     """
-    path, expected = folder / CORRECTIONS_FILE, tuple(map(_on_one_line, made))
+    path, expected = folder / CORRECTIONS_FILE, tuple(map(_on_one_line, corrections))
     there = read_corrections(corrections_text(folder), path)
     if there == expected:
         return
@@ -160,7 +165,7 @@ def put_corrections(folder: Path, made: Sequence[Correction]) -> None:
             f"{path} already exists, and has other corrections than the gradebook beside it, which is from an "
             "earlier grader. Move the file away and run this again; then append its tables to the new file."
         )
-    change_corrections(folder, made)
+    change_corrections(folder, corrections)
 
 
 def change_corrections(
@@ -175,8 +180,8 @@ def change_corrections(
     path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
     before = read_file(text, path)
     text = _changed(text, "correction", added, removed)
-    made = (*_left(before.correction, removed), *map(_on_one_line, added))
-    _write(path, text, msgspec.structs.replace(before, correction=made))
+    corrections = (*_left(before.correction, removed), *map(_on_one_line, added))
+    _write(path, text, msgspec.structs.replace(before, correction=corrections))
 
 
 def change_extensions(
@@ -189,12 +194,12 @@ def change_extensions(
     path, text = folder / CORRECTIONS_FILE, corrections_text(folder)
     before = read_file(text, path)
     text = _changed(text, "extension", added, removed)
-    made = (*_left(before.extension, removed), *map(_lined, added))
-    _write(path, text, msgspec.structs.replace(before, extension=made))
+    extensions = (*_left(before.extension, removed), *map(_lined, added))
+    _write(path, text, msgspec.structs.replace(before, extension=extensions))
 
 
-def _left(made: Sequence[T], removed: Collection[int]) -> list[T]:
-    return [each for place, each in enumerate(made) if place not in removed]
+def _left(rows: Sequence[T], removed: Collection[int]) -> list[T]:
+    return [each for place, each in enumerate(rows) if place not in removed]
 
 
 def _changed(
@@ -222,10 +227,10 @@ def _without(text: str, kind: str, place: int) -> str:
     return "".join(lines[:start] + lines[end:])
 
 
-def _table(kind: str, made: msgspec.Struct) -> str:
+def _table(kind: str, row: msgspec.Struct) -> str:
     """Return a correction or an extension as a table of TOML, without empty keys."""
     lines = [f"[[{kind}]]"]
-    for key, value in msgspec.structs.asdict(made).items():
+    for key, value in msgspec.structs.asdict(row).items():
         match value:
             case None | "" | False | ():
                 continue

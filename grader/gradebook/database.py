@@ -46,7 +46,7 @@ def opened(file: Path, *, create: bool) -> Iterator[Tables]:
     error of SQLite within the block.
     """
     with (
-        explained(file),
+        explaining_errors(file),
         contextlib.closing(_connected(file, create=create)) as connection,
     ):
         connection.execute("PRAGMA busy_timeout = 10000")
@@ -90,14 +90,14 @@ def opened_again(file: Path) -> Iterator[Tables]:
 @contextlib.contextmanager
 def opened_to_add(file: Path) -> Iterator[Tables]:
     """Open the tables to write a few rows beside a writer, which has checked the file."""
-    with explained(file), contextlib.closing(sqlite3.connect(file)) as connection:
+    with explaining_errors(file), contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         connection.execute("PRAGMA synchronous = FULL")
         yield Tables(connection)
 
 
 @contextlib.contextmanager
-def explained(file: Path) -> Iterator[None]:
+def explaining_errors(file: Path) -> Iterator[None]:
     """Within the block, turn any error of SQLite into a GraderError with a remedy."""
     try:
         yield

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from grader.gradebook.book import Gradebook
 
 # For each student and exercise.
-MOST_VERSIONS = 10
+MAX_VERSIONS = 10
 # A version is kept at most this often, and whenever a draft is replaced as a whole.
 VERSION_SECONDS = 300.0
 
@@ -118,7 +118,7 @@ def _keep_version(book: Gradebook, student: str, exercise: str, draft: Draft) ->
         "DELETE FROM draft_versions WHERE student = ? AND exercise = ? AND number NOT IN"
         " (SELECT number FROM draft_versions WHERE student = ? AND exercise = ?"
         " ORDER BY number DESC LIMIT ?)",
-        (student, exercise, student, exercise, MOST_VERSIONS),
+        (student, exercise, student, exercise, MAX_VERSIONS),
     )
 
 

@@ -18,7 +18,7 @@ from grader.gradebook.times import instant, local
 from grader.results import StudentInfo
 from grader.text import listed, nearest
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def exercises_named(book: Gradebook, name: str) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def new_extension(
     due = {name: policy.deadline(student, name) for name in exercises}
     dated = {name: deadline.until for name, deadline in due.items() if deadline is not None}
     if not dated:
-        names = listed(list(exercises), _MOST_NAMES)
+        names = listed(list(exercises), _MAX_NAMES)
         raise SubmissionError(f"There is nothing to extend: {names} is never due.")
     gain = tuple(name for name, before in dated.items() if end > before)
     if not gain:

@@ -110,9 +110,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         This is empty, so all exercises count, if `grade batch` was given exercises or an assignment, if the
         course has no assignments, or if no assignment has any of these exercises.
         """
-        given = {name for part in self.parts.values() for name in part.exercises}
-        in_a_term = not self.assigned and bool(given & {*self.exercises})
-        return frozenset(self.exercises) - given if in_a_term else frozenset()
+        assigned = {name for part in self.parts.values() for name in part.exercises}
+        in_a_term = not self.assigned and bool(assigned & {*self.exercises})
+        return frozenset(self.exercises) - assigned if in_a_term else frozenset()
 
 
 def encoded(facts: Facts) -> str:

@@ -24,7 +24,7 @@ from grader.judge.scoring import judged_points
 from grader.results import ExerciseResult, StudentInfo
 from grader.submissions.source import code_digest
 from grader.text import number
-from grader.toml import TomlMistake, explained, line_of, read_toml
+from grader.toml import TomlMistake, explain_mistake, line_of, read_toml
 
 # Keys of `grade mark` itself, which no item may have.
 RESERVED = {"n": "keep and go on", "s": "skip", "c": "comment", "q": "stop"}
@@ -77,7 +77,7 @@ def read_rubric(path: Path, worth: float) -> Rubric:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from error
     except TomlMistake as error:
-        words = explained(error, text, Rubric)
+        words = explain_mistake(error, text, Rubric)
         raise UsageError(f"{path}{error.place}: {words}") from error
     for place, complaint in _complaints(rubric, worth):
         raise UsageError(f"{path}, line {line_of(text, f'item[{place}].points')}: {complaint}")

@@ -346,11 +346,16 @@ def described(platform: Platform, link: Link) -> str:
 
 
 def _names(platform: Platform, link: Link) -> tuple[str, ...]:
-    of_platform = platform.name, platform.issuer, platform.client_id
     return (
-        *of_platform,
-        *(link.deployment, link.context, link.context_title),
-        *(link.resource, link.resource_title, link.assignment),
+        platform.name,
+        platform.issuer,
+        platform.client_id,
+        link.deployment,
+        link.context,
+        link.context_title,
+        link.resource,
+        link.resource_title,
+        link.assignment,
     )
 
 

@@ -45,7 +45,7 @@ _DAY = datetime.timedelta(days=1)
 # --- the rules --------------------------------------------------------------------------------------
 
 # Each verdict reveals a little of the hidden tests (docs/security.md).
-_MOST_SUBMISSIONS = 50
+_MAX_SUBMISSIONS = 50
 
 
 class CountedAttempt(enum.Enum):
@@ -153,7 +153,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def most_in_a_day(self) -> int:
         """The limit of `most_submissions`, or its default."""
-        return self.most_submissions or _MOST_SUBMISSIONS
+        return self.most_submissions or _MAX_SUBMISSIONS
 
 
 class NamedPolicy(msgspec.Struct, frozen=True):
@@ -352,9 +352,9 @@ class Policy(msgspec.Struct, frozen=True):
 
     def deadline(self, student: StudentInfo, exercise: str) -> Deadline | None:
         """Return when an exercise is due for a student; None if it never is. The latest extension holds."""
-        if (set_ := self.due(exercise)) is None:
+        if (table := self.due(exercise)) is None:
             return None
-        due = instant(set_.at, self.zone)
+        due = instant(table.at, self.zone)
         until, extension = due, None
         for more in (*self.rules.extension, *self.given):
             if more.is_for(student) and is_about(more, exercise, self.chapters.get(exercise, "")):
@@ -365,8 +365,8 @@ class Policy(msgspec.Struct, frozen=True):
                 )
                 if end > until:
                     until, extension = end, more
-        days = (self.used or {}).get(self._number(set_), 0)
-        late = self.rules.late if set_.late is None else set_.late
+        days = (self.used or {}).get(self._number(table), 0)
+        late = self.rules.late if table.late is None else table.late
         return Deadline(due, until + days * _DAY, extension, late, days)
 
     def until(self, student: StudentInfo, exercises: Iterable[str]) -> datetime.datetime | None:
@@ -397,8 +397,8 @@ class Policy(msgspec.Struct, frozen=True):
         """Return the rules with the overrides for an exercise; for due times see `due`."""
         if not (tables := self.overrides(exercise)):
             return self.rules
-        given = msgspec.structs.asdict(tables[0])
-        changed = {key: given[key] for key in OVERRIDES if given[key] is not None}
+        values = msgspec.structs.asdict(tables[0])
+        changed = {key: values[key] for key in OVERRIDES if values[key] is not None}
         return msgspec.structs.replace(self.rules, **changed)
 
     def overrides(self, exercise: str) -> list[Override]:
@@ -443,9 +443,9 @@ class Policy(msgspec.Struct, frozen=True):
 
     def due(self, exercise: str) -> Due | None:
         """Return the table `[[due]]` that applies to an exercise."""
-        return next(iter(self.sets(exercise)), None)
+        return next(iter(self.dues(exercise)), None)
 
-    def sets(self, exercise: str) -> list[Due]:
+    def dues(self, exercise: str) -> list[Due]:
         """Return the tables `[[due]]` that name an exercise, else those of its chapter, else those of all."""
         chapter = self.chapters.get(exercise, "")
         by_name = [due for due in self.rules.due if exercise in due.exercises]

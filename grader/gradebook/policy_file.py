@@ -12,7 +12,7 @@ import msgspec
 
 from grader.course.assignments import CourseAssignment
 from grader.course.manifest import MANIFEST, Course, load_course
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.gradebook.policy import (
     EXAMPLES,
     OVERRIDES,
@@ -37,7 +37,7 @@ from grader.gradebook.times import (
 from grader.results import StudentInfo
 from grader.submissions.roster import is_in_group
 from grader.text import listed, nearest
-from grader.toml import TomlMistake, converted, explained, read_toml, written
+from grader.toml import TomlMistake, converted, explain_mistake, read_toml, to_toml
 
 T = TypeVar("T", Due, Override, Extension)
 
@@ -47,7 +47,7 @@ POLICY_FILE = "policy.toml"
 class PolicyError(GraderError):
     """A policy has a mistake that its author must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 def read_policy(
@@ -66,7 +66,7 @@ def read_policy(
     try:
         rules = read_toml(text, Rules, dec_hook=_decoded)
     except TomlMistake as error:
-        words = explained(error, text, Rules, EXAMPLES)
+        words = explain_mistake(error, text, Rules, EXAMPLES)
         raise PolicyError(f"{file}{error.place}: {words}") from error
     for complaint in _complaints(rules, due_elsewhere=due_elsewhere):
         raise PolicyError(f"{file}: {complaint}")
@@ -147,16 +147,16 @@ def policy_of_assignments(
         exercises = tuple(name for name in assignment.exercises if name in chapters)
         if not exercises:
             continue
-        own, given = _own_rules(assignment), assignment.policy
+        own, table = _own_rules(assignment), assignment.policy
         merged = msgspec.structs.replace(merged, timezone=_zone_of(assignment, merged))
-        late = own.late if "late" in given else None
+        late = own.late if "late" in table else None
         # Late days cannot move the end of an exam.
-        days = own.late_days if "late_days" in given else None if assignment.exam is None else 0
+        days = own.late_days if "late_days" in table else None if assignment.exam is None else 0
         if assignment.due is not None:
             dues.append(Due(assignment.due, exercises, late=late, late_days=days))
         elif late is not None or days is not None:
             dues += _dues_with(Policy(rules, chapters), exercises, late, days)
-        if keys := given.keys() & OVERRIDES:
+        if keys := table.keys() & OVERRIDES:
             changed = {key: getattr(own, key) for key in keys}
             overrides.append(Override(exercises, **changed))
         for extension in own.extension:
@@ -180,7 +180,7 @@ def _own_rules(assignment: CourseAssignment) -> Rules:
     try:
         return converted(assignment.policy, Rules, dec_hook=_decoded)
     except TomlMistake as error:
-        raise PolicyError(f"{where}: {explained(error, '', Rules, EXAMPLES)}") from error
+        raise PolicyError(f"{where}: {explain_mistake(error, '', Rules, EXAMPLES)}") from error
 
 
 def _zone_of(assignment: CourseAssignment, rules: Rules) -> str:
@@ -260,7 +260,7 @@ def _about(tables: Iterable[T], chapters: Mapping[str, str]) -> tuple[T, ...]:
 
 def policy_text(rules: Rules) -> str:
     """Return rules as the TOML text of a policy, without keys that have their default values."""
-    return written(_table(rules)) if rules != Rules() else ""
+    return to_toml(_table(rules)) if rules != Rules() else ""
 
 
 def _table(value: Any) -> Any:
@@ -322,8 +322,8 @@ def check_names(
                     f"{nearest(unknown[0], existing)}"
                 )
     for exercise in policy.chapters:
-        if len(sets := policy.sets(exercise)) > 1:
-            twice = [where for where, table in tables.items() if any(table is s for s in sets)]
+        if len(dues := policy.dues(exercise)) > 1:
+            twice = [where for where, table in tables.items() if any(table is due for due in dues)]
             raise PolicyError(
                 f"{file}: {exercise!r} is due twice, by {' and '.join(twice[:2])}. Name its `exercises` or "
                 "`chapters` in one of them."

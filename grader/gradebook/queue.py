@@ -240,7 +240,10 @@ def times_of(
         "SELECT accepted_at FROM submissions JOIN jobs USING (attempt)"
         " WHERE student = ? AND exercise = ? AND accepted_at > ? AND accepted_at <= ?"
         " ORDER BY accepted_at",
-        *(student, exercise, since, until),
+        student,
+        exercise,
+        since,
+        until,
     )
 
 
@@ -290,7 +293,8 @@ def waiting_of(book: Gradebook, student: str, exercise: str) -> list[int]:
         book,
         "SELECT attempt FROM jobs JOIN attempts ON id = attempt"
         " WHERE state = 'waiting' AND student = ? AND exercise = ?",
-        *(student, exercise),
+        student,
+        exercise,
     )
 
 

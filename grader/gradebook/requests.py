@@ -15,7 +15,7 @@ from grader.submissions.requests import message_of
 from grader.text import counted, listed, utc
 
 # Per student and exercise. More are not kept, so that text from outside stays bounded.
-MOST_REQUESTS = 20
+MAX_REQUESTS = 20
 
 
 def keep_requests(
@@ -31,7 +31,7 @@ def keep_requests(
     return sum(
         book.tables.add_request(student, exercise, message, asked_at or utc(), origin)
         for exercise, message in messages.items()
-        if before.count(exercise) < MOST_REQUESTS
+        if before.count(exercise) < MAX_REQUESTS
     )
 
 
@@ -66,10 +66,10 @@ def answer(book: Gradebook, request: Request, text: str, author: str) -> list[Re
     if not (text := message_of(text)):
         raise SubmissionError("The answer is empty: write a text for the student.")
     answered = shared(book, request)
-    made = Answer(text, message_of(author), utc())
+    new = Answer(text, message_of(author), utc())
     with book.changing_results(same.student for same in answered):
         for same in answered:
-            book.tables.add_answer(same.number, made)
+            book.tables.add_answer(same.number, new)
     return answered
 
 
@@ -85,7 +85,7 @@ def ask(book: Gradebook, student: str, exercise: str, message: str, origin: str)
     before = [other for other in of_student if other.exercise == exercise]
     if same := [other for other in before if other.message == message]:
         raise SubmissionError(f"This request already exists, as request {same[0].number}.")
-    if len(before) >= MOST_REQUESTS:
+    if len(before) >= MAX_REQUESTS:
         raise SubmissionError(f"The limit is {counted(len(before), 'request')} about {exercise}.")
     with book.changing_results([student]):
         keep_requests(book, student, {exercise: message}, "", origin)

@@ -55,7 +55,7 @@ class Attention(msgspec.Struct, frozen=True):
 # The kinds that come from reading a download: they stay listed while it is not read again.
 OF_DOWNLOADS = (Reason.UNREADABLE, Reason.MISNAMED, Reason.NO_POINTS, Reason.OTHER_FILE)
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
 
@@ -209,8 +209,8 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class StudentAttention(msgspec.Struct, frozen=True):

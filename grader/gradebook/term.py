@@ -27,7 +27,7 @@ from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number, rounded, utc
 
 # The most people named in one note.
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -146,19 +146,19 @@ def read_graded(
         if not book.facts.parts:
             return [_graded(book, entries, _assignment_of(book, course))]
         now = now or datetime.datetime.now(datetime.UTC)
-        given = [a for a in course.assignments if exercises & {*a.exercises}]
-        due = [a for a in given if a.due is None or a.due_at <= now]
+        assignments = [a for a in course.assignments if exercises & {*a.exercises}]
+        due = [a for a in assignments if a.due is None or a.due_at <= now]
         graded = [_graded(book, entries, assignment, now) for assignment in due]
         if not graded:
             raise SubmissionError(f"{folder} has no assignment that is due yet.")
         notes = [
             f"{a.id} is due at {moment(utc(a.due_at), a.timezone)}: the total does not include it."
-            for a in given
+            for a in assignments
             if a not in due
         ]
         if without := [e.id for e in course.exercises if e.id not in course.assignment_of]:
             notes.append(f"No assignment has {listed(without)}: the total does not include them.")
-    first, later = graded[0], tuple(a.id for a in given if a not in due)
+    first, later = graded[0], tuple(a.id for a in assignments if a not in due)
     return [
         msgspec.structs.replace(first, notes=(*first.notes, *notes), later=later),
         *graded[1:],
@@ -300,7 +300,7 @@ def add_up(graded: Sequence[GradedAssignment], course: Course) -> Term:
     ]
     if held := [row.student.id for row in rows if row.is_provisional]:
         notes.append(
-            f"Points of {listed(held, _MOST_NAMES)} are provisional because of odd code in a file. "
+            f"Points of {listed(held, _MAX_NAMES)} are provisional because of odd code in a file. "
             "`grade show` shows the code; `grade adjust --release` lets the points count."
         )
     return Term(tuple(gradebook.assignment for gradebook in ordered), rows, tuple(notes))
@@ -337,7 +337,7 @@ class _People:
             missing = [p for p in self.ids if not self.ids_in(p, gradebook)]
             if missing:
                 verb = "who is" if len(missing) == 1 else "who are"
-                name, people = gradebook.assignment.id, listed(missing, _MOST_NAMES)
+                name, people = gradebook.assignment.id, listed(missing, _MAX_NAMES)
                 yield (
                     f"{name} ({gradebook.folder}) has no {people}, {verb} in others: grade it with the same "
                     '--roster, excuse them with [[term.excused]], or write missing = "zero" under [term].'

@@ -18,7 +18,7 @@ _LONGEST = datetime.timedelta(days=3660)
 # Units of durations by the calendar, in months and days.
 _WHOLE_UNITS = {"year": (12, 0), "month": (1, 0), "week": (0, 7), "day": (0, 1)}
 _WHOLE_PART = re.compile(rf"(\d+)\s*({'|'.join(_WHOLE_UNITS)})s?\b")
-_MOST_MONTHS = 1200
+_MAX_MONTHS = 1200
 
 
 class Span(datetime.timedelta):
@@ -80,7 +80,7 @@ def read_period(text: str) -> Period:
         months, days = months + number * in_months, days + number * in_days
     if not months and not days:
         raise ValueError(f"{text!r} keeps nothing: one day is the shortest time")
-    if months > _MOST_MONTHS or days > _MOST_MONTHS * 30:
+    if months > _MAX_MONTHS or days > _MAX_MONTHS * 30:
         raise ValueError(f"{text!r} is more than a hundred years")
     return Period(months, days)
 

@@ -149,7 +149,12 @@ class Judges:
             begun = functools.partial(off.begin, judge)
             try:
                 return judge_source(
-                    *(judge, course, exercise, source, options, done),
+                    judge,
+                    course,
+                    exercise,
+                    source,
+                    options,
+                    done,
                     author=author,
                     learn=self._learn,
                     begun=begun,

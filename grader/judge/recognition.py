@@ -32,7 +32,7 @@ from grader.results import Cause, ExerciseResult, Finding, Outcome, TestResult, 
 
 # All wrong answers of a submission may together take this long, or as long as the submission itself took: a
 # busy machine is slow for both. Answers that ran are known for the next submission.
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 # Reordered sums differ by less, other mistakes by more.
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
@@ -100,7 +100,7 @@ def recognize(
     answers: Sequence[WrongAnswer],
     observe: Observe,
     *,
-    seconds: float = MOST_SECONDS,
+    seconds: float = MAX_SECONDS,
     is_known: IsKnown = lambda answer, keys: False,
 ) -> list[Recognition]:
     """Return the known mistakes of a submission with these results, each with the tests that it explains.
@@ -357,7 +357,7 @@ class KnownMistakes:
             return {key: known[_text(key)] for key in keys}
 
         mistakes = recognize(
-            results, answers, seen, seconds=max(MOST_SECONDS, seconds), is_known=is_known
+            results, answers, seen, seconds=max(MAX_SECONDS, seconds), is_known=is_known
         )
         kept.write()
         return with_sentences(results, mistakes)

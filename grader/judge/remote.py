@@ -209,7 +209,7 @@ _ODD_PARAMETERS = (
 
 # More than any exercise builds, and buildable within 0.1 s: each part of a dotted name is a module of its own.
 # Deeper names would exceed the recursion limit in nn.Module.
-_MOST_PARAMETERS, _MOST_MODULES, _DEEPEST_NAME, _LONGEST_NAME = 2_000, 4_000, 30, 1_000
+_MAX_PARAMETERS, _MAX_MODULES, _DEEPEST_NAME, _LONGEST_NAME = 2_000, 4_000, 30, 1_000
 
 
 def _check_names(*states: Any) -> None:
@@ -220,9 +220,9 @@ def _check_names(*states: Any) -> None:
         if not isinstance(state, dict):
             raise SandboxDied(_ODD_PARAMETERS)
         tensors += len(state)
-        if tensors > _MOST_PARAMETERS:
+        if tensors > _MAX_PARAMETERS:
             raise SandboxDied(
-                f"Your module has more than {_MOST_PARAMETERS} parameters and buffers, too many to be "
+                f"Your module has more than {_MAX_PARAMETERS} parameters and buffers, too many to be "
                 "judged: store many numbers in one tensor."
             )
         for name, tensor in state.items():
@@ -232,9 +232,9 @@ def _check_names(*states: Any) -> None:
             if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST_NAME:
                 raise SandboxDied(_ODD_PARAMETERS)
             modules.update(".".join(parts[:end]) for end in range(1, len(parts)))
-            if len(modules) > _MOST_MODULES:
+            if len(modules) > _MAX_MODULES:
                 raise SandboxDied(
-                    f"Your module contains more than {_MOST_MODULES} modules, too many to be judged."
+                    f"Your module contains more than {_MAX_MODULES} modules, too many to be judged."
                 )
 
 

@@ -79,13 +79,13 @@ def judge_exercise(
         own_sandboxes = forged(sandboxes, forge_of(author.forgery, source, tape))
         done = _then(tape.next_test, done)
     solution = solution_of(course, exercise, options, sandboxes, suites.solved)
+    stub = course.stub(exercise).source
     try:
-        session = session_of(course, exercise, source, options, own_sandboxes, solution)
+        session = session_of(course, exercise, source, options, own_sandboxes, solution, stub=stub)
     except SyntaxError as error:
         # `settle` refuses such a file earlier, unless parsing it takes about as long as is allowed.
         why = f"{exercise.file} is not valid Python: line {error.lineno}: {error.msg}."
         return Judgment(score_alike(exercise, tests, Outcome.ERROR, why), options.required_walls)
-    session.stub = course.stub(exercise).source
     try:
         # The sandbox starts while this process imports the suites.
         session.begin()
@@ -115,7 +115,7 @@ def judge_exercise(
             default_modes=True,
         )
         passes = functools.partial(_passing, functions, run, anew)
-        results = told_by_modes(session.modes, session.tree, exercise.file, results, passes)
+        results = told_by_modes(session.modes, session.file.tree, exercise.file, results, passes)
         results = without_unfounded(own_tests, results)
         results = _with_uses(session, own_tests, results)
     finally:
@@ -131,7 +131,7 @@ def judge_exercise(
     suites.freeze()
     output = clean_lines(session.output.text(), MAX_OUTPUT)
     result = score_exercise(exercise, results, message=message, output=output, seconds=seconds)
-    ordinary = ordinary_in(exercise, session.stub)
+    ordinary = ordinary_in(exercise, stub)
     held = reasons(session.reports, source.count(b"\n") + 1, ordinary)
     result = msgspec.structs.replace(result, held=held)
     return Judgment(result, session.walls, tuple(provoked))
@@ -372,7 +372,7 @@ def _with_uses(
         if result.outcome is not Outcome.PASSED
     }
     uses = {
-        subject: tuple(name for name in used_names(session.tree, subject) if name in failed)
+        subject: tuple(name for name in used_names(session.file.tree, subject) if name in failed)
         for subject in failed
     }
     told = []

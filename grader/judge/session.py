@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import functools
 import hashlib
-import re
 import signal
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,27 +15,22 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.errors import IsolationError, SandboxError
 from grader.judge.outcomes import (
-    KEEP_NAMES,
-    MAX_FRAMES,
     Forbidden,
     Frame,
     SandboxDied,
     StudentError,
     TimedOut,
     cause_of_death,
-    misfitting_call,
-    missing_name,
-    raised_error,
 )
 from grader.judge.preloading import late_modules
 from grader.judge.probe import Probe
+from grader.judge.student_file import StudentFile
 from grader.sandbox.client import (
     ABORTED,
     Output,
     Sandbox,
     SandboxSource,
     imported_library,
-    own_frames,
 )
 from grader.sandbox.inside.observation import seed_all
 from grader.sandbox.walls.wall import Limits
@@ -67,9 +58,7 @@ from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.values import ProtocolError
 from grader.submissions.source import (
     beyond_guards,
-    definitions,
     find_forbidden,
-    functions_by_line,
     parse,
 )
 from grader.text import clean
@@ -81,8 +70,8 @@ if TYPE_CHECKING:
 
 # A test may use at most this part of the exercise's time, so an endless loop does not take all of it.
 TEST_PART = 0.25
-# Each timeout of a share halves the time of its further tests; after this many, they get none. A loop that few
-# tests meet costs only those tests, and one that all tests meet takes less than half of the time.
+# Each timeout of a share halves the time of its further tests; after this many, they get none. A loop in few
+# tests costs those tests; a loop in all tests uses less than half of the time.
 _TIMEOUTS = 3
 # Waits and imports are excused, in total up to this part of the exercise's seconds.
 _EXCUSED_PART = 1.0
@@ -164,29 +153,28 @@ class Session:
         self,
         sandboxes: SandboxSource,
         exercise: Exercise,
-        source: bytes,
+        file: StudentFile,
         required_walls: tuple[str, ...] = (),
         *,
         given: Mapping[str, bytes],
         watch_imports: bool = False,
         default_modes: bool = False,
         stand_ins: tuple[str, ...] = (),
+        budget: Budget | None = None,
+        output: Output | None = None,
     ) -> None:
-        self.exercise = exercise
-        self.tree: ast.Module = parse(source)
+        """Prepare a session, with a `budget` and an `output` of its own unless it shares another session's."""
+        self.exercise, self.file = exercise, file
         self.walls: tuple[str, ...] = ()
-        self.output = Output()
+        self.output = Output() if output is None else output
         # The exceptions that the sandbox reported in this test.
         self.raised: list[StudentError] = []
         # The events that its sandboxes reported, in order.
         self.reports: dict[Report, None] = {}
-        # The stub shows which functions are given: an error's place is in the student's own code.
-        self.stub = b""
         # The results of `Student.once`, or the exceptions instead, by name.
         self.kept: dict[str, tuple[Any, Exception | None]] = {}
         self._sandboxes = sandboxes
         self._required_walls = required_walls
-        self._source = source
         self._given = given
         self._watch_imports = watch_imports
         self._default_modes = default_modes
@@ -199,7 +187,7 @@ class Session:
         self._sandbox: Sandbox | None = None
         self._starting: Callable[[], Sandbox] | None = None
         self._probes: dict[str, Probe] = {}
-        self._budget = Budget(exercise)
+        self._budget = Budget(exercise) if budget is None else budget
         self.run_seed = 0
         self.test = BegunTest()
         # The course's solution, for tests that compare with it.
@@ -212,8 +200,8 @@ class Session:
         # The seconds that the sandbox had waited for a processor when they were last read.
         self._delayed = 0.0
         self._subject = ""
-        self._traced = bool(exercise.operators and beyond_guards(self.tree))
-        self._findings = find_forbidden(self.tree, exercise.forbidden)
+        self._traced = bool(exercise.operators and beyond_guards(file.tree))
+        self._findings = find_forbidden(file.tree, exercise.forbidden)
 
     # --- tests ----------------------------------------------------------------------------------
 
@@ -250,31 +238,13 @@ class Session:
         """Whether further tests of this share have no time."""
         return self._budget.is_out(share)
 
-    def apart(self, *, own: bool = False, stand_ins: tuple[str, ...] = ()) -> Session:
+    def apart(self, *, own: bool = False) -> Session:
         """Return a session on the same clock, with a new sandbox without the student's code.
 
         With `own`, the student's module is loaded there anew, without any state of this session's sandbox.
-        `stand_ins` names the functions that the solution replaces.
         """
-        source = self._source if own else b""
-        session = Session(
-            self._sandboxes,
-            self.exercise,
-            source,
-            self._required_walls,
-            given=self._given,
-            watch_imports=self._watch_imports,
-            default_modes=self._default_modes,
-            stand_ins=stand_ins or (self._stand_ins if own else ()),
-        )
-        session.output, session._budget, session.raised = self.output, self._budget, self.raised
-        if own:
-            # Without the student's code, events in the sandbox say nothing about the submission.
-            session.reports = self.reports
-            session._subject = self._subject
-            session.solution = self.solution if session._stand_ins else None
-        session.run_seed = self.run_seed
-        return session
+        stand_ins = self._stand_ins if own else ()
+        return self._beside(own=own, stand_ins=stand_ins, budget=self._budget, output=self.output)
 
     def with_stand_ins(self, names: tuple[str, ...]) -> Session:
         """Return a session in which the solution replaces the functions of these names.
@@ -285,12 +255,36 @@ class Session:
         """
         assert self.solution is not None
         if names not in self._followers:
-            follower = self.apart(own=True, stand_ins=names)
-            follower._budget, follower.output = Budget(self.exercise), Output()
-            follower.solution, follower.stub = self.solution, self.stub
-            self._followers[names] = follower
+            self._followers[names] = self._beside(own=True, stand_ins=names)
         self.solution.begin_to_stand_in()
         return self._followers[names]
+
+    def _beside(
+        self,
+        *,
+        own: bool,
+        stand_ins: tuple[str, ...],
+        budget: Budget | None = None,
+        output: Output | None = None,
+    ) -> Session:
+        session = Session(
+            self._sandboxes,
+            self.exercise,
+            self.file if own else StudentFile(self.exercise, b""),
+            self._required_walls,
+            given=self._given,
+            watch_imports=self._watch_imports,
+            default_modes=self._default_modes,
+            stand_ins=stand_ins,
+            budget=budget,
+            output=output,
+        )
+        session.run_seed, session.raised = self.run_seed, self.raised
+        if own:
+            # Without the student's code, events in the sandbox say nothing about the submission.
+            session.reports, session._subject = self.reports, self._subject
+            session.solution = self.solution if stand_ins else None
+        return session
 
     def count_imports(self, apart: Session) -> None:
         """Add another session's late imports to ours."""
@@ -365,7 +359,9 @@ class Session:
             processes="processes" in exercise.needs,
             loopback="loopback" in exercise.needs,
         )
-        modules = dict.fromkeys([*exercise.preload, *late_modules(self._source, self.tree)])
+        modules = dict.fromkeys(
+            [*exercise.preload, *late_modules(self.file.source, self.file.tree)]
+        )
         for source in self._given.values():
             modules |= dict.fromkeys(late_modules(source, parse(source)))
         self._starting = self._sandboxes.begin(tuple(modules), limits)
@@ -413,7 +409,7 @@ class Session:
         load = Load(
             self.exercise.id,
             self.exercise.file,
-            self._source,
+            self.file.source,
             guards,
             self._traced,
             self._watch_imports,
@@ -448,7 +444,7 @@ class Session:
             self._budget.time_out()
             # Later output may have pushed the stack out.
             stack = self.output.take_stack() or self._shown or b""
-            frame = self._last_frame(stack)
+            frame = self.file.last_frame(stack)
             library = imported_library(stack, self.exercise.file)
             raise TimedOut(self._time_is_up(frame, library), frame) from None
         except ChannelClosed:
@@ -456,7 +452,7 @@ class Session:
             # The time before the death counts; otherwise, dying late in every test would be free.
             self._spend(begin)
             stack = self.output.take_stack()
-            frame = self._last_frame(stack)
+            frame = self.file.last_frame(stack)
             if stack.startswith(ABORTED):
                 status = -signal.SIGABRT
             raise SandboxDied(cause_of_death(status, frame), frame) from None
@@ -528,23 +524,6 @@ class Session:
         self._excused += granted
         return granted
 
-    def _last_frame(self, stack: bytes) -> Frame | None:
-        """Return the line of the student's file that ran last, if the sandbox printed its stack."""
-        frames = self._frames(own_frames(stack, self.exercise.file))
-        return frames[0] if frames else None
-
-    def _frames(self, frames: Iterable[tuple[int, str]]) -> tuple[Frame, ...]:
-        """Return the reported frames on lines of the file, with the functions that the file has there.
-
-        The reported names are not used: code that the student compiled can have any name.
-        """
-        last = len(self._source.splitlines())
-        return tuple(
-            Frame(line, self._functions.get(line, "<module>"))
-            for line, _ in frames
-            if 0 < line <= last
-        )
-
     def _time_is_up(self, frame: Frame | None = None, library: str = "") -> str:
         """Return the sentence about a timeout: of the exercise, a share, or a call, maybe in an import."""
         if self._budget.is_used_up:
@@ -580,61 +559,7 @@ class Session:
 
         Raises JudgeError if a probe uses a name that its source does not define.
         """
-        if reply.type_name == "NameError" and reply.probe is not None:
-            for probe in self._probes.values():
-                probe.refuse_undefined(reply.text)
-        if reply.in_probe and (missing := missing_name(reply, self.exercise.id)):
-            text = f"{self.exercise.file} defines no {missing!r}; {KEEP_NAMES}"
-            reply = msgspec.structs.replace(reply, text=text, in_probe=False)
-        name, misfit = misfitting_call(reply)
-        # If the student's own code made the call, the frames have a line of the file, and the text stays.
-        if (reply.in_probe or not reply.frames) and name in definitions(self.tree):
-            reply = msgspec.structs.replace(reply, text=misfit, in_probe=False)
-        frames = self._frames(reply.frames[-MAX_FRAMES:])
-        written = tuple(frame for frame in frames if frame.line not in self._given_lines)
-        error = raised_error(reply, written or frames)
-        line = error.frames[-1].line if error.frames else None
-        error.unwritten = line is None or any(line in lines for lines in self._raises)
-        if (undefined := _UNDEFINED.fullmatch(error.text)) and line is not None:
-            error.meant = _meant(undefined[1], self._names)
-        return error
-
-    @functools.cached_property
-    def _names(self) -> frozenset[str]:
-        """The names that the file gives to something."""
-        names = set[str]()
-        for node in ast.walk(self.tree):
-            match node:
-                case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                    names.add(name)
-                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                    names.add(name)
-                case ast.alias():
-                    names.add(node.asname or node.name.partition(".")[0])
-        return frozenset(names)
-
-    @functools.cached_property
-    def _functions(self) -> dict[int, str]:
-        return functions_by_line(self.tree)
-
-    @functools.cached_property
-    def _given_lines(self) -> set[int]:
-        """The lines of functions that are unchanged from the stub, which has nothing to write in them."""
-        if not self.stub:
-            return set()
-        given, lines = definitions(parse(self.stub)), set[int]()
-        for name, node in definitions(self.tree).items():
-            if name in given and not isinstance(node, ast.ClassDef):
-                code = ast.dump(node)
-                if code == ast.dump(given[name]) and "NotImplementedError" not in code:
-                    lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        return lines
-
-    @functools.cached_property
-    def _raises(self) -> list[range]:
-        """The lines of each raise statement."""
-        statements = (node for node in ast.walk(self.tree) if isinstance(node, ast.Raise))
-        return [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in statements]
+        return self.file.error_of(reply, self._probes.values())
 
     def _meaning(self, reply: Reply) -> Reply:
         """Return the reply if it is an answer; raises StudentError or Forbidden otherwise."""
@@ -649,37 +574,9 @@ class Session:
                 )
                 raise Forbidden(
                     f"{clean(name, 80)} is not allowed here: {reason}.",
-                    next(reversed(self._frames(frames)), Frame(0, "")),
+                    next(reversed(self.file.frames(frames)), Frame(0, "")),
                 )
         return reply
-
-
-_UNDEFINED = re.compile(r"name '(\w{1,40})' is not defined")
-# The usual names of libraries that files of this kind import.
-_IMPORTS = {
-    "torch": "import torch",
-    "nn": "from torch import nn",
-    "F": "import torch.nn.functional as F",
-    "np": "import numpy as np",
-}
-# A file with more names is not searched.
-_MOST_NAMES = 500
-
-
-@functools.lru_cache(maxsize=256)
-def _meant(name: str, known: frozenset[str]) -> str:
-    """Return a sentence on what an undefined name may mean, empty if there is none."""
-    if name in _IMPORTS:
-        return f" Is `{_IMPORTS[name]}` missing?"
-    from difflib import get_close_matches
-
-    others = sorted(known - {name}) if len(known) <= _MOST_NAMES else []
-    close = get_close_matches(name, others, n=1, cutoff=0.75)
-    own = f"Did you mean {clean(close[0], 80)!r}" if close else ""
-    if name not in sys.stdlib_module_names:
-        return f" {own}?" if own else ""
-    # Modules have ordinary names, such as `token` and `code`.
-    return f" {own}, or is `import {name}` missing?" if own else f" Is `import {name}` missing?"
 
 
 def derive_seed(seed: int, *names: str) -> int:

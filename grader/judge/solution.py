@@ -27,6 +27,7 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.outcomes import StudentError, SubmissionFailure, adopted
 from grader.judge.session import BegunTest, Session
 from grader.judge.student import Student
+from grader.judge.student_file import StudentFile
 from grader.judge.suite_run import SuiteRun, TestEnd, meaning_of
 from grader.results import Outcome, Visibility
 from grader.sandbox.client import SandboxSource
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from grader.judge.checks.promise import Body, Outcomes
 
 # The bound of kept tensors, for all exercises together; one test has a few kilobytes.
-_MOST_BYTES = 256 * 2**20
+_MAX_BYTES = 256 * 2**20
 # A factor of the exercise's seconds: no test may fail because the solution is slow on a busy machine.
 _MORE_SECONDS = 4.0
 
@@ -70,7 +71,7 @@ class Solved:
         """Keep outcomes of a solution; drop the oldest beyond the bound."""
         self._outcomes[key] = outcomes
         self._bytes += _size(outcomes)
-        while self._bytes > _MOST_BYTES and len(self._outcomes) > 1:
+        while self._bytes > _MAX_BYTES and len(self._outcomes) > 1:
             _, oldest = self._outcomes.popitem(last=False)
             self._bytes -= _size(oldest)
 
@@ -83,17 +84,20 @@ def session_of(
     sandboxes: SandboxSource,
     solution: Solution | None,
     *,
+    stub: bytes = b"",
     watch_imports: bool = False,
     default_modes: bool = False,
 ) -> Session:
     """Return a session for a source, whose tests may compare with the `solution`.
+
+    With the `stub`, places of errors are outside of the functions that it gives.
 
     Raises SyntaxError if the source is not Python.
     """
     session = Session(
         sandboxes,
         exercise,
-        source,
+        StudentFile(exercise, source, stub),
         options.required_walls,
         given=course.given(exercise),
         watch_imports=watch_imports,

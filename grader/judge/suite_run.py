@@ -166,7 +166,7 @@ class SuiteRun:
         earlier = self.session.exercise.builds_on.get(subject, ())
         if self._wrong.isdisjoint(earlier) or self.session.solution is None:
             return ()
-        used = used_names(self.session.tree, subject)
+        used = used_names(self.session.file.tree, subject)
         return tuple(name for name in earlier if name in self._wrong and name in used)
 
     def _is_about(self, test: SuiteTest, required: str, names: tuple[str, ...]) -> bool:
@@ -229,7 +229,7 @@ def _placed(run: SuiteRun, test: SuiteTest, end: TestEnd) -> TestEnd:
     name = end.function or test.place
     if end.outcome is Outcome.PASSED or end.line is not None or not name:
         return end
-    line = line_of(run.session.tree, name)
+    line = line_of(run.session.file.tree, name)
     return msgspec.structs.replace(end, line=line, function=name if line else "")
 
 

@@ -48,19 +48,19 @@ def text(words: str, /, *values: object) -> str:
     """
     made: list[str] = []
     named: dict[str, str] = {}
-    given: dict[str, Text] = {}
+    texts: dict[str, Text] = {}
     for literal, name, form, conversion in parsed(words):
         made.append(escaped(literal))
         if name is None:
             continue
-        if name not in given:
-            value = values[len(given)]
+        if name not in texts:
+            value = values[len(texts)]
             if form or conversion:
                 value = f"{{:{form}}}".format(_converted(value, conversion))
-            given[name] = value if isinstance(value, Text) else _only(name, value)
-        made.append(_joined(named, given[name]))
-    if len(given) != len(values):
-        raise TypeError(f"{len(values)} values for the {len(given)} names of {words!r}")
+            texts[name] = value if isinstance(value, Text) else _only(name, value)
+        made.append(_joined(named, texts[name]))
+    if len(texts) != len(values):
+        raise TypeError(f"{len(values)} values for the {len(texts)} names of {words!r}")
     return Text("".join(made), named)
 
 

@@ -149,8 +149,8 @@ class Gathering:
                 self.notes.append(f"{clean(name)} is used in {user.where} but not defined.")
         elif (statement := self._cells.import_of(name, value)) is not None:
             self.pieces.append(SourcePiece(statement, "an import"))
-        elif _is_plain(value, _DEEPEST_CONSTANT) and len(_written(value)) <= _LONGEST_CONSTANT:
-            self.pieces.append(SourcePiece(f"{name} = {_written(value)}", "a constant"))
+        elif _is_plain(value, _DEEPEST_CONSTANT) and len(_literal(value)) <= _LONGEST_CONSTANT:
+            self.pieces.append(SourcePiece(f"{name} = {_literal(value)}", "a constant"))
         elif isinstance(value, _ALIASES) and (piece := self._cells.assignment_of(name)) is not None:
             self.add_piece(piece)
         elif not (callable(value) and self.add_value(name, value)):
@@ -158,8 +158,8 @@ class Gathering:
 
     def _leave_out(self, name: str, user: SourcePiece, why: str) -> None:
         self.notes.append(
-            f"{clean(name)} is used in {user.where}, but {why}, and did not come along: in a file of "
-            "its own your code would not find it either. Make it an argument, or a plain constant."
+            f"{clean(name)} is used in {user.where}, but {why}, and was left out: a separate file would "
+            "not have it either. Make it an argument, or a plain constant."
         )
 
 
@@ -214,7 +214,7 @@ def _is_plain(value: Any, depth: int) -> bool:
     return all(_is_plain(part, depth - 1) for part in parts)
 
 
-def _written(value: Any) -> str:
+def _literal(value: Any) -> str:
     if type(value) is float and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
@@ -459,7 +459,7 @@ class Cells:
             if code is None:
                 is_new = name not in written.names and not name.startswith("_")
                 if is_new and _is_plain(attribute, _DEEPEST_CONSTANT):
-                    yield SourcePiece(f"{place} = {_written(attribute)}", "a constant of a class")
+                    yield SourcePiece(f"{place} = {_literal(attribute)}", "a constant of a class")
                 elif is_new and not isinstance(attribute, type | types.GetSetDescriptorType):
                     kind = clean(type(attribute).__name__, 60)
                     yield _not_judged(place, f"it is a value of type {kind}")

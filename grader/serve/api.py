@@ -53,15 +53,15 @@ from grader.text import utc
 # A silent stream sends a comment this often.
 _SILENT_SECONDS = 15
 _STILL_HERE = b": still here\n\n"
-_MOST_AT_ONCE = 2
+_MAX_AT_ONCE = 2
 # Even a machine with fewer processors reads this many archives at a time.
 _FEWEST_READ = 2
 _RETRY_KEY = re.compile(r"[\x21-\x7e]{8,100}")
 _NUMBER = re.compile(r"[0-9]{1,15}")
 # A character of JSON takes up to twelve bytes, but the characters of code rarely do.
-_MOST_TEXT = 2 * MAX_FILE_BYTES + 1024
+_MAX_TEXT = 2 * MAX_FILE_BYTES + 1024
 # A tab saves every few seconds.
-_MOST_SAVES, _MINUTE_SECONDS = 120, 60.0
+_MAX_SAVES, _MINUTE_SECONDS = 120, 60.0
 _OPEN = (JobState.WAITING, JobState.RUNNING)
 
 
@@ -90,7 +90,7 @@ class Api:
 
     def __init__(self, server: OpenServer, shown: Callable[[ExerciseResult], str]) -> None:
         self._server, self._shown = server, shown
-        self._saves = Rate(_MOST_SAVES, _MINUTE_SECONDS)
+        self._saves = Rate(_MAX_SAVES, _MINUTE_SECONDS)
         self._busy: Counter[str] = Counter()
         self._refused = RefusedHandIns()
         self._turns = Turns(max(os.cpu_count() or 0, _FEWEST_READ))
@@ -151,7 +151,7 @@ class Api:
     @contextlib.contextmanager
     def _one_of_few(self, student: StudentInfo) -> Any:
         """Limit the requests of one student at a time, since their bodies are held in memory."""
-        if self._busy[student.id] >= _MOST_AT_ONCE:
+        if self._busy[student.id] >= _MAX_AT_ONCE:
             raise Refusal(429, "Another submission of yours is being received.", retry_after=1)
         self._busy[student.id] += 1
         try:
@@ -219,7 +219,7 @@ class Api:
         if wait := self._saves.wait(student.id):
             raise Refusal(429, "You saved too often; wait a moment.", retry_after=wait)
         self._saves.add(student.id)
-        sent = decoded(await body_of(request, _MOST_TEXT), DraftRequest)
+        sent = decoded(await body_of(request, _MAX_TEXT), DraftRequest)
         source = _bytes_of(sent.source)
         saved = await self._server.desk.answer(
             lambda desk: desk.save_draft(
@@ -248,7 +248,7 @@ class Api:
         practice = self._server.practice
         # Check this before reading the body, which takes memory.
         practice.admit(student.id, exercise)
-        source = _bytes_of(decoded(await body_of(request, _MOST_TEXT), PracticeRequest).source)
+        source = _bytes_of(decoded(await body_of(request, _MAX_TEXT), PracticeRequest).source)
         async with self._turns.turn(student.id):
             loop = asyncio.get_running_loop()
             try:
@@ -293,7 +293,7 @@ class Api:
         """Draw a file at work, as `grade plot` does: a PNG."""
         writer, exercise = await self.writer_at(request)
         with self._one_of_few(writer):
-            body = await body_of(request, _MOST_TEXT)
+            body = await body_of(request, _MAX_TEXT)
         source = _bytes_of(decoded(body, PracticeRequest).source)
         urgent = await self._server.desk.answer(lambda desk: desk.urgent())
         picture = await self._server.drawing.draw(writer.id, exercise, source, urgent)

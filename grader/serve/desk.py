@@ -79,7 +79,7 @@ _NOT_THEN = hand_in.NotNow("It was not accepted at the first try: hand it in aga
 _TRIES = 3
 # Smaller differences come from adjusting the clock little by little.
 _CLOCK_SECONDS = 60.0
-_MOST_CLOCK_CHANGES = 10
+_MAX_CLOCK_CHANGES = 10
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -252,7 +252,7 @@ class Desk:
         if abs(seconds) > _CLOCK_SECONDS and (seconds < 0 or ran_before < math.inf):
             log.warning("the clock was set", extra={"seconds": round(seconds)})
             change = ClockChange(utc(now), round(seconds))
-            changes = (*self._book.facts.clock, change)[-_MOST_CLOCK_CHANGES:]
+            changes = (*self._book.facts.clock, change)[-_MAX_CLOCK_CHANGES:]
             self._book.change(clock=changes)
         return now
 

@@ -24,9 +24,9 @@ from grader.submissions import ExerciseFile
 from grader.text import clean_lines, counted
 
 # Per student, for all exercises together.
-MOST_PLOTS, PLOTS_SECONDS = 10, 600
+MAX_PLOTS, PLOTS_SECONDS = 10, 600
 # For all students together, since a plot takes a few seconds.
-MOST_WAITING = 5
+MAX_WAITING = 5
 _AGAIN_SECONDS = 30
 _LONGEST_MESSAGE = 1500
 
@@ -37,7 +37,7 @@ class Drawing:
     def __init__(self, course: Course, options: GradingOptions, *, is_here: bool) -> None:
         self._course, self._options, self._is_here = course, options, is_here
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="plot")
-        self._rate = Rate(MOST_PLOTS, PLOTS_SECONDS)
+        self._rate = Rate(MAX_PLOTS, PLOTS_SECONDS)
         self._waiting = 0
         self._judge: Judge | None = None
         self._closed = False
@@ -54,9 +54,9 @@ class Drawing:
         if not self.has_plot(exercise):
             raise Refusal(404, f"{exercise.id} has no plot here.")
         if wait := self._rate.wait(student):
-            often = f"The limit is {counted(MOST_PLOTS, 'plot')} in {PLOTS_SECONDS // 60} minutes."
+            often = f"The limit is {counted(MAX_PLOTS, 'plot')} in {PLOTS_SECONDS // 60} minutes."
             raise Refusal(429, f"{often} Wait {counted(wait, 'second')}.", retry_after=wait)
-        if urgent or self._waiting >= MOST_WAITING:
+        if urgent or self._waiting >= MAX_WAITING:
             raise Refusal(
                 503, "The judges are busy: plot it in a moment.", retry_after=_AGAIN_SECONDS
             )

@@ -32,7 +32,7 @@ from grader.submissions import safe_name
 from grader.text import clean_lines
 
 KEPT_SECONDS = 900.0
-MOST_TEMPLATE_BYTES = 2 << 20
+MAX_TEMPLATE_BYTES = 2 << 20
 _PREFIX = ".export-"
 _LONGEST_SECONDS = 600
 _LONGEST_SAID, _LONGEST_OPTION = 10_000, 300
@@ -65,7 +65,7 @@ OPTIONS: Mapping[str, tuple[str, tuple[str, ...] | None]] = {
     "anonymous": ("Pseudonyms: instead of names and ids", ()),
 }
 
-_MOST_POINTS = 1_000_000
+_MAX_POINTS = 1_000_000
 # Options of `grade export` in its messages.
 _FLAGS = re.compile(r"--(template|assignment|" + "|".join(OPTIONS).replace("_", "-") + r")\b")
 
@@ -129,7 +129,7 @@ class Exports:
         self,
         asker: Asker,
         name: str,
-        given: Mapping[str, str],
+        options: Mapping[str, str],
         template: Upload | None,
     ) -> Made:
         """Write an export of the students that a person reaches, and keep it for this person.
@@ -146,7 +146,7 @@ class Exports:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._results))
         try:
             async with self._turn:
-                made = await self._written(folder, asker, name, given, template)
+                made = await self._export(folder, asker, name, options, template)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -177,18 +177,18 @@ class Exports:
         if (made := self._made.pop(who, None)) is not None:
             shutil.rmtree(made.path.parent, ignore_errors=True)
 
-    async def _written(
+    async def _export(
         self,
         folder: Path,
         asker: Asker,
         name: str,
-        given: Mapping[str, str],
+        options: Mapping[str, str],
         template: Upload | None,
     ) -> Made:
         """Run `grade export` in a folder, and return its file."""
         is_folder = isinstance(FORMATS[name], StudentFormat)
         output = "export" if is_folder else f"export{_SUFFIXES[name]}"
-        arguments = [f"--format={name}", f"--output={output}", *_arguments(name, given)]
+        arguments = [f"--format={name}", f"--output={output}", *_arguments(name, options)]
         arguments += [f"--section={section}" for section in asker.sections]
         if template is not None and template.content:
             # Keep the person's name for the file, which messages show.
@@ -210,8 +210,9 @@ class Exports:
 
     async def _run(self, folder: Path, arguments: list[str]) -> tuple[int, str]:
         """Run `grade export` in a folder; return its exit code, and what it said."""
+        command = [sys.executable, "-P", "-m", "grader.cli", "export", str(self._results.resolve())]
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "grader.cli", "export", str(self._results.resolve())),
+            *command,
             *arguments,
             cwd=folder,
             stdin=asyncio.subprocess.DEVNULL,
@@ -233,11 +234,11 @@ class Exports:
         return process.returncode or 0, in_fields(clean_lines(text, _LONGEST_SAID))
 
 
-def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
+def _arguments(name: str, options: Mapping[str, str]) -> list[str]:
     """Return a form's options as arguments of `grade export`; raises Refusal for a wrong value."""
     arguments = []
     for option in ("assignment", *options_of(name)):
-        text = given.get(option, "").strip()
+        text = options.get(option, "").strip()
         if len(text) > _LONGEST_OPTION:
             raise Refusal(413, f"{field(option)} is longer than {_LONGEST_OPTION} characters.")
         if "\0" in text:
@@ -257,7 +258,7 @@ def _arguments(name: str, given: Mapping[str, str]) -> list[str]:
 
 def _is_points(text: str) -> bool:
     try:
-        return 0 < float(text) <= _MOST_POINTS
+        return 0 < float(text) <= _MAX_POINTS
     except ValueError:
         return False
 

@@ -27,7 +27,7 @@ log = logging.getLogger("grader.serve")
 T = TypeVar("T")
 
 _FETCH_SECONDS = 10
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _PROGRAM = """
 import json, sys
 from urllib import request
@@ -73,7 +73,7 @@ def fetch(
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", _PROGRAM],
-            input=json.dumps({**asked, "most": _MOST_BYTES}).encode(),
+            input=json.dumps({**asked, "most": _MAX_BYTES}).encode(),
             capture_output=True,
             timeout=_FETCH_SECONDS,
             check=False,

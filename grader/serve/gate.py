@@ -58,8 +58,8 @@ class Gate:
 
     def exists(self, exercise: str) -> bool:
         """Whether the exercise exists for students now."""
-        given = self._of.get(exercise)
-        return not self.is_term or given is None or self.is_open(given)
+        assignment = self._of.get(exercise)
+        return not self.is_term or assignment is None or self.is_open(assignment)
 
     def exercises(self) -> list[Exercise]:
         """Return the exercises that exist for students now, in the order of the course."""
@@ -67,13 +67,13 @@ class Gate:
 
     def enter(self, request: Request, exercise: str) -> None:
         """Raise Refusal if a student may not open the page of an exercise now, or from this address."""
-        given = self._of.get(exercise)
-        if given is None:
+        assignment = self._of.get(exercise)
+        if assignment is None:
             return
-        if not self.is_open(given):
+        if not self.is_open(assignment):
             # In a term, a closed exam does not exist; on a server of its own, students see it listed.
-            raise Refusal(404 if self.is_term else 403, self._opens(given))
-        if self.is_outside(request, given.id):
+            raise Refusal(404 if self.is_term else 403, self._opens(assignment))
+        if self.is_outside(request, assignment.id):
             raise Refusal(403, OWN_NETWORK)
 
     def is_outside(self, request: Request, assignment: str) -> bool:
@@ -130,8 +130,8 @@ class Gate:
                 )
 
     def _exam(self, exercise: str) -> Exam | None:
-        given = self._of.get(exercise)
-        return None if given is None else given.exam
+        assignment = self._of.get(exercise)
+        return None if assignment is None else assignment.exam
 
     @staticmethod
     def _opens(assignment: CourseAssignment) -> str:

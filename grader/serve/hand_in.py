@@ -26,10 +26,10 @@ from grader.text import clean as shown
 from grader.text import listed
 
 # Larger than any student's folder.
-_MOST_FILES = 500
+_MAX_FILES = 500
 _LONGEST_NAME = 255
 # Base64 is a third longer than the bytes; names and punctuation take the rest.
-_MOST_BYTES = MAX_NESTED_BYTES * 4 // 3 + (64 << 10)
+_MAX_BYTES = MAX_NESTED_BYTES * 4 // 3 + (64 << 10)
 
 
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ class HandInReader:
     def most_bytes(self) -> int:
         """The size limit of a body: enough for a file for each exercise, or for an archive."""
         of_files = len(self._course.exercises) * MAX_FILE_BYTES * 4 // 3 + (64 << 10)
-        return min(max(of_files, MAX_FILE_BYTES * 2), _MOST_BYTES)
+        return min(max(of_files, MAX_FILE_BYTES * 2), _MAX_BYTES)
 
     def read(self, student: StudentInfo, body: bytes) -> Submission:
         """Return the exercise files in a body; raises Refusal if none of them can be judged."""
@@ -149,7 +149,7 @@ class HandInReader:
         """Return the exercise files among the files sent, with the reader of `grade batch`."""
         if not files:
             raise Refusal(400, "No files were sent. Send at least one.")
-        if len(files) > _MOST_FILES:
+        if len(files) > _MAX_FILES:
             raise Refusal(
                 413, f"{len(files)} files were sent. Send only the files of the exercises."
             )

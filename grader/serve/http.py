@@ -20,7 +20,7 @@ T = TypeVar("T")
 _BODY_SECONDS = 60
 _FORM_BYTES = 4096
 # Splitting a body into tens of thousands of fields would block the event loop.
-_MOST_FIELDS = 500
+_MAX_FIELDS = 500
 # A form with files, as browsers write it: the boundary of its parts, and the head of a part.
 _BOUNDARY = re.compile(r"""boundary="?([\w'()+,./:=?-]{1,70})""", re.ASCII)
 _PART = re.compile(
@@ -116,11 +116,9 @@ async def form_of(request: Request, most: int = _FORM_BYTES) -> dict[str, str]:
     """Return the fields of a form; raises Refusal if it is too long, too slow, or has too many fields."""
     body = await body_of(request, most)
     try:
-        fields = urllib.parse.parse_qsl(
-            body.decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS
-        )
+        fields = urllib.parse.parse_qsl(body.decode("utf-8", "replace"), max_num_fields=_MAX_FIELDS)
     except ValueError as error:
-        raise Refusal(413, f"The form has more than {_MOST_FIELDS} fields.") from error
+        raise Refusal(413, f"The form has more than {_MAX_FIELDS} fields.") from error
     return dict(fields)
 
 
@@ -137,8 +135,8 @@ async def upload_of(request: Request, most: int) -> tuple[dict[str, str], dict[s
     if (named := _BOUNDARY.search(kind)) is None:
         return fields, files
     # Do not use the library `email`, whose time grows with the square of a header's length.
-    pieces = (b"\r\n" + body).split(b"\r\n--" + named[1].encode(), _MOST_FIELDS + 1)
-    for piece in pieces[1 : _MOST_FIELDS + 1]:
+    pieces = (b"\r\n" + body).split(b"\r\n--" + named[1].encode(), _MAX_FIELDS + 1)
+    for piece in pieces[1 : _MAX_FIELDS + 1]:
         head, _, content = piece.partition(b"\r\n\r\n")
         part = _PART.search(head[:_HEAD_BYTES].decode("utf-8", "replace"))
         if part is not None and part["file"] is not None:

@@ -19,7 +19,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from grader.course.manifest import Course
 from grader.course.suite import tests_of
@@ -44,6 +44,18 @@ T = TypeVar("T")
 _IDLE_SECONDS = 5.0
 # The pause before another try on a full disk, or on a machine without sandboxes.
 _AGAIN_SECONDS = 2.0
+
+
+class Order(NamedTuple):
+    """What a thread does next: judge `taken`, or else a practice run if it may, or nothing.
+
+    `places` has the places of waiting jobs. `ended` has the attempts that got a known verdict meanwhile.
+    """
+
+    taken: Taken | None
+    places: Mapping[tuple[int, str], int]
+    may_practice: bool
+    ended: list[int]
 
 
 class Judging:
@@ -163,32 +175,29 @@ class Judging:
             order = self._kept_trying(self._next)
             if order is None:
                 return
-            taken, places, may_practice, ended = order
-            for attempt in ended:
+            for attempt in order.ended:
                 self._hub.tell(attempt, CHANGED)
             if self._closing.is_set():
-                if taken is not None:
-                    self._give_back(taken)
+                if order.taken is not None:
+                    self._give_back(order.taken)
                 return
-            self._hub.tell_places(places)
-            if taken is not None:
-                self._judge(taken)
-            elif may_practice:
+            self._hub.tell_places(order.places)
+            if order.taken is not None:
+                self._judge(order.taken)
+            elif order.may_practice:
                 self._practice_if(version)
             else:
                 self._rest(version)
 
-    def _next(
-        self, desk: Desk
-    ) -> tuple[Taken | None, Mapping[tuple[int, str], int], bool, list[int]]:
-        """Take the next job; return it, the places of waiting jobs, and whether to practice if it is None.
-
-        The last item lists attempts that got a known verdict meanwhile. Regrades wait for practice runs, and
-        practice runs wait for hand-ins.
-        """
-        there_is = bool(self._practice.waiting)
-        taken = desk.take(regrades=not there_is)
-        return taken, desk.places(), there_is and not desk.is_paused, desk.ended()
+    def _next(self, desk: Desk) -> Order:
+        """Take the next job. Regrades wait for practice runs, and practice runs wait for hand-ins."""
+        is_practice = bool(self._practice.waiting)
+        return Order(
+            taken=desk.take(regrades=not is_practice),
+            places=desk.places(),
+            may_practice=is_practice and not desk.is_paused,
+            ended=desk.ended(),
+        )
 
     def _practice_if(self, version: int) -> None:
         """Judge a practice run, unless something has changed since this version: it may be a hand-in."""

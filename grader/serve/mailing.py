@@ -20,7 +20,7 @@ from typing import NamedTuple
 from grader.course.manifest import Course
 from grader.errors import GraderError
 from grader.exports.mail import post
-from grader.exports.mail.letter import Letter, closing, written
+from grader.exports.mail.letter import Letter, closing, email_of
 from grader.exports.mail.mail_file import MailServer, is_address
 from grader.exports.mail.post import NotTaken, Post, PostError
 from grader.gradebook import Gradebook, outbox
@@ -41,7 +41,7 @@ _IDLE_SECONDS = 15.0
 _PAUSES_SECONDS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _LATER_SECONDS = (60.0, 300.0, 900.0, 1800.0, 3600.0)
 # Give up a round when this many students in a row are refused for now.
-_MOST_LATER = 3
+_MAX_LATER = 3
 _HOUR_SECONDS = 3600.0
 # Do not wait longer for a running mail: the thread may be killed at any moment.
 _JOIN_SECONDS = 1.0
@@ -194,7 +194,7 @@ class Mailing:
                 except NotTaken as error:
                     not_now = 0 if error.for_good else not_now + 1
                     self._not_taken(book, letter, events, error)
-                    if not_now == _MOST_LATER:
+                    if not_now == _MAX_LATER:
                         # The server's words may name a student, and this goes to the log.
                         raise PostError(
                             f"{self._server.name} accepts no mail now; it answered {error.said[:3]}."
@@ -231,7 +231,7 @@ class Mailing:
             id_ = events[0].mail or outbox.mail_id(book, student.id, *parts)
             text = f"{told.text}\n{closing(self._server.file, self._address)}"
             letter = Letter(id_, student.email, told.subject, text)
-            return letter, written(letter, self._server.file)
+            return letter, email_of(letter, self._server.file)
         except (GraderError, sqlite3.Error):
             raise
         except Exception:

@@ -17,7 +17,7 @@ from grader.serve.staff import ListedFile, MarkView, files_to_mark, mark_view
 from grader.serve.threads import CHANGED, CLASS
 from grader.text import clean
 
-MOST_COMMENTS, LONGEST_COMMENT = 100, 1000
+MAX_COMMENTS, LONGEST_COMMENT = 100, 1000
 # These actions leave the file to others.
 _LEAVING = ("next", "skip", "stop")
 
@@ -140,8 +140,8 @@ def file_for_marking(view: MarkView, *, anonymous: bool) -> FileForMarking:
 
 def remarks_in(sent: MarkRequest, rubric: Rubric) -> Remarks:
     """Return the remarks that a program sent, without items that the rubric lacks; raises Refusal."""
-    if len(sent.comments) > MOST_COMMENTS:
-        raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
+    if len(sent.comments) > MAX_COMMENTS:
+        raise Refusal(422, f"Send at most {MAX_COMMENTS} comments.")
     keys = tuple(item.key for item in rubric.item if item.key in sent.keys)
     cleaned = (clean(" ".join(text.split()), LONGEST_COMMENT) for text in sent.comments)
     return Remarks(keys, tuple(filter(None, cleaned)))

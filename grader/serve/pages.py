@@ -35,7 +35,7 @@ from grader.serve.gate import OWN_NETWORK
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
 from grader.serve.mailing import mail_view
-from grader.serve.passback import MOST_LINES, id_of, link_rows
+from grader.serve.passback import MAX_LINES, id_of, link_rows
 from grader.serve.roles import Asker, Right
 from grader.serve.server import OpenServer
 from grader.serve.sign_in.door import Door
@@ -51,7 +51,7 @@ from grader.serve.views import (
 )
 from grader.student.blocks import FIRST_FINDINGS, Printed, remarks, summarized
 from grader.submissions import safe_name
-from grader.submissions.requests import MOST_CHARACTERS
+from grader.submissions.requests import MAX_CHARACTERS
 
 _OWN_TEMPLATES = TEMPLATES.parents[2] / "serve" / "templates"
 _STATIC = {
@@ -68,11 +68,11 @@ _STATIC = {
 _EDITOR_VERSION = hashlib.sha256((_OWN_TEMPLATES / "editor.js").read_bytes()).hexdigest()[:16]
 _KEPT = {"Cache-Control": "private, max-age=31536000, immutable"}
 # A character of a form takes up to twelve bytes.
-_REQUEST_BYTES = 12 * MOST_CHARACTERS + 1024
+_REQUEST_BYTES = 12 * MAX_CHARACTERS + 1024
 # The page of the class shows at most this many students in need of attention.
-_MOST_STUDENTS = 200
+_MAX_STUDENTS = 200
 # The page of requests shows at most this many answered ones, the newest.
-_MOST_ANSWERED = 100
+_MAX_ANSWERED = 100
 
 
 class PageWriter:
@@ -174,8 +174,8 @@ class Pages:
             raise Refusal(404, "There is no such assignment.")
         exercises = self._server.course.exercises
         if chosen:
-            given = {view.name for view in summary.parts[chosen].exercises}
-            exercises = tuple(exercise for exercise in exercises if exercise.id in given)
+            chosen_names = {view.name for view in summary.parts[chosen].exercises}
+            exercises = tuple(exercise for exercise in exercises if exercise.id in chosen_names)
         names = {exercise.id for exercise in exercises}
         alive, fault = self._server.judging.alive, self._server.judging.fault
         now = datetime.datetime.now(datetime.UTC)
@@ -213,8 +213,8 @@ class Pages:
             backups=self._server.backups,
             retention=retention,
             mail=mail,
-            attention=attention[:_MOST_STUDENTS],
-            more=len(attention[_MOST_STUDENTS:]),
+            attention=attention[:_MAX_STUDENTS],
+            more=len(attention[_MAX_STUDENTS:]),
         )
 
     def _rubrics(self) -> list[str]:
@@ -233,7 +233,7 @@ class Pages:
                 raise
             return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
         course, gate = self._server.course, self._server.gate
-        given, (mate, at) = await self._server.views.answer(
+        assignment, (mate, at) = await self._server.views.answer(
             lambda views: (
                 views.assignment(writer, exercise.id),
                 views.by_mate(writer, exercise.id),
@@ -243,7 +243,7 @@ class Pages:
         return self._page(
             "exercise.html",
             exercise=exercise,
-            assignment=given,
+            assignment=assignment,
             is_extra=exercise.id in course.extra_credit,
             handed_in_by=mate,
             handed_in_at=at,
@@ -338,9 +338,7 @@ class Pages:
                 invitations.waiting(views.book),
             )
         )
-        return self._page(
-            "platforms.html", known=known, rows=rows, waiting=waiting, most=MOST_LINES
-        )
+        return self._page("platforms.html", known=known, rows=rows, waiting=waiting, most=MAX_LINES)
 
     async def _pass_back(self, author: str, form: dict[str, str]) -> None:
         """Turn pass-back on or off, or compare, as the button of the form says."""
@@ -408,25 +406,25 @@ class Group(NamedTuple):
 
 def _groups(standing: OwnStanding, results: Sequence[ExerciseResult]) -> list[Group]:
     """A student's exercises by assignment: open ones, the next one due first, then past ones, then practice."""
-    open_ones = [given for given in standing.assignments if given.state == "open"]
-    open_ones.sort(key=lambda given: (not given.until, given.until))
-    past = [given for given in standing.assignments if given.state == "past"]
+    open_ones = [assignment for assignment in standing.assignments if assignment.state == "open"]
+    open_ones.sort(key=lambda assignment: (not assignment.until, assignment.until))
+    past = [assignment for assignment in standing.assignments if assignment.state == "past"]
     groups = []
-    for given in (*open_ones, *reversed(past), None):
-        id_ = "" if given is None else given.id
+    for assignment in (*open_ones, *reversed(past), None):
+        id_ = "" if assignment is None else assignment.id
         exercises = [each for each in standing.exercises if each.assignment == id_]
         is_judged = all(
             each.status != Status.UNJUDGED.value and not each.open for each in exercises
         )
         # An exam takes nothing after its end; other assignments still take late files.
-        past_state = "closed" if given is not None and given.exam else "past due"
-        state = "open" if given in open_ones else past_state
-        if given in past:
+        past_state = "closed" if assignment is not None and assignment.exam else "past due"
+        state = "open" if assignment in open_ones else past_state
+        if assignment in past:
             state += ", graded" if is_judged else ", not all judged yet"
         if exercises:
             names = {each.name for each in exercises}
             extra = extra_words(result for result in results if result.name in names)
-            groups.append(Group(given, state, exercises, extra))
+            groups.append(Group(assignment, state, exercises, extra))
     return groups
 
 
@@ -445,7 +443,7 @@ def _request_rows(views: Views, asker: Asker) -> list[RequestRow]:
     requests = [r for r in book.requests() if reach is None or r.student in reach]
     answered = [request for request in reversed(requests) if not request.is_open]
     rows = []
-    for request in (*open_requests(requests), *answered[:_MOST_ANSWERED]):
+    for request in (*open_requests(requests), *answered[:_MAX_ANSWERED]):
         entry = book.entry_of(request.student)
         exercises = entry.result.exercises if entry is not None else ()
         exercise = next((e for e in exercises if e.name == request.exercise), None)

@@ -172,13 +172,13 @@ class PassBack:
             self._began_at[key] = time.monotonic()
             # Later changes schedule the next round.
             self._due_at[key] = time.monotonic() + _IDLE_SECONDS
-        made = passed_back(self._folder, *found[0], go_on=lambda: self._goes_on(key))
-        self.rounds[key] = made
-        self._failed[key] = 0 if made.is_well else self._failed.get(key, 0) + 1
-        if made.arrived or not made.is_well:
+        done = passed_back(self._folder, *found[0], go_on=lambda: self._goes_on(key))
+        self.rounds[key] = done
+        self._failed[key] = 0 if done.is_well else self._failed.get(key, 0) + 1
+        if done.arrived or not done.is_well:
             # Log no words of the platform and no sentences about students: they may contain names.
-            told = {"sent": made.arrived, "refused": len(made.failures)}
-            log.info("passed back", extra={**told, "complete": made.is_well})
+            told = {"sent": done.arrived, "refused": len(done.failures)}
+            log.info("passed back", extra={**told, "complete": done.is_well})
 
     def _goes_on(self, key: LinkKey) -> bool:
         return not self._closing and key in self._due_at
@@ -195,7 +195,7 @@ class PassBack:
 # --- the page for staff -------------------------------------------------------------------------------
 
 # The page shows this many lines of a list.
-MOST_LINES = 500
+MAX_LINES = 500
 
 
 class LinkRow(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ from grader.submissions import ExerciseFile
 from grader.text import counted
 
 # Per student, for all exercises together.
-MOST_RUNS, RUNS_SECONDS = 60, 600
+MAX_RUNS, RUNS_SECONDS = 60, 600
 # The first turn of a run, doubled after each call-off, up to the longest.
 TURN_SECONDS, LONGEST_TURN_SECONDS = 1.0, 8.0
 # The last event of a stream.
@@ -67,7 +67,7 @@ class Practice:
         self._lock = threading.Lock()
         self._waiting: deque[Run] = deque()
         self._running: list[Run] = []
-        self._rate = Rate(MOST_RUNS, RUNS_SECONDS)
+        self._rate = Rate(MAX_RUNS, RUNS_SECONDS)
         self.stuck = Stuck()
         # Topics of the class and of attempts are not negative.
         self._topics = itertools.count(-1, -1)
@@ -81,7 +81,7 @@ class Practice:
         if wait := self._rate.wait(student):
             raise Refusal(
                 429,
-                f"The limit is {MOST_RUNS} runs in {RUNS_SECONDS // 60} minutes. Wait "
+                f"The limit is {MAX_RUNS} runs in {RUNS_SECONDS // 60} minutes. Wait "
                 f"{counted(wait, 'second')}.",
                 retry_after=wait,
             )

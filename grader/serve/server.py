@@ -11,7 +11,7 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
-from grader.gradebook.database import FILE, explained
+from grader.gradebook.database import FILE, explaining_errors
 from grader.gradebook.intake import Questions
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
@@ -105,7 +105,7 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
     metrics, hub, questions = Metrics(), Hub(), Questions(course, options)
     with contextlib.ExitStack() as stack:
         desk = stack.enter_context(BookThread("desk", lambda: _desk(settings, questions)))
-        with explained(results / FILE):
+        with explaining_errors(results / FILE):
             waits_again = desk.ask(Desk.open).result()
         views = stack.enter_context(BookThread("reader", lambda: _views(settings)))
         of_class = stack.enter_context(
@@ -120,7 +120,14 @@ def opened(settings: Settings) -> Iterator[OpenServer]:
         mailing = Mailing(results, course, settings.mail, settings.address)
         hub.follow(mailing.wake)
         judging = Judging(
-            *(course, options, judges, settings.judges, desk, hub, practice), ended=metrics.judged
+            course,
+            options,
+            judges,
+            settings.judges,
+            desk,
+            hub,
+            practice,
+            ended=metrics.judged,
         )
         drawing = Drawing(course, options, is_here=not settings.scheduler)
         stack.callback(drawing.close)

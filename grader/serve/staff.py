@@ -88,8 +88,8 @@ def student_view(book: Gradebook, asker: Asker, student: str) -> StudentView | N
     work, sources = book.work(info), book.sources(entry)
     parts = []
     for result in entry.result.exercises:
-        made = corrections_about(book, student, result.name)
-        rows = [CorrectionRow(each, correction_words(each)) for _, each in made]
+        corrections = corrections_about(book, student, result.name)
+        rows = [CorrectionRow(each, correction_words(each)) for _, each in corrections]
         mates = released_mates(book, student, result.name, asker.sees) if result.held else []
         parts.append(
             ExercisePart(

@@ -12,7 +12,7 @@ from grader.serve.extensions import extensions_state
 from grader.serve.http import NO_REQUEST, NO_STUDENT, Refusal, answered, body_of, decoded
 from grader.serve.marks import (
     LONGEST_COMMENT,
-    MOST_COMMENTS,
+    MAX_COMMENTS,
     Marks,
     exercise_of,
     file_for_marking,
@@ -34,9 +34,9 @@ from grader.serve.staff import class_state, staff_requests
 from grader.serve.staff_pages import options_of
 from grader.serve.threads import CHANGED, CLASS
 
-_MOST_BYTES = 64 << 10
+_MAX_BYTES = 64 << 10
 # A character of JSON takes up to twelve bytes.
-_MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT + 4096
+_MARK_BYTES = 12 * MAX_COMMENTS * LONGEST_COMMENT + 4096
 
 
 class StaffApi:
@@ -55,20 +55,20 @@ class StaffApi:
     async def correct_class(self, request: Request) -> Response:
         """Change the points of the whole class, or take a change back; responds when it is on the disk."""
         asker = await self._server.identity.staff(request, Right.RUN)
-        sent = decoded(await body_of(request, _MOST_BYTES), ClassCorrectionRequest)
+        sent = decoded(await body_of(request, _MAX_BYTES), ClassCorrectionRequest)
         if sent.undo:
             test = sent.drop or sent.give
-            made = await self._server.desk.answer(
+            correction = await self._server.desk.answer(
                 lambda desk: desk.staff.take_back_of_class(sent.exercise, sent.seen, test)
             )
         else:
             change = msgspec.structs.asdict(sent)
             del change["undo"]
-            made = await self._server.desk.answer(
+            correction = await self._server.desk.answer(
                 lambda desk: desk.staff.adjust_class(asker, **change)
             )
         self._server.hub.tell(CLASS, CHANGED)
-        return await self._class_points(sent.exercise, correction_words(made))
+        return await self._class_points(sent.exercise, correction_words(correction))
 
     async def _class_points(self, exercise: str, said: str = "") -> Response:
         state = await self._server.summaries.books.answer(
@@ -88,7 +88,7 @@ class StaffApi:
     async def extend(self, request: Request) -> Response:
         """Give a student more time, or take an extension back; responds when it is on the disk."""
         asker = await self._server.identity.staff(request, Right.MARK)
-        sent = decoded(await body_of(request, _MOST_BYTES), ExtensionRequest)
+        sent = decoded(await body_of(request, _MAX_BYTES), ExtensionRequest)
         student, seen, until, number = sent.student, sent.seen, sent.until, sent.take_back
         if (until is None) == (number is None) or (number or 0) < 0:
             raise Refusal(422, "Send `until`, or the number to `take_back`.")
@@ -127,7 +127,7 @@ class StaffApi:
     async def answer(self, request: Request) -> Response:
         """Answer a regrade request; responds when the answer is on the disk."""
         asker = await self._server.identity.staff(request, Right.MARK)
-        sent = decoded(await body_of(request, _MOST_BYTES), AnswerRequest)
+        sent = decoded(await body_of(request, _MAX_BYTES), AnswerRequest)
         await self._server.desk.answer(
             lambda desk: desk.staff.answer(sent.number, sent.answer, asker)
         )

@@ -64,11 +64,13 @@ class StaffDesk:
         with _refusing():
             blank = exercise_named(self._book, exercise)
             self._refuse_changed(student, exercise, seen)
-            made = new_correction(self._book, student, blank, author=asker.name, **change)
+            correction = new_correction(self._book, student, blank, author=asker.name, **change)
             mates = (
-                released_mates(self._book, student, exercise, asker.sees) if made.release else []
+                released_mates(self._book, student, exercise, asker.sees)
+                if correction.release
+                else []
             )
-            self._book.correct(*with_mates(self._book, made, mates))
+            self._book.correct(*with_mates(self._book, correction, mates))
         return mates
 
     def take_back(self, asker: Asker, student: str, exercise: str, seen: str, number: int) -> None:
@@ -78,21 +80,21 @@ class StaffDesk:
         """
         self._reached(asker, student, NO_STUDENT)
         self._refuse_changed(student, exercise, seen)
-        made = corrections_about(self._book, student, exercise)[number : number + 1]
+        found = corrections_about(self._book, student, exercise)[number : number + 1]
         # A correction for the class changes others' points, too.
-        if not made or made[0][1].student != student:
+        if not found or found[0][1].student != student:
             raise Refusal(422, "There is no such change of points.")
         with _refusing():
-            self._book.correct(replacing=(made[0][0],))
+            self._book.correct(replacing=(found[0][0],))
 
     def adjust_class(self, asker: Asker, exercise: str, seen: str, **change: Any) -> Correction:
         """Change the points of the whole class, as `adjust` does for a student; return the correction."""
         with _refusing():
             blank = exercise_named(self._book, exercise)
             self._refuse_changed_class(exercise, seen)
-            made = new_correction(self._book, "", blank, author=asker.name, **change)
-            self._book.correct(made)
-        return made
+            correction = new_correction(self._book, "", blank, author=asker.name, **change)
+            self._book.correct(correction)
+        return correction
 
     def take_back_of_class(self, exercise: str, seen: str, test: str) -> Correction:
         """Remove and return the newest correction of the class for an exercise, or the newest for its `test`.
@@ -107,9 +109,9 @@ class StaffDesk:
                 raise SubmissionError(
                     f"There is no correction of the whole class for {exercise}{about} to take back."
                 )
-            place, made = found[-1]
+            place, correction = found[-1]
             self._book.correct(replacing=(place,))
-        return made
+        return correction
 
     def _refuse_changed_class(self, exercise: str, seen: str) -> None:
         if class_state_of(self._book, exercise) != seen:
@@ -136,10 +138,10 @@ class StaffDesk:
         with _refusing():
             exercises = extending.exercises_named(self._book, name)
             self._refuse_extended(info, seen)
-            made = extending.new_extension(
+            extension = extending.new_extension(
                 self._book, info, exercises, until=until, reason=reason, author=asker.name
             )
-            self._book.extend(made)
+            self._book.extend(extension)
         self._queue_unjudged(info)
 
     def take_extension_back(self, asker: Asker, student: str, seen: str, number: int) -> None:
@@ -149,11 +151,11 @@ class StaffDesk:
         """
         info = self._reached(asker, student, NO_STUDENT)
         self._refuse_extended(info, seen)
-        given = extending.extensions_of(self._book, student)[number : number + 1]
-        if not given:
+        found = extending.extensions_of(self._book, student)[number : number + 1]
+        if not found:
             raise Refusal(422, "There is no such extension.")
         with _refusing():
-            self._book.extend(removing=(given[0][0],))
+            self._book.extend(removing=(found[0][0],))
         self._queue_unjudged(info)
 
     def _refuse_extended(self, student: StudentInfo, seen: str) -> None:
@@ -212,7 +214,12 @@ class StaffDesk:
         items = [item for item in rubric.item if item.key in remarks.keys]
         with _refusing():
             marking.keep_mark(
-                *(self._book, file, items, remarks.comments, asker.name), beyond=rubric.beyond
+                self._book,
+                file,
+                items,
+                remarks.comments,
+                asker.name,
+                beyond=rubric.beyond,
             )
 
     def _to_mark(self, asker: Asker, exercise: str, name: str) -> marking.FileToMark:

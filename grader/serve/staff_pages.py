@@ -22,7 +22,7 @@ from grader.serve.extensions import time_of
 from grader.serve.http import NO_STUDENT, Refusal, answered, form_of, upload_of
 from grader.serve.marks import (
     LONGEST_COMMENT,
-    MOST_COMMENTS,
+    MAX_COMMENTS,
     Marks,
     exercise_of,
     rubric_for,
@@ -33,14 +33,14 @@ from grader.serve.server import OpenServer
 from grader.serve.staff import ListedFile, MarkView, StudentView, mark_view, student_view
 from grader.serve.threads import CHANGED, CLASS
 from grader.serve.views import Views
-from grader.submissions.requests import MOST_CHARACTERS
+from grader.submissions.requests import MAX_CHARACTERS
 from grader.submissions.roster import is_in_group
 from grader.text import clean
 
 log = logging.getLogger("grader.serve")
 # A character of a form takes up to twelve bytes; a form has up to two texts by a person.
-_FORM_BYTES = 24 * MOST_CHARACTERS + 4096
-_MARK_BYTES = 12 * MOST_COMMENTS * LONGEST_COMMENT
+_FORM_BYTES = 24 * MAX_CHARACTERS + 4096
+_MARK_BYTES = 12 * MAX_COMMENTS * LONGEST_COMMENT
 # After these refusals, the page shows the reason with the text that the person typed.
 _TOLD_IN_PAGE = (409, 422)
 
@@ -149,7 +149,8 @@ class StaffPages:
             return RedirectResponse("/class#queue", 303)
         waiting = await regrading.count(self._server, exercises)
         return self._page(
-            *("class_regrade.html", 200),
+            "class_regrade.html",
+            200,
             chosen=chosen,
             exercises=course.exercises,
             waiting=waiting,
@@ -162,7 +163,7 @@ class StaffPages:
         asker = await self._server.identity.staff(request, Right.MARK)
         if request.method != "POST":
             return await self._export_page(asker, request.query_params.get("format", "csv"))
-        form, files = await upload_of(request, exporting.MOST_TEMPLATE_BYTES)
+        form, files = await upload_of(request, exporting.MAX_TEMPLATE_BYTES)
         name, template = form.get("format", ""), files.get("template")
         # Leave out empty sections: `grade export` refuses them, and its message lists the other ones.
         students = await self._server.views.answer(lambda views: views.book.students())
@@ -254,14 +255,14 @@ class StaffPages:
         )
         if name and view is None:
             raise refusal or Refusal(404, NO_STUDENT)
-        given = remarks if remarks is not None else view.remarks if view is not None else Remarks()
+        shown = remarks if remarks is not None else view.remarks if view is not None else Remarks()
         return self._page(
             "class_mark.html",
             200 if refusal is None else refusal.status_code,
             exercise=exercise,
             rubric=rubric,
             view=view,
-            remarks=given,
+            remarks=shown,
             typed=typed,
             said=_said(refusal),
             hidden="anonymous" in options,
@@ -291,7 +292,13 @@ class StaffPages:
             if refusal.status_code not in _TOLD_IN_PAGE:
                 raise
             return await self._mark_page(
-                *(asker, exercise, name, options), remarks=remarks, typed=form, refusal=refusal
+                asker,
+                exercise,
+                name,
+                options,
+                remarks=remarks,
+                typed=form,
+                refusal=refusal,
             )
         if what == "draft":
             return answered({"seen": seen})
@@ -348,7 +355,7 @@ def options_of(request: Request) -> dict[str, str]:
 def _remarks_of(form: Mapping[str, str], rubric: Rubric) -> Remarks:
     """Return the items and comments of a form."""
     keys = tuple(item.key for item in rubric.item if f"item-{item.key}" in form)
-    comments = (form.get(f"comment-{number}", "") for number in range(MOST_COMMENTS))
+    comments = (form.get(f"comment-{number}", "") for number in range(MAX_COMMENTS))
     return Remarks(keys, tuple(clean(text, LONGEST_COMMENT) for text in comments if text))
 
 
@@ -360,8 +367,8 @@ def _with_comment(remarks: Remarks, form: Mapping[str, str], view: MarkView) -> 
     lines = len(code_lines(view.file.source))
     if line and not (line.isascii() and line.isdecimal() and 1 <= int(line[:9]) <= lines):
         raise Refusal(422, f"The file has lines 1 to {lines}; leave the line empty for none.")
-    if len(remarks.comments) >= MOST_COMMENTS:
-        raise Refusal(422, f"Send at most {MOST_COMMENTS} comments.")
+    if len(remarks.comments) >= MAX_COMMENTS:
+        raise Refusal(422, f"Send at most {MAX_COMMENTS} comments.")
     said = clean(text, LONGEST_COMMENT)
     return Remarks(remarks.keys, (*remarks.comments, f"Line {int(line)}: {said}" if line else said))
 

@@ -16,9 +16,9 @@ from grader.exports.report.tally import Mistake, Mistakes
 from grader.results import ExerciseResult, Outcome
 
 STUCK_SECONDS = 3600.0
-_MOST_MISTAKES = 3
+_MAX_MISTAKES = 3
 # More runs than any class makes within an hour.
-_MOST_KEPT = 20_000
+_MAX_KEPT = 20_000
 
 
 class StuckRow(msgspec.Struct, frozen=True):
@@ -66,13 +66,13 @@ class Stuck:
             for number, result in enumerate(stuck):
                 mistakes.add(result, number)
             if stuck:
-                common = tuple(mistakes.common(_MOST_MISTAKES))
+                common = tuple(mistakes.common(_MAX_MISTAKES))
                 rows.append(StuckRow(exercise, len(results), len(stuck), common))
         return sorted(rows, key=lambda row: -row.stuck)
 
     def _forget(self, now: float) -> None:
         while self._newest:
             key, (at, _) = next(iter(self._newest.items()))
-            if now - at <= STUCK_SECONDS and len(self._newest) <= _MOST_KEPT:
+            if now - at <= STUCK_SECONDS and len(self._newest) <= _MAX_KEPT:
                 return
             del self._newest[key]

@@ -142,16 +142,16 @@ class _Summaries:
 def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSummary:
     """Return the summary of the students that the asker may see, as they are in the gradebook now."""
     tally, counts = Tally(), book.attempt_counts()
-    given, not_open = book.facts.parts, book.not_open
-    term = TermSoFar(book, course, datetime.datetime.now(datetime.UTC)) if given else None
-    parts = {id_: Tally() for id_ in given}
+    assignments, not_open = book.facts.parts, book.not_open
+    term = TermSoFar(book, course, datetime.datetime.now(datetime.UTC)) if assignments else None
+    parts = {id_: Tally() for id_ in assignments}
     reach = asker.reach(book.students())
     of_some = (book.entry_of(student) for student in sorted(reach or ()))
     rows = []
     for whole in book.entries() if reach is None else filter(None, of_some):
         entry = so_far(whole, not_open)
         row = tally.add(entry, attempts=counts.get(entry.student.id, 0), alike=0)
-        own = {id_: _in_part(row, entry, part.exercises) for id_, part in given.items()}
+        own = {id_: _in_part(row, entry, part.exercises) for id_, part in assignments.items()}
         for id_, part_row in own.items():
             parts[id_].rows.append(part_row)
         rows.append(
@@ -166,10 +166,14 @@ def summarized_class(book: Gradebook, course: Course, asker: Asker) -> ClassSumm
         )
     views = [ExerciseView(tally, exercise) for exercise in tally.exercises.values()]
     return ClassSummary(
-        *(utc(time.time()), figures(tally), views, class_mistakes(views), rows),
+        utc(time.time()),
+        figures(tally),
+        views,
+        class_mistakes(views),
+        rows,
         parts={
             id_: _part(part.title, parts[id_], [v for v in views if v.name in part.exercises])
-            for id_, part in given.items()
+            for id_, part in assignments.items()
         },
     )
 

@@ -13,7 +13,10 @@ class Teams:
 
     def __init__(self, course: Course, students: Iterable[StudentInfo]) -> None:
         self._exercises = {
-            name for given in course.assignments if given.teams for name in given.exercises
+            name
+            for assignment in course.assignments
+            if assignment.teams
+            for name in assignment.exercises
         }
         self._teams: dict[str, list[StudentInfo]] = {}
         self._team_of: dict[str, str] = {}

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 # The topic of staff; topics of attempts are their ids, from 1.
 CLASS = 0
-_MOST_EVENTS = 32
+_MAX_EVENTS = 32
 
 
 def pause_after(failures: int, pauses: Sequence[float]) -> float:
@@ -101,7 +101,7 @@ class Hub:
     @contextlib.contextmanager
     def listening(self, topic: int) -> Iterator[asyncio.Queue[Event]]:
         """Yield a queue of events on a topic: an attempt, or the class."""
-        events: asyncio.Queue[Event] = asyncio.Queue(_MOST_EVENTS)
+        events: asyncio.Queue[Event] = asyncio.Queue(_MAX_EVENTS)
         if self._closed:
             events.put_nowait(CLOSED)
         self._listeners.setdefault(topic, set()).add(events)

@@ -18,10 +18,10 @@ from grader.serve.http import Refusal
 from grader.text import counted
 
 # A student who mistypes a name may need several tries.
-MOST_REFUSED = 20
+MAX_REFUSED = 20
 _HOUR_SECONDS = 3600.0
 # A bound, since strangers' addresses have turns, too.
-_MOST_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 
 
 class Turns:
@@ -36,12 +36,12 @@ class Turns:
     @contextlib.asynccontextmanager
     async def turn(self, student: str) -> AsyncIterator[None]:
         """Wait for a turn; it lasts until the block ends."""
-        given = asyncio.get_running_loop().create_future()
-        waiting = _Waiting(student, next(self._numbers), given)
+        turn = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(student, next(self._numbers), turn)
         self._waiting.append(waiting)
         self._give()
         try:
-            await waiting.given
+            await waiting.turn
         except asyncio.CancelledError:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
@@ -64,10 +64,10 @@ class Turns:
             self._waiting.remove(chosen)
             self._last.pop(chosen.student, None)
             self._last[chosen.student] = next(self._numbers)
-            if len(self._last) > _MOST_REMEMBERED:
+            if len(self._last) > _MAX_REMEMBERED:
                 del self._last[next(iter(self._last))]
             self._free -= 1
-            chosen.given.set_result(None)
+            chosen.turn.set_result(None)
 
 
 class _Waiting(NamedTuple):
@@ -75,7 +75,7 @@ class _Waiting(NamedTuple):
 
     student: str
     number: int
-    given: asyncio.Future[None]
+    turn: asyncio.Future[None]
 
 
 class Rate:
@@ -101,14 +101,14 @@ class RefusedHandIns:
     """Counts refused submissions; the gradebook does not keep them, so its limits ignore them."""
 
     def __init__(self) -> None:
-        self._rate = Rate(MOST_REFUSED, _HOUR_SECONDS)
+        self._rate = Rate(MAX_REFUSED, _HOUR_SECONDS)
 
     def check(self, student: str) -> None:
         """Raise Refusal if too many submissions of a student were refused within an hour."""
         if wait := self._rate.wait(student):
             raise Refusal(
                 429,
-                f"{counted(MOST_REFUSED, 'submission')} of yours were refused within an hour. Wait "
+                f"{counted(MAX_REFUSED, 'submission')} of yours were refused within an hour. Wait "
                 f"{counted(math.ceil(wait / 60), 'minute')}, and read the answer to the last one.",
                 retry_after=wait,
             )

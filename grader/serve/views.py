@@ -41,7 +41,7 @@ from grader.serve.teams import Teams
 from grader.text import listed, utc
 
 Places = Mapping[tuple[int, str], int]
-_MOST_LISTED = 50
+_MAX_LISTED = 50
 # The chart of the class shows the last hour in pieces of five minutes.
 HOUR, PIECE = 3600.0, 300.0
 
@@ -324,7 +324,7 @@ class Views:
         for exercise in self._course.exercises:
             if (result := results.get(exercise.id)) is None:
                 continue
-            given, sources = self._gate.assignment(exercise.id), work.sources(exercise.id)
+            assignment, sources = self._gate.assignment(exercise.id), work.sources(exercise.id)
             tried = {f.source for f in attempts_at(handed_in(work, self.book.rules(), exercise.id))}
             deadline = policy.deadline(student, exercise.id)
             due, until = _times(policy, student, exercise.id)
@@ -345,13 +345,13 @@ class Views:
                     extended=deadline.extension.reason if deadline and deadline.extension else "",
                     open=exercise.id in open_ones,
                     file=sources[-1][1] if sources else "",
-                    assignment="" if given is None else given.id,
+                    assignment="" if assignment is None else assignment.id,
                     handed_in_by="" if newest is None else self._name(by_mates.get(newest.id, "")),
                     handed_in_at="" if newest is None else newest.submitted_at,
                     draft_at=self._left(work, exercise, in_editor.get(exercise.id)),
                 )
             )
-        handed = queue.submissions_of(self.book, student.id, _MOST_LISTED)
+        handed = queue.submissions_of(self.book, student.id, _MAX_LISTED)
         row = self._term(whole)
         counts = {} if row is None else {part.assignment: part.words for part in row.parts}
         standing = OwnStanding(
@@ -367,9 +367,11 @@ class Views:
             exercises=tuple(exercises),
             submissions=tuple(self.submission(h, places, brief=True) for h in handed),
             assignments=tuple(
-                self._assignment(student, policy, given, results, counts.get(given.id, ""))
-                for given in self._course.assignments
-                if any(exercise.id in given.exercises for exercise in self._course.exercises)
+                self._assignment(
+                    student, policy, assignment, results, counts.get(assignment.id, "")
+                )
+                for assignment in self._course.assignments
+                if any(exercise.id in assignment.exercises for exercise in self._course.exercises)
             ),
             term=term_standing(row),
             late_days=rules.late_days,
@@ -379,9 +381,9 @@ class Views:
 
     def assignment(self, student: StudentInfo, exercise: str) -> AssignmentStanding | None:
         """Return the assignment of an exercise, without points; None if the exercise is in no assignment."""
-        if (given := self._gate.assignment(exercise)) is None:
+        if (assignment := self._gate.assignment(exercise)) is None:
             return None
-        return self._assignment(student, self.book.policy, given, {}, exercise=exercise)
+        return self._assignment(student, self.book.policy, assignment, {}, exercise=exercise)
 
     def term(self, student: StudentInfo) -> TermRow | None:
         """Return a student's term so far; None if the server has no assignments, or grades only one of them."""
@@ -397,36 +399,36 @@ class Views:
         self,
         student: StudentInfo,
         policy: Policy,
-        given: CourseAssignment,
+        assignment: CourseAssignment,
         results: Mapping[str, ExerciseResult],
         counts: str = "",
         exercise: str = "",
     ) -> AssignmentStanding:
         """Return an assignment with the points of these results; times are of one `exercise`, or the latest."""
-        names = [exercise] if exercise else given.exercises
+        names = [exercise] if exercise else assignment.exercises
         due, until = (
             max(times) for times in zip(*(_times(policy, student, n) for n in names), strict=True)
         )
         left = (datetime.datetime.fromisoformat(until).timestamp() - time.time()) if until else None
-        score, max_score = sum_of([results[n] for n in given.exercises if n in results])
+        score, max_score = sum_of([results[n] for n in assignment.exercises if n in results])
         state = "past" if left is not None and left < 0 else "open"
-        mates = self._teams.mates(student.id) if given.teams else []
+        mates = self._teams.mates(student.id) if assignment.teams else []
         deadline = policy.deadline(student, names[0])
         return AssignmentStanding(
-            id=given.id,
-            title=given.title,
-            state=state if self._gate.is_open(given) else "upcoming",
-            opens="" if given.opens is None else utc(given.opens_at),
+            id=assignment.id,
+            title=assignment.title,
+            state=state if self._gate.is_open(assignment) else "upcoming",
+            opens="" if assignment.opens is None else utc(assignment.opens_at),
             due=due,
             until=until,
             seconds_left=None if left is None or left < 0 else math.floor(left),
-            exam=given.exam is not None,
-            teams=given.teams,
+            exam=assignment.exam is not None,
+            teams=assignment.teams,
             mates=tuple(mate.name or mate.id for mate in mates),
             score=score,
             max_score=max_score,
             counts=counts,
-            late="" if deadline is None or given.exam else late_words(deadline.rules),
+            late="" if deadline is None or assignment.exam else late_words(deadline.rules),
         )
 
     def by_mate(self, student: StudentInfo, exercise: str) -> tuple[str, str]:
@@ -449,27 +451,30 @@ class Views:
         said, work = {}, self.book.work(student)
         policy = with_late_days(work, rules).policy
         for exercise in exercises:
-            if (given := self.assignment(student, exercise)) is None:
+            if (assignment := self.assignment(student, exercise)) is None:
                 continue
-            until = moment(given.until, self.book.policy.rules.timezone)
-            extended = " (extended)" if given.until != given.due else ""
-            words = [given.title, f"due {until}{extended}" if until else ""]
+            until = moment(assignment.until, self.book.policy.rules.timezone)
+            extended = " (extended)" if assignment.until != assignment.due else ""
+            words = [assignment.title, f"due {until}{extended}" if until else ""]
             words.append(EXTRA_CREDIT if exercise in self._course.extra_credit else "")
-            mates = self._counts_for(student, given, exercise)
+            mates = self._counts_for(student, assignment, exercise)
             words.append(f"also for {listed(mates)}" if mates else "")
             words.append(
-                "for you alone, since you have no team" * (given.teams and not given.mates)
+                "for you alone, since you have no team"
+                * (assignment.teams and not assignment.mates)
             )
             words.append(policy.cost(student, exercise, handed_in(work, rules, exercise)))
             said[exercise] = ", ".join(filter(None, words))
         return said
 
     def _counts_for(
-        self, student: StudentInfo, given: AssignmentStanding, exercise: str
+        self, student: StudentInfo, assignment: AssignmentStanding, exercise: str
     ) -> list[str]:
         """Return the names of others in the team for whom a file counts: not after the end of their exam."""
-        mates = self._teams.mates(student.id) if given.teams else []
-        ends = [self.book.policy.deadline(mate, exercise) if given.exam else None for mate in mates]
+        mates = self._teams.mates(student.id) if assignment.teams else []
+        ends = [
+            self.book.policy.deadline(mate, exercise) if assignment.exam else None for mate in mates
+        ]
         return [
             mate.name or mate.id
             for mate, end in zip(mates, ends, strict=True)
@@ -577,7 +582,7 @@ class Views:
                 utc(handed.accepted_at),
                 queue.states_of(self.book, handed.attempt),
             )
-            for handed in queue.newest(self.book, _MOST_LISTED, reach)
+            for handed in queue.newest(self.book, _MAX_LISTED, reach)
         ]
 
     def attention(
@@ -594,7 +599,7 @@ class Views:
             if (reach is None or entry.student in reach)
             and (exercises is None or {*entry.exercises} & {*exercises})
         ]
-        return by_student(entries, _MOST_LISTED)
+        return by_student(entries, _MAX_LISTED)
 
     def _never_handed_in(self) -> Iterator[Attention]:
         """Yield an entry for each draft of an exercise that is past due, if its student handed in no file."""

@@ -287,7 +287,7 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
     above: set[tuple[Block, ...]] = set()
     sections = []
     for test in tests:
-        blocks = () if exercise.untouched else explained(test)
+        blocks = () if exercise.untouched else blocks_of(test)
         cause = tuple(block for block in blocks if not isinstance(block, Hint))
         if test.message == exercise.message:
             blocks = ()
@@ -347,7 +347,7 @@ def fault(exercise: ExerciseResult) -> Section:
     return Section((Message(exercise.message), *_where(place)))
 
 
-def explained(test: TestResult) -> tuple[Block, ...]:
+def blocks_of(test: TestResult) -> tuple[Block, ...]:
     """Return the blocks of a test: none if it passed, else the message, the place and the hint."""
     if test.outcome is Outcome.PASSED:
         return ()
@@ -394,7 +394,7 @@ def _finding(finding: Problem) -> Section:
     if test.refused:
         # The tests ended before they checked their titles, so the section has another title.
         needs = Note(f"{counted(count, 'test')} {'ends' if count == 1 else 'end'} there.")
-        return Section((*explained(test), needs), test, "Not allowed")
+        return Section((*blocks_of(test), needs), test, "Not allowed")
     notes: tuple[Note, ...] = ()
     if finding.others:
         fail = "fails" if finding.more == 1 else "fail"
@@ -407,7 +407,7 @@ def _finding(finding: Problem) -> Section:
         use = "uses" if len(functions) == 1 else "use"
         text = f"{counted(len(followers), 'test')} of {listed(functions)}, which {use} it, {fail}, too."
         notes = (*notes, Note(text))
-    return Section((*explained(test), *notes), test, test.title)
+    return Section((*blocks_of(test), *notes), test, test.title)
 
 
 def _where(place: Place | None) -> tuple[Where, ...]:

@@ -56,9 +56,9 @@ _MAX_ARCHIVES = 3
 _MAX_ALIKE = 8
 _MAX_REQUESTS = 100
 # Candidates of one exercise, or files with other names; each is at most 200 KB.
-_MOST_READ = 40
+_MAX_READ = 40
 # Files that are named after any exercise, all together.
-_MOST_NAMED = 100
+_MAX_NAMED = 100
 _NAMES_SHOWN = 3
 _WORK = (State.EDITED, State.INVALID)
 # Reasons why a file with a better name is not judged.
@@ -336,7 +336,7 @@ class _Gathering:
         """Return these files with their states, the likeliest name first."""
         stub = self._course.stub(exercise)
         choices: list[_Choice] = []
-        for fits, piece in ranked[:_MOST_READ]:
+        for fits, piece in ranked[:_MAX_READ]:
             state = piece.file.state(stub)
             if fits.is_text and not (state is State.EDITED and self._holds(exercise, piece)):
                 continue
@@ -375,7 +375,7 @@ class _Gathering:
         changed = {
             piece.name
             for file, source in self._course.given(exercise).items()
-            for piece in self._given[:_MOST_READ]
+            for piece in self._given[:_MAX_READ]
             if piece.name == Path(file).name
             and piece.path.rpartition("/")[0].rpartition("/")[2] not in chapters
             and not is_untouched(piece.file.source or b"", source)
@@ -441,8 +441,8 @@ class _Gathering:
         """Return the files that seem to have work for the exercise under another name."""
         stub = self._course.stub(exercise).source
         # Candidates come first, then other code, then files of other exercises.
-        ranked = [piece for _, piece in self._ranked(exercise)[:_MOST_READ]]
-        others = [piece for piece in self._named[:_MOST_NAMED] if piece not in ranked]
+        ranked = [piece for _, piece in self._ranked(exercise)[:_MAX_READ]]
+        others = [piece for piece in self._named[:_MAX_NAMED] if piece not in ranked]
         near = [
             piece
             for piece in (*ranked, *self._code, *others)
@@ -475,7 +475,7 @@ class _Gathering:
 
     def _is_elsewhere(self, exercise: Exercise) -> bool:
         """Whether the file of another exercise seems to have the work for this one, too."""
-        others = (p for p in self._named[:_MOST_NAMED] if p.owner is not exercise)
+        others = (p for p in self._named[:_MAX_NAMED] if p.owner is not exercise)
         return any(self._holds(exercise, piece) for piece in others)
 
     @functools.cached_property
@@ -483,7 +483,7 @@ class _Gathering:
         """Other files that may have work; names that mention an exercise come first, then near files."""
         code = [p for p in self._extras if p.spoken_of or looks_like_code(p.name)]
         code.sort(key=lambda piece: (not piece.spoken_of, piece.path.count("/"), piece.name))
-        return code[:_MOST_READ]
+        return code[:_MAX_READ]
 
     def _holds(self, exercise: Exercise, piece: _Piece) -> bool:
         """Whether a file has the exercise's definitions: some of them, or all if it is another exercise's."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from grader.errors import SubmissionError
 from grader.results import GROUPS, SECTION, StudentInfo
-from grader.submissions.folder import written
+from grader.submissions.folder import normalized
 from grader.submissions.platforms import PLATFORMS
 from grader.submissions.sheet import Sheet, as_number, read_sheet
 from grader.text import clean, listed
@@ -122,7 +122,7 @@ class ClassList:
         return {at: COLUMNS[title] for at, title in enumerate(self.titles) if title in COLUMNS}
 
     def _cell(self, cell: str, _kind: str) -> str:
-        return written(cell)
+        return normalized(cell)
 
     def _is_student(self, row: Sequence[str], cells: dict[str, str]) -> bool:
         """Whether a row that is not empty is a student's."""
@@ -419,9 +419,9 @@ def read_list(path: Path, what: str) -> ClassList:
     return class_list(what, read_sheet(path, what))
 
 
-def students_of(given: ClassList) -> Iterator[ListRow]:
+def students_of(class_list: ClassList) -> Iterator[ListRow]:
     """Yield the students of a list; raises SubmissionError for a cell with several values."""
-    for row in given.rows():
+    for row in class_list.rows():
         for kind, value in (
             ("email", row.student.email),
             *row.student.other_ids.items(),
@@ -430,13 +430,13 @@ def students_of(given: ClassList) -> Iterator[ListRow]:
             several = value.count("@") > 1 if kind == "email" else _TWO_VALUES.search(value)
             if several:
                 raise SubmissionError(
-                    f"{given.what}, {row.where}: {clean(value)!r} is more than one value for "
+                    f"{class_list.what}, {row.where}: {clean(value)!r} is more than one value for "
                     f"`{kind}`: keep one."
                 )
         yield row
 
 
-def merged(given: ClassList) -> list[StudentInfo]:
+def merged(class_list: ClassList) -> list[StudentInfo]:
     """Return the students of a list, each once: rows of a student in several sections are joined.
 
     Raises SubmissionError if rows with the same id contradict each other.
@@ -444,7 +444,7 @@ def merged(given: ClassList) -> list[StudentInfo]:
     students: dict[str, StudentInfo] = {}
     first: dict[str, str] = {}
     sections: dict[str, dict[str, None]] = {}
-    for _, where, student in students_of(given):
+    for _, where, student in students_of(class_list):
         if section := student.section:
             sections.setdefault(student.id, {})[section] = None
         if student.id not in students:
@@ -460,15 +460,15 @@ def merged(given: ClassList) -> list[StudentInfo]:
         differing = [kind for kind, (one, two) in pairs.items() if one and two and one != two]
         if student.id == student.name and not (student.email or set(student.ids) - {SECTION}):
             raise SubmissionError(
-                f"{given.what} has the name {clean(student.id)!r} twice, in {first[student.id]} and {where}, "
-                "and nothing says whether they are one person: give each student an id of their own, in a "
-                "column `id`."
+                f"{class_list.what} has the name {clean(student.id)!r} twice, in {first[student.id]} and "
+                f"{where}, and nothing says whether they are one person: give each student an id of their "
+                "own, in a column `id`."
             )
         if differing:
             values = [f"{kind} ({clean(' and '.join(pairs[kind]))})" for kind in differing]
             raise SubmissionError(
-                f"{given.what} has the id {clean(student.id)!r} twice, in {first[student.id]} and {where}, "
-                f"and the rows differ in {listed(values)}. If they are two people, give each an id of "
+                f"{class_list.what} has the id {clean(student.id)!r} twice, in {first[student.id]} and "
+                f"{where}, and the rows differ in {listed(values)}. If they are two people, give each an id of "
                 "their own in a column `id`; if they are one, keep one row. (Rows of one student that "
                 "differ only in the section may stay.)"
             )

@@ -27,9 +27,9 @@ from grader.submissions.folder import (
     is_ignored,
     is_junk,
     listed_names,
+    normalized,
     open_regular,
     safe_name,
-    written,
 )
 from grader.submissions.member import AttemptFile, Member, check_path, read_member
 from grader.submissions.names import is_named_after, spoken_of
@@ -231,7 +231,7 @@ def _without_ours(level: Download, context: Context) -> Download:
     known = context.known
     names = [without_suffix(item.name) for item in level.items]
     names += [student.id for list_ in known.lists for student in list_.students]
-    students = {safe_name(written(name)) for name in names}
+    students = {safe_name(normalized(name)) for name in names}
     ours: dict[str, str] = {}
     for item in sorted(level.items, key=lambda item: item.name):
         if known.student(without_suffix(item.name)) is None and (kind := _ours(item, students)):

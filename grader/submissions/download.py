@@ -21,7 +21,7 @@ from grader.results import TEAM, StudentInfo
 from grader.submissions.archive import looks_like_code, looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
-from grader.submissions.folder import EntryKind, listed_names, written
+from grader.submissions.folder import EntryKind, listed_names, normalized
 from grader.submissions.member import AttemptFile
 from grader.submissions.owners import (
     DISPUTED,
@@ -43,7 +43,7 @@ from grader.submissions.times import Times
 from grader.text import alike, clean, counted, listed
 
 _TYPED = "Only text was typed in, without a file: hand in the files of the exercises."
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 
 
 class ClassDownload(msgspec.Struct, frozen=True):
@@ -234,17 +234,17 @@ class _Finding:
         """Return the person after whom an item is named, None if the item is not a submission."""
         name = item.name
         if item.kind is EntryKind.FOLDER:
-            return ItemInfo(name, StudentInfo(id=written(name)), name)
+            return ItemInfo(name, StudentInfo(id=normalized(name)), name)
         if looks_packed(name) or (item.problem and not name.endswith(".py")):
             stem = without_suffix(name)
             base, copy = copy_number(stem)
             if copy and not self._is_copy(stem, base):
                 base, copy = stem, 0
-            return ItemInfo(base, StudentInfo(id=written(base)), name, order=copy)
+            return ItemInfo(base, StudentInfo(id=normalized(base)), name, order=copy)
         # A browser saves a second `alice_glu.py` as `alice_glu (1).py`.
         for stem, copy in ((name, 0), copy_number(name)):
             if (owner := owner_of(self._course, stem)) is not None:
-                student = StudentInfo(id=written(owner[0]))
+                student = StudentInfo(id=normalized(owner[0]))
                 return ItemInfo(owner[0], student, owner[1], order=copy)
         return None
 
@@ -260,7 +260,7 @@ class _Finding:
             self._notes.append(f"Taken as {whole}, by the name of a student or a team.")
         for item, entry in named:
             if affixes != Affixes() and self._known.whom(entry.person) is None:
-                student = StudentInfo(id=written(affixes.without(entry.person)))
+                student = StudentInfo(id=normalized(affixes.without(entry.person)))
                 entry = msgspec.structs.replace(entry, student=student)
             self._add(entry, item)
 
@@ -277,7 +277,7 @@ class _Finding:
         for number, items in enumerate(_in_attempts(person), 1):
             pieces = tuple(piece for item, entry in items for piece in _renamed(item, entry))
             single = pieces[0].place if len(pieces) == 1 else None
-            origin = ", ".join(written(item.name) for item, _ in items[:3])
+            origin = ", ".join(normalized(item.name) for item, _ in items[:3])
             problem = next((item.problem for item, _ in items if item.problem), "")
             if all(entry.typed for _, entry in items):
                 problem = _TYPED
@@ -440,10 +440,10 @@ def _notes(
         )
     if alone:
         notes.append(
-            f"Without a team: {listed(alone, _MOST_NAMES)}. Put teams into a column `team` of the --roster."
+            f"Without a team: {listed(alone, _MAX_NAMES)}. Put teams into a column `team` of the --roster."
         )
     several = [
-        f"{listed([member.id for member in members], _MOST_NAMES)} ({team})"
+        f"{listed([member.id for member in members], _MAX_NAMES)} ({team})"
         for team, members in teams.items()
         if any(part != team and part in teams for part in parts_of(team))
     ]
@@ -454,7 +454,7 @@ def _notes(
         )
     if moved:
         notes.append(
-            f"In a different team from before: {listed(moved, _MOST_NAMES)}. They keep attempts of their "
+            f"In a different team from before: {listed(moved, _MAX_NAMES)}. They keep attempts of their "
             "former team, too; the newest attempt counts."
         )
     return notes

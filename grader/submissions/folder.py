@@ -141,7 +141,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
-def written(text: str) -> str:
+def normalized(text: str) -> str:
     """Return the text in a form for any file: composed (NFC), on one line, without invalid characters.
 
     The text is still untrusted: formulas, HTML and right-to-left marks stay. Code that shows or writes it has

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from grader.results import StudentInfo
-from grader.submissions.folder import Unreadable, written
+from grader.submissions.folder import Unreadable, normalized
 from grader.submissions.member import Readable
 from grader.text import utc
 
@@ -113,10 +113,10 @@ def _pass(levels: list[list[Any]]) -> None:
 
 
 def _student(cells: dict[str, str]) -> StudentInfo | None:
-    sid, email = written(cells.get(":sid", "")), written(cells.get(":email", ""))
+    sid, email = normalized(cells.get(":sid", "")), normalized(cells.get(":email", ""))
     # YAML's notations of null.
     sid, email = ("" if cell in ("~", "null") else cell for cell in (sid, email))
-    name = written(cells.get(":name", ""))
+    name = normalized(cells.get(":name", ""))
     if not (sid or email or name):
         return None
     ids = {"gradescope_sid": sid} if sid else {}

@@ -161,7 +161,7 @@ def kind_of(source: bytes) -> str:
     return next((meaning for pattern, meaning in _FOREIGN if pattern.match(begin)), "")
 
 
-def explained(source: bytes, error: SyntaxError) -> tuple[int, str, bool]:
+def explain_syntax_error(source: bytes, error: SyntaxError) -> tuple[int, str, bool]:
     """Return the wrong line, an explanation, in Python's words if there is no better one, and whether the file
     is foreign: not Python at all, or for another version of Python.
     """

@@ -93,7 +93,7 @@ _WORDS = re.compile(
 )
 _LONGEST = 200  # of a string that is checked, and of a dotted name
 # So that one student with thousands of odd lines does not hide other students.
-_MOST_REASONS = 5
+_MAX_REASONS = 5
 
 # Functions that write into their first argument, or into a dictionary of names; settings of a program.
 _SETTERS = re.compile(
@@ -150,9 +150,9 @@ def reasons(source: bytes, ordinary: Collection[str]) -> tuple[str, ...]:
         + (f" (and on {counted(oddity.times - 1, 'more line')})" if oddity.times > 1 else "")
         for oddity in odd_code(source, ordinary)
     ]
-    if (more := len(texts) - _MOST_REASONS) > 0:
-        last = texts[_MOST_REASONS - 1]
-        texts[_MOST_REASONS - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
+    if (more := len(texts) - _MAX_REASONS) > 0:
+        last = texts[_MAX_REASONS - 1]
+        texts[_MAX_REASONS - 1 :] = [f"{last}; and {counted(more, 'more thing')} of this kind"]
     return tuple(texts)
 
 
@@ -182,7 +182,7 @@ def _findings(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
         path = ""
         if isinstance(node, ast.Name | ast.Attribute | ast.Call):
             path = _path(node, names)
-        found = [*_named(node, path), *_written(node, path, names), *_built(node, path, names)]
+        found = [*_named(node, path), *_assignments(node, path, names), *_built(node, path, names)]
         if isinstance(node, ast.Call):
             called = path.removesuffix("()")
             found += _called(node, called, names, modules)
@@ -351,7 +351,7 @@ def _imported(path: str) -> _Found:
         yield path, f"imports all of {module}"
 
 
-def _written(node: ast.AST, path: str, names: _Names) -> _Found:
+def _assignments(node: ast.AST, path: str, names: _Names) -> _Found:
     """Yield assignments to names of a library, and to the class of an object."""
     target = ""
     match node:

@@ -34,8 +34,8 @@ _SQLITE = b"SQLite format 3\0"
 SUFFIXES = frozenset((".md", ".json", ".xml", ".txt", ".env"))
 _FEEDBACK = re.compile(rb"# .*: (not judged as a whole|[\d.]+ of [\d.]+ points)")
 _OF_STUDENTS = "files for students"
-_MOST_LISTED = 5000
-_MOST_TABLE_BYTES = 1 << 20
+_MAX_LISTED = 5000
+_MAX_TABLE_BYTES = 1 << 20
 _BEGIN = 4096
 
 
@@ -58,7 +58,7 @@ def kind_of_folder(folder: Path, students: Collection[str] = ()) -> str:
             if entry_kind(entry) is not EntryKind.FILE or not _may_be_for_a_student(entry.name):
                 return ""
             names.append(entry.name)
-            if len(names) > _MOST_LISTED:
+            if len(names) > _MAX_LISTED:
                 return ""
     is_feedback = bool(names) and all(_is_feedback(folder / name) for name in names[:3])
     return _OF_STUDENTS if is_feedback or are_for_students(names, students) else ""
@@ -82,7 +82,7 @@ def kind_of_archive(file: BinaryIO, students: Collection[str] = ()) -> str:
     """Return the kind of our output in an open zip, maybe below one folder; raises Unreadable."""
     if format_of(file) is not Format.ZIP:
         return ""
-    archive = ZipArchive(file, max_entries=_MOST_LISTED, max_table_bytes=_MOST_TABLE_BYTES)
+    archive = ZipArchive(file, max_entries=_MAX_LISTED, max_table_bytes=_MAX_TABLE_BYTES)
     files = [member for member in archive.members() if member.kind is EntryKind.FILE]
     if files and all(member.path.endswith(".md") for member in files):
         return _OF_STUDENTS if _FEEDBACK.match(MemberReader(files[0]).read(_BEGIN)) else ""

@@ -15,8 +15,8 @@ from grader.course.manifest import Course
 from grader.results import StudentInfo
 from grader.submissions.archive import looks_packed
 
-_MOST_SPLITS = 8
-_MOST_NAMES = 2000
+_MAX_SPLITS = 8
+_MAX_NAMES = 2000
 _SEPARATOR = re.compile(r"[-_ ]+")
 _WORD = re.compile(r"[^\W\d_]+")
 # Words in the names of work and folders that are not names of people.
@@ -106,7 +106,7 @@ def shared_affixes(
     Most of the names must share them. If two pairs fit equally many names, but mean different people, the pair
     that the folder above `said` is preferred, else neither is used.
     """
-    names = names[:_MOST_NAMES]
+    names = names[:_MAX_NAMES]
     found: dict[Affixes, dict[str, tuple[str, str]]] = {}
     for name in names:
         for affixes in _splits(name):
@@ -148,8 +148,8 @@ def _sharing(found: Collection[Affixes], names: Sequence[str]) -> Counter[Affixe
 def _splits(name: str) -> Iterator[Affixes]:
     """Yield the ways to split a name into three parts; the outer ones may be empty."""
     gaps = [match.span() for match in _SEPARATOR.finditer(name)]
-    befores = [0, *(end for _, end in gaps[:_MOST_SPLITS])]
-    afters = [len(name), *(start for start, _ in gaps[-_MOST_SPLITS:])]
+    befores = [0, *(end for _, end in gaps[:_MAX_SPLITS])]
+    afters = [len(name), *(start for start, _ in gaps[-_MAX_SPLITS:])]
     for start in befores:
         for end in afters:
             if start < end:

@@ -16,7 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from grader.results import StudentInfo
-from grader.submissions.folder import EntryKind, Unreadable, open_regular, written
+from grader.submissions.folder import EntryKind, Unreadable, normalized, open_regular
 from grader.submissions.gradescope import Submission, read_metadata
 from grader.submissions.member import AttemptFile, Member, MemberReader, Readable
 from grader.submissions.owners import DISPUTED, Affixes, Knows, shared_affixes, without_groups
@@ -159,12 +159,12 @@ class Moodle(Platform):
 
     def begin(self, download: Download, known: Knows, /) -> None:
         matches = (self.pattern.fullmatch(item.name) for item in download.items)
-        names = {written(match["name"]) for match in matches if match is not None}
+        names = {normalized(match["name"]) for match in matches if match is not None}
         self._names = without_groups(names, known)
 
     def entry(self, match: re.Match[str]) -> ItemInfo:
         ids = {"moodle_identifier": f"Participant {match['id']}"}
-        name = written(match["name"])
+        name = normalized(match["name"])
         name = self._names.get(name, name)
         student = StudentInfo(id=match["id"], name=name, ids=ids)
         key = f"{match['id']}/{match['name']}"
@@ -202,7 +202,7 @@ class Canvas(Platform):
         return ItemInfo(
             # Two names with one id may be two people, since students may imitate such names.
             f"{user}/{name}",
-            StudentInfo(id=user, name=written(name), ids=ids),
+            StudentInfo(id=user, name=normalized(name), ids=ids),
             match["rest"] or "",
             late=match["late"] is not None,
             typed=match["typed"] is not None,
@@ -291,7 +291,7 @@ class Clones(Platform):
         if item.kind is not EntryKind.FOLDER:
             return []
         name = item.name
-        user = written(name if name in self._whole else self._affixes.without(name)) or name
+        user = normalized(name if name in self._whole else self._affixes.without(name)) or name
         return [ItemInfo(name, StudentInfo(id=user, ids={"username": user}), name)]
 
     @staticmethod

@@ -22,8 +22,8 @@ from grader.submissions.folder import (
     entries,
     entry_kind,
     is_ignored,
+    normalized,
     open_regular,
-    written,
 )
 from grader.submissions.member import AttemptFile
 from grader.submissions.names import places
@@ -81,7 +81,7 @@ def _beside(course: Course, exercise: Exercise, handed: ExerciseFile) -> Exercis
 
 def _name(path: Path) -> str:
     """Return the name of a file as valid text, since bytes that are not UTF-8 would break the JSON."""
-    return written(os.fsencode(path.resolve().name).decode("utf-8", "replace"))
+    return normalized(os.fsencode(path.resolve().name).decode("utf-8", "replace"))
 
 
 def _read_one(path: Path, course: Course, only: Exercise | None) -> Submission:
@@ -151,7 +151,7 @@ def _link_above(folder: Path, place: str) -> Path | None:
 
 def _read(path: Path) -> ExerciseFile:
     """Read one file, or return the reason why it cannot be read."""
-    name = written(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
+    name = normalized(os.fsencode(f"{path.parent.name}/{path.name}").decode("utf-8", "replace"))
     try:
         with open_regular(path, name) as file:
             source = file.read(MAX_FILE_BYTES + 1)

@@ -8,7 +8,7 @@ from grader.course.manifest import Course
 from grader.text import clean
 
 # The longest part of a message that is kept.
-MOST_CHARACTERS = 2000
+MAX_CHARACTERS = 2000
 # With the names that Canvas and browsers give to copies, as for exercises.
 _NAME = re.compile(
     r"(?P<exercise>[a-z0-9_]+)\.request(?:-\d{1,3}| ?\(\d{1,3}\))?\.(?:txt|md)", re.IGNORECASE
@@ -26,4 +26,4 @@ def requested(course: Course, name: str) -> str | None:
 
 def message_of(text: str) -> str:
     """Return a message in the form that is kept: one bounded line, with invisible characters escaped."""
-    return clean(" ".join(text[: 8 * MOST_CHARACTERS].split()), MOST_CHARACTERS)
+    return clean(" ".join(text[: 8 * MAX_CHARACTERS].split()), MAX_CHARACTERS)

@@ -148,7 +148,7 @@ def _names_of(student: StudentInfo) -> Iterator[tuple[str, str]]:
 _BETWEEN = re.compile(
     r"\s*[,;&]\s*(?:(?:and|und|et|og|och|en|y|e)\s+)?|\s+(?:and|und|et|og|och|en|y|e)\s+"
 )
-_MOST_SECTIONS = 100
+_MAX_SECTIONS = 100
 
 
 def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ def sections(student: StudentInfo, whole: Collection[str] = ()) -> tuple[str, ..
 
 def parts_of(cell: str) -> tuple[str, ...]:
     """Return the names in a cell of sections or teams, each once."""
-    parts = _BETWEEN.split(cell.strip(), _MOST_SECTIONS)
+    parts = _BETWEEN.split(cell.strip(), _MAX_SECTIONS)
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
@@ -203,7 +203,7 @@ def is_in_group(cell: str, name: str) -> bool:
         return False
     if cell == name:
         return True
-    gaps = [match.span() for match in itertools.islice(_BETWEEN.finditer(cell), _MOST_SECTIONS)]
+    gaps = [match.span() for match in itertools.islice(_BETWEEN.finditer(cell), _MAX_SECTIONS)]
     starts = {0, *(end for _, end in gaps)}
     ends = {len(cell), *(start for start, _ in gaps)}
     places = (match.start() for match in re.finditer(re.escape(name), cell))
@@ -239,8 +239,8 @@ def match_people(
 ) -> MatchedPeople:
     """Match all people with the roster, and make equal ids unique.
 
-    If teams hand in (`by_team`), a person with the name of a `known` team represents this team. A name of both
-    a student and another team is neither, or with `students_first` the student's.
+    If teams hand in (`by_team`), a person with the name of a `known` team represents this team. A name that
+    fits a student and another team matches neither; with `students_first`, the student.
     """
     known = known or Known(roster)
     listed: dict[int, StudentInfo] = {}

@@ -12,7 +12,7 @@ import msgspec
 
 from grader.course.stub import Stub
 from grader.results import SubmissionInfo
-from grader.submissions.not_python import explained, kind_of
+from grader.submissions.not_python import explain_syntax_error, kind_of
 from grader.submissions.source import code_digest, has_same_code, is_empty, parse
 
 # More than two thousand lines, which no exercise needs.
@@ -97,7 +97,7 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
         try:
             tree = parse(self.source)
         except SyntaxError as error:
-            return Look(State.INVALID, *explained(self.source, error))
+            return Look(State.INVALID, *explain_syntax_error(self.source, error))
         if stub_source is not None and has_same_code(tree, parse(stub_source)):
             return Look(State.UNTOUCHED)
         return Look(State.EDITED)

@@ -114,7 +114,7 @@ def _same(row: StudentInfo, roster: Roster) -> StudentInfo | None:
     return roster.called(row.id) or roster.find("name", row.name)
 
 
-def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
+def read_times(text: str, zone: datetime.tzinfo | None = None) -> Times:
     """Read the value of `grade batch --times`: a time for all students, or the name of a CSV.
 
     The list has a header, with a column that names the student, as in a roster, and a column `submitted_at`
@@ -123,10 +123,10 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
 
     Raises SubmissionError for a list without times, and for a time that cannot be read.
     """
-    path = Path(given)
+    path = Path(text)
     if not path.is_file():
-        with _explained(f"--times {clean(given)!r} is not a file, and"):
-            return Times(Roster(()), {}, in_utc(given, zone))
+        with _explaining_errors(f"--times {clean(text)!r} is not a file, and"):
+            return Times(Roster(()), {}, in_utc(text, zone))
     what = f"The list of times {path}"
     given_list = read_list(path, what)
     column = given_list.time_column()
@@ -142,7 +142,7 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
         if cell in _NONE:
             continue
         try:
-            with _explained(f"{what}, {where}:"):
+            with _explaining_errors(f"{what}, {where}:"):
                 time = in_utc(cell, zone)
         except SubmissionError as error:
             if not isinstance(given_list, MoodleWorksheet) or _DATES.search(cell):
@@ -158,9 +158,9 @@ def read_times(given: str, zone: datetime.tzinfo | None = None) -> Times:
     return Times(Roster(students.values()), by_id, what=what)
 
 
-def _advice(given: ClassList) -> str:
+def _advice(class_list: ClassList) -> str:
     """Return advice on a worksheet of Moodle in which the column of dates was not found."""
-    if not isinstance(given, MoodleWorksheet):
+    if not isinstance(class_list, MoodleWorksheet):
         return ""
     return (
         ' In a worksheet of Moodle, it is "Last modified (submission)", which is recognized in English, and in '
@@ -215,7 +215,7 @@ def read_time(text: str) -> datetime.datetime:
 
 
 @contextlib.contextmanager
-def _explained(where: str) -> Iterator[None]:
+def _explaining_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, OverflowError) as error:

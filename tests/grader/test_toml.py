@@ -18,12 +18,12 @@ from grader.toml import (
     Text,
     TomlMistake,
     converted,
-    explained,
+    explain_mistake,
     line_of,
     read_course_file,
     read_toml,
     sentence,
-    written,
+    to_toml,
     written_value,
 )
 
@@ -64,7 +64,7 @@ def message_of(text: str, examples: Mapping[str, str] | None = None) -> str:
     """Return the line and the explanation of the mistake in a page."""
     with pytest.raises(TomlMistake) as raised:
         read_toml(text, Page)
-    return f"{raised.value.line}: {explained(raised.value, text, Page, examples or {})}"
+    return f"{raised.value.line}: {explain_mistake(raised.value, text, Page, examples or {})}"
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_a_table_is_written_with_values_before_tables() -> None:
         "a key": 2,
         "none": [],
     }
-    assert written(table) == (
+    assert to_toml(table) == (
         'title = "T"\n"a key" = 2\nnone = []\n\n[[exercise]]\nid = "a"\n\n'
         '[[exercise.forbidden]]\nnames = ["x"]\n\n[[exercise]]\nid = "b"\n'
     )
@@ -278,4 +278,4 @@ def test_a_table_is_written_with_values_before_tables() -> None:
 
 def test_a_value_that_toml_cannot_express_is_refused() -> None:
     with pytest.raises(GraderError, match="could not be rewritten"):
-        written({"numbers": (1, 2)})
+        to_toml({"numbers": (1, 2)})

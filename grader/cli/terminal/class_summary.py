@@ -33,7 +33,7 @@ from grader.text import clean, counted, number
 _LONGEST_NAME, _SHORTEST_NAME = 60, 12
 # Up to this many exercises are named above their marks, which have spaces between them; in a longer course only
 # the chapters are.
-_MOST_MARKS = 8
+_MAX_MARKS = 8
 # The class is listed up to this many students; the gradebook and the report always have all.
 _SHOWN_STUDENTS = 40
 # Most groups shown of one kind: of costly ones, and of odd code.
@@ -93,7 +93,7 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
     for entry in entries:
         students += 1
         exercises = entry.result.exercises
-        is_long = len(exercises) > _MOST_MARKS
+        is_long = len(exercises) > _MAX_MARKS
         columns |= dict.fromkeys(each.chapter if is_long else each.name for each in exercises)
         if entry.absent:
             absent += 1
@@ -147,7 +147,7 @@ def _line(console: Console, entry: Entry) -> Text:
         status = exercise.status if exercise.attempted else Status.NOT_ATTEMPTED
         mark = status_words(status, marks)[0].plain
         by_chapter[exercise.chapter] = by_chapter.get(exercise.chapter, "") + mark
-    is_long = len(result.exercises) > _MOST_MARKS
+    is_long = len(result.exercises) > _MAX_MARKS
     cells = " ".join(by_chapter.values() if is_long else "".join(by_chapter.values()))
     earned = "open" if unjudged(result) else number(result.score)
     score = f"{earned:>7} / {number(result.max_score)}"

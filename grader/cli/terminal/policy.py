@@ -313,7 +313,9 @@ def show_effect(
 def show_outdated(console: Console, book: Gradebook) -> Iterator[Text]:
     """Print corrections whose exercise has been judged differently since, and corrections without effect."""
     corrections, names = book.corrections(), book.names()
-    students = sorted({made.student for made in corrections if made.judged is not None})
+    students = sorted(
+        {correction.student for correction in corrections if correction.judged is not None}
+    )
     entries = [entry for entry in map(book.entry_of, students) if entry is not None]
     changed = [
         f"{called(correction.student, names)} {correction.exercise}: judged "

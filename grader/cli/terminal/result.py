@@ -35,7 +35,7 @@ from grader.text import clean, counted, listed, number
 
 # The most lines of printed output to show: of a test, and with -v.
 _EXTRA = f"  {EXTRA_CREDIT}"
-_SHOWN_PRINTED, _MOST_PRINTED = 5, 100
+_SHOWN_PRINTED, _MAX_PRINTED = 5, 100
 LONGEST_LINE = 1000
 _INDENT = "      "
 
@@ -96,7 +96,7 @@ class Panel:
         self._exercises, self._guide, self._verbose = exercises, guide, verbose
         # The student's own single exercise is shown beside the progress; anything else beside the points.
         self._alone = len(exercises) == 1 and bool(guide.standings)
-        self._most_printed = _MOST_PRINTED if verbose else _SHOWN_PRINTED
+        self._most_printed = _MAX_PRINTED if verbose else _SHOWN_PRINTED
         self._earned = {
             e.name: "{} of {} tests".format(*_tests(e))
             if guide.is_public

@@ -117,7 +117,7 @@ def _submitter() -> Submit:
     """Return a function that hands in a file to the server of `grade login`, and waits for its verdict."""
     from grader.cli.submit import signed_in_server
     from grader.results import Status
-    from grader.student.server import ServerError, hand_in, wait_for
+    from grader.student.client import ServerError, hand_in, wait_for
 
     server = signed_in_server()
 

@@ -29,7 +29,7 @@ from grader.text import counted, number
 # Students see the output of public tests at once, and the output of hidden ones when grades are published.
 _VISIBILITY = {Visibility.PUBLIC: "visible", Visibility.HIDDEN: "after_published"}
 # Gradescope names no limit; a browser still reads this much.
-_MOST_GRADESCOPE_BYTES = 5_000_000
+_MAX_GRADESCOPE_BYTES = 5_000_000
 
 
 def gradescope(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
@@ -39,7 +39,7 @@ def gradescope(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as e
             f"{why_open(entry)} No results.json is written, so that Gradescope reports a failed autograder "
             "and no score."
         )
-    return fitted(lambda limit: _gradescope_json(entry.result, limit), _MOST_GRADESCOPE_BYTES)
+    return fitted(lambda limit: _gradescope_json(entry.result, limit), _MAX_GRADESCOPE_BYTES)
 
 
 def _gradescope_json(result: Result, limit: int) -> bytes:
@@ -115,7 +115,7 @@ def _gradescope_test(
 
 # --- PrairieLearn, as an external grader writes it to /grade/results -------------------------------
 
-_MOST_PRAIRIELEARN_BYTES = 1_000_000
+_MAX_PRAIRIELEARN_BYTES = 1_000_000
 
 
 def prairielearn(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
@@ -127,7 +127,7 @@ def prairielearn(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as
         )
         answer = {"gradable": False, "message": message, "format_errors": [message]}
         return msgspec.json.encode(answer) + b"\n"
-    return fitted(lambda limit: _prairielearn_json(result, limit), _MOST_PRAIRIELEARN_BYTES)
+    return fitted(lambda limit: _prairielearn_json(result, limit), _MAX_PRAIRIELEARN_BYTES)
 
 
 def _prairielearn_json(result: Result, limit: int) -> bytes:

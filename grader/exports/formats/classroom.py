@@ -32,15 +32,15 @@ from grader.results import Entry, ExerciseResult, Outcome
 
 RUNNERS = "GRADE_RUNNERS"
 # Linux starts no program with a longer variable (128 KiB with its name); base64 makes 4 bytes of 3.
-_MOST_VARIABLE_BYTES = 90_000
+_MAX_VARIABLE_BYTES = 90_000
 # Nor with more than 2 MiB of variables and arguments together.
-_MOST_IN_ALL = 900_000
+_MAX_IN_ALL = 900_000
 
 
 def reporter_lines(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """Return lines for GITHUB_ENV: `<ID>_RESULTS=<base64>` for each runner, and the ids in GRADE_RUNNERS."""
     exercises = entry.result.exercises
-    most = min(_MOST_VARIABLE_BYTES, _MOST_IN_ALL // max(2 * len(exercises), 1))
+    most = min(_MAX_VARIABLE_BYTES, _MAX_IN_ALL // max(2 * len(exercises), 1))
     in_total = {exercise.name: group for exercise, group in lines_in_total(entry.result)}
     runners = [
         runner
@@ -77,11 +77,11 @@ def _fitting(group: list[Line], most: int, *, aside: str) -> bytes:
     statuses = [_status(line.test.outcome) for line in group]
     whole = "pass" if statuses[0] == "pass" else "fail"
 
-    def written(limit: int) -> bytes:
+    def document(limit: int) -> bytes:
         return _encoded(whole, worth, [_reported(line, limit, aside=aside) for line in group])
 
-    if len(written(0)) <= most:
-        return fitted(written, most)
+    if len(document(0)) <= most:
+        return fitted(document, most)
     score = sum(line.share.score for line in group)
     name = f"{len(group)} tests{f' ({aside})' if aside else ''}"
     test = {"name": name, "status": statuses[0], "score": score, "message": ""}
@@ -121,7 +121,7 @@ def _status(outcome: Outcome) -> str:
 # Its points are integers, so ours are written in hundredths: 26.05 of 45 is 2605 of 4500. The scale is the same
 # for everybody, with or without fractions.
 
-_MOST_RESULT_BYTES = 10_000_000
+_MAX_RESULT_BYTES = 10_000_000
 # Variables that the runner of Classroom 50 sets, and that cannot be made up.
 _REQUIRED = {
     "classroom": "CLASSROOM",
@@ -142,29 +142,29 @@ def classroom50_result(entry: Entry, options: Options) -> bytes:
             f"{why_open(entry)} No result.json is written, so that Classroom 50 records an error and no score."
         )
     identity = _identity(entry, options.environment)
-    return fitted(lambda limit: _result(identity, entry, limit), _MOST_RESULT_BYTES)
+    return fitted(lambda limit: _result(identity, entry, limit), _MAX_RESULT_BYTES)
 
 
 def _identity(entry: Entry, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the student and the work, from the runner's variables; raises ExportError if any is missing."""
-    given = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
+    values = {key: environment.get(name, "").strip() for key, name in _REQUIRED.items()}
     student = entry.student
     owner = environment.get("OWNER", "").strip() or environment.get("USERNAME", "").strip()
     owner = owner or student.ids.get("github_username", "") or student.id
-    if absent := [name for key, name in _REQUIRED.items() if not given[key]]:
+    if absent := [name for key, name in _REQUIRED.items() if not values[key]]:
         raise ExportError(
             f"Classroom 50 needs {', '.join(absent)}: its runner sets these variables; "
             "elsewhere, set them yourself."
         )
-    if not given["submission"].startswith("submit/"):
+    if not values["submission"].startswith("submit/"):
         raise ExportError(
-            f"SUBMISSION_TAG is {given['submission']!r}, but must begin with 'submit/'."
+            f"SUBMISSION_TAG is {values['submission']!r}, but must begin with 'submit/'."
         )
     kind = environment.get("ASSIGNMENT_TYPE", "").strip() or "individual"
     if kind not in ("individual", "group"):
         raise ExportError(f"ASSIGNMENT_TYPE is {kind!r}, but must be individual or group.")
-    review = environment.get("REVIEW_URL", "").strip() or given["commit"]
-    identity: dict[str, Any] = {**given, "assignment_type": kind, "owner": owner, "review": review}
+    review = environment.get("REVIEW_URL", "").strip() or values["commit"]
+    identity: dict[str, Any] = {**values, "assignment_type": kind, "owner": owner, "review": review}
     if actor := environment.get("GITHUB_ACTOR", "").strip():
         number = environment.get("GITHUB_ACTOR_ID", "").strip()
         is_number = number.isascii() and number.isdigit()

@@ -37,7 +37,7 @@ from grader.student.blocks import (
     Note,
     Section,
     Where,
-    explained,
+    blocks_of,
     plain,
     problems,
     remarks,
@@ -48,7 +48,7 @@ from grader.text import number
 # --- workflow commands that show problems beside the student's lines --------------------------------
 
 # GitHub shows this many of each kind for a step, and ignores the rest.
-_MOST_ANNOTATIONS = 10
+_MAX_ANNOTATIONS = 10
 _LONGEST_ANNOTATION = 1000
 
 
@@ -72,8 +72,8 @@ def log_commands(entry: Entry, options: Options) -> bytes:
     errors = [note for turn in itertools.zip_longest(*notes) for note in turn if note]
     lines = [_command("error", note, options.submission) for note in errors]
     unjudged = [_Note(e.title, not_judged(e), None) for e in exercises if not is_judged(e)]
-    lines = lines[:_MOST_ANNOTATIONS] + [
-        _command("warning", note, Path()) for note in unjudged[:_MOST_ANNOTATIONS]
+    lines = lines[:_MAX_ANNOTATIONS] + [
+        _command("warning", note, Path()) for note in unjudged[:_MAX_ANNOTATIONS]
     ]
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
@@ -90,7 +90,7 @@ def _annotated(exercise: ExerciseResult) -> list[_Note]:
         if test.outcome is not Outcome.NOT_IMPLEMENTED:
             cause = (first_line(test.finding) or test.name, test.place)
             # Leave out the place, which is a property of the command.
-            said = plain(block for block in explained(test) if not isinstance(block, Where))
+            said = plain(block for block in blocks_of(test) if not isinstance(block, Where))
             title = f"{exercise.title}: {test.title}"
             notes.setdefault(cause, _Note(title, said or explanation(test), test.place))
     return list(notes.values())
@@ -121,14 +121,14 @@ def _in_repository(place: Place, submission: Path) -> str:
 # means anything.
 
 # GitHub shows no summary for a step that wrote more than 1 MiB, and other programs may write to it, too.
-_MOST_SUMMARY_BYTES = 900_000
+_MAX_SUMMARY_BYTES = 900_000
 _MARKS = {"good": "✅", "part": "🟡", "bad": "❌", "quiet": "⬜", "look": "⚠️"}
 
 
 def job_summary(entry: Entry, options: Options) -> bytes:  # noqa: ARG001  # as every format
     """Return the summary of one result."""
     return fitted(
-        lambda limit: "\n".join([*_summary(entry, limit), ""]).encode(), _MOST_SUMMARY_BYTES
+        lambda limit: "\n".join([*_summary(entry, limit), ""]).encode(), _MAX_SUMMARY_BYTES
     )
 
 

@@ -108,8 +108,8 @@ class _Worksheet:
         notes = grades.scale_note("The maximum grade in Moodle is {}", maximum)
         table = filled_in(out, self._sheet)
         table.kept(self._sheet.header)
-        for at, given in enumerate(self._sheet.rows):
-            cells = list(given)
+        for at, read in enumerate(self._sheet.rows):
+            cells = list(read)
             if at in person_at:
                 row, person = person_at[at]
                 if (whole := grades.totals[person]) is not None:

@@ -16,7 +16,7 @@ import msgspec
 from grader.exports.disclosure import disclosed
 from grader.exports.formats.feedback import plain_feedback
 from grader.exports.mail import post
-from grader.exports.mail.letter import Letter, closing, written
+from grader.exports.mail.letter import Letter, closing, email_of
 from grader.exports.mail.mail_file import MailFile, MailServer, is_address
 from grader.exports.mail.post import NotTaken, Post, PostError
 from grader.exports.verdicts import unjudged, why_open
@@ -26,7 +26,7 @@ from grader.results import Disclosure
 from grader.text import clean
 
 # Give up when this many students in a row are refused for now.
-_MOST_LATER = 3
+_MAX_LATER = 3
 
 
 class Planned(NamedTuple):
@@ -129,7 +129,7 @@ def send(
                 sent.failures.append(
                     f"{each.student} cannot be reached at {address}: {error.said}.{again}"
                 )
-                if later == _MOST_LATER:
+                if later == _MAX_LATER:
                     raise _ended(
                         plan, sent, f"{server.name} accepts no mail now: {error.said}."
                     ) from error
@@ -152,7 +152,7 @@ def _send(mail: Planned, book: Gradebook, connection: Post, server: MailServer, 
 
     keep(State.SENDING)
     try:
-        connection.send(written(letter, server.file))
+        connection.send(email_of(letter, server.file))
     except NotTaken:
         keep(State.REFUSED)
         raise

@@ -23,7 +23,7 @@ class Letter(NamedTuple):
     text: str
 
 
-def written(letter: Letter, mail: MailFile) -> EmailMessage:
+def email_of(letter: Letter, mail: MailFile) -> EmailMessage:
     """Return a letter as a message from the `sender` of mail.toml.
 
     The text is quoted-printable UTF-8, which every mail server accepts. `To` is an address without a name.

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from grader.errors import GraderError
+from grader.errors import ExitCode, GraderError
 from grader.gradebook.outbox import Kind
 from grader.gradebook.times import Span, read_span
 from grader.text import clean
-from grader.toml import Text, TomlMistake, explained, line_of, read_toml
+from grader.toml import Text, TomlMistake, explain_mistake, line_of, read_toml
 
 PASSWORD = "LAB_BENCH_MAIL_PASSWORD"  # noqa: S105  # the name of a variable
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -44,7 +44,7 @@ _DAY_SECONDS = 86_400.0
 class MailFileError(GraderError):
     """The file of `--mail` has a mistake that its author must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class MailFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,7 +92,7 @@ def read_mail_file(path: Path, *, is_for_server: bool = False) -> MailServer:
     try:
         mail = read_toml(text, MailFile, dec_hook=_decoded)
     except TomlMistake as error:
-        words = explained(error, text, MailFile, _EXAMPLES)
+        words = explain_mistake(error, text, MailFile, _EXAMPLES)
         raise MailFileError(f"{path}{error.place}: {words}") from error
     if is_for_server and not mail.send:
         raise MailFileError(

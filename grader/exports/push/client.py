@@ -19,9 +19,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import msgspec
 
 from grader.errors import GraderError, UsageError
-from grader.student.server import (
+from grader.student.client import (
     AGAIN,
-    MOST_BYTES,
+    MAX_BYTES,
     PAUSES_SECONDS,
     TIMEOUT_SECONDS,
     is_unprotected,
@@ -37,10 +37,10 @@ Points = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 
 # Give up if a platform asks for a longer wait.
 LONGEST_WAIT_SECONDS = 120
-_MOST_LIMITED = 20
+_MAX_LIMITED = 20
 _LONGEST_WORDS = 300
 # No course has so many pages; a platform may link them in a circle.
-_MOST_PAGES = 1000
+_MAX_PAGES = 1000
 _NEXT_PAGE = re.compile(r'<([^<>]*)>\s*;[^,<]*\brel="?next"?', re.IGNORECASE)
 
 
@@ -98,7 +98,7 @@ class Client:
         token: str,
         headers: Mapping[str, str] | None = None,
         *,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         self.platform, self.address, self._most = platform, address, most_bytes
         self._token, self._headers = token, dict(headers or {})
@@ -132,7 +132,7 @@ class Client:
             if answer.next_page and longer and len(read) == 1:
                 answer = self.read(with_query(url, longer), accept=accept)
             length += answer.length
-            if len(read) > _MOST_PAGES or length > self._most:
+            if len(read) > _MAX_PAGES or length > self._most:
                 raise PushError(f"{self.platform} gives a list with too many or too long pages.")
             yield answer.value
             url = answer.next_page
@@ -217,7 +217,7 @@ class Client:
             if asked.isdecimal()
             else PAUSES_SECONDS[min(limited, len(PAUSES_SECONDS)) - 1]
         )
-        if wait > LONGEST_WAIT_SECONDS or limited > _MOST_LIMITED:
+        if wait > LONGEST_WAIT_SECONDS or limited > _MAX_LIMITED:
             raise PushError(
                 f"{self.platform} limits requests, and asks to wait {wait:.0f} seconds. Run the command again "
                 "later: it continues there."

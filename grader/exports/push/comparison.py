@@ -28,14 +28,14 @@ from grader.exports.verdicts import time_left, total, why_open
 from grader.gradebook.policy import Policy
 from grader.gradebook.pushed import Memory, Pushed
 from grader.results import Disclosure, Entry
-from grader.student.server import PAUSES_SECONDS
+from grader.student.client import PAUSES_SECONDS
 from grader.text import number, utc
 
 # Points are sent with two decimals.
 _SAME = 0.005
 _TAG = re.compile(r"<[^<>]*>")
 # Give up after this many students in a row without an answer.
-_MOST_UNCLEAR = 3
+_MAX_UNCLEAR = 3
 
 
 class There(msgspec.Struct, frozen=True, kw_only=True):
@@ -387,7 +387,7 @@ def send(
             sent.failures.append(f"{own.student}: {error}")
         except Unclear as error:
             unclear += 1
-            if unclear == _MOST_UNCLEAR:
+            if unclear == _MAX_UNCLEAR:
                 raise PushError(
                     f"{error} Sent so far: {len(arrived)} of {len(plan.changes)}. Run the command again: it "
                     "finds the changes that arrived, and sends the rest."

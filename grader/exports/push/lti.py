@@ -36,7 +36,7 @@ from grader.gradebook import Gradebook
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.tool_key import ToolKey
 from grader.results import Entry, StudentInfo
-from grader.student.server import PAUSES_SECONDS
+from grader.student.client import PAUSES_SECONDS
 from grader.submissions.class_list import value_key
 from grader.text import clean
 
@@ -59,7 +59,7 @@ _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 # A score is not a submission: Canvas would give it the time of the request.
 _CANVAS_SUBMISSION = "https://canvas.instructure.com/lti/submission"
 # A class of thousands fits; a server reads this in its own process.
-_MOST_BYTES = 8 << 20
+_MAX_BYTES = 8 << 20
 # Platforms keep comments in text columns; the smallest holds 64 KiB.
 _LONGEST_COMMENT = 16_000
 _TOKEN_SECONDS = 3600.0
@@ -416,7 +416,7 @@ class _Services:
         if time.monotonic() >= self._ends_at:
             self._sign_in()
         headers = {"Authorization": f"Bearer {self._token}"}
-        return Client(self._name, origin, self._token, headers, most_bytes=_MOST_BYTES)
+        return Client(self._name, origin, self._token, headers, most_bytes=_MAX_BYTES)
 
     def _sign_in(self) -> None:
         """Get an access token; each try needs a new assertion, since one is valid only once."""
@@ -437,7 +437,7 @@ class _Services:
             ]
             try:
                 origin = _origin(platform.token)
-                client = Client(self._name, origin, assertion, most_bytes=_MOST_BYTES)
+                client = Client(self._name, origin, assertion, most_bytes=_MAX_BYTES)
                 answer = client.ask("POST", platform.token, fields, accept="application/json")
             except Unclear as error:
                 if pause is None or isinstance(error, NoJson):
@@ -504,8 +504,8 @@ def _text(member: Mapping[str, Any], name: str) -> str:
 
 def _is_student(member: Mapping[str, Any]) -> bool:
     """Return whether a member is an active learner and not a test user."""
-    given = member.get("roles")
-    roles = [role for role in given if isinstance(role, str)] if isinstance(given, list) else []
+    named = member.get("roles")
+    roles = [role for role in named if isinstance(role, str)] if isinstance(named, list) else []
     if member.get("status", "Active") not in ("Active", None):
         return False
     if any(role.endswith("#TestUser") for role in roles):

@@ -17,7 +17,7 @@ from grader.exports.push.comparison import Options, Plan, planned, send
 from grader.exports.push.lti import Lti, work_of
 from grader.exports.verdicts import is_untouched
 from grader.gradebook import Gradebook, platforms
-from grader.gradebook.database import FILE, explained
+from grader.gradebook.database import FILE, explaining_errors
 from grader.gradebook.platforms import Link, Platform
 from grader.gradebook.pushed import Memory, Pushed, pushing_beside_writer
 from grader.gradebook.tool_key import made_key
@@ -62,14 +62,14 @@ class Round(msgspec.Struct, kw_only=True):
 
 def compared(folder: Path, platform: Platform, link: Link) -> Round:
     """Compare a link's column without sending anything; failures of the platform are in the round."""
-    made = Round(made_at=utc(), is_dry=True)
+    this_round = Round(made_at=utc(), is_dry=True)
     try:
-        with explained(folder / FILE), _book_of(folder, link) as book:
+        with explaining_errors(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
-            _planned(book, column, _known(book, column), made, part=bool(link.assignment))
+            _planned(book, column, _known(book, column), this_round, part=bool(link.assignment))
     except GraderError as error:
-        made.error = str(error)
-    return made
+        this_round.error = str(error)
+    return this_round
 
 
 def passed_back(
@@ -80,26 +80,26 @@ def passed_back(
     The round ends early if `go_on`, called before each student, returns False. The process may be killed at any
     time: each change is recorded on the disk.
     """
-    made = Round(made_at=utc(), is_dry=False)
+    this_round = Round(made_at=utc(), is_dry=False)
 
     def told() -> None:
-        made.arrived += 1
+        this_round.arrived += 1
         if not go_on():
             raise Stopped
 
     try:
-        with explained(folder / FILE), _book_of(folder, link) as book:
+        with explaining_errors(folder / FILE), _book_of(folder, link) as book:
             column = _column(book, platform, link)
             with pushing_beside_writer(folder, column.address) as memory:
-                plan = _planned(book, column, memory.all(), made, part=bool(link.assignment))
+                plan = _planned(book, column, memory.all(), this_round, part=bool(link.assignment))
                 if go_on():
                     sent = send(plan, column, memory, told)
-                    made.arrived, made.failures = sent.arrived, sent.failures
+                    this_round.arrived, this_round.failures = sent.arrived, sent.failures
     except Stopped:
         pass
     except GraderError as error:
-        made.error = str(error)
-    return made
+        this_round.error = str(error)
+    return this_round
 
 
 def known(book: Gradebook, link: Link) -> list[Pushed]:
@@ -125,7 +125,7 @@ def _book_of(folder: Path, link: Link) -> AbstractContextManager[Gradebook]:
 
 
 def _planned(
-    book: Gradebook, column: Lti, before: dict[str, Pushed], made: Round, *, part: bool
+    book: Gradebook, column: Lti, before: dict[str, Pushed], this_round: Round, *, part: bool
 ) -> Plan:
     """Compare, and put the differences into the round."""
     sent = {each.student for each in before.values()}
@@ -148,14 +148,14 @@ def _planned(
                 yield entry
 
     plan = planned(entries(), column, before, options)
-    made.notes = list(column.notes)
+    this_round.notes = list(column.notes)
     if course and column.worth is not None and column.worth != course:
-        made.notes.append(
+        this_round.notes.append(
             f"The column is worth {number(column.worth)} points and the course {number(course)}: points are "
             f"scaled to {number(column.worth)}."
         )
-    made.left = plan.left
-    made.lines = [
+    this_round.left = plan.left
+    this_round.lines = [
         Line(
             student=change.mine.student,
             there="" if change.there.points is None else number(change.there.points),

@@ -11,7 +11,7 @@ import msgspec
 from grader.exports.report.tally import ExerciseTally, Tally, TestTally
 from grader.results import Status
 
-_MOST_MISTAKES = 25
+_MAX_MISTAKES = 25
 # Below it a correlation is mostly chance: its standard error, 1 / sqrt(n - 3), is above 0.24.
 FEWEST_STUDENTS = 20
 BINS = 10
@@ -71,7 +71,7 @@ class ExerciseView:
         self.slow_seconds = quantile(exercise.seconds, 0.9)
         self.longest_seconds = max(exercise.seconds, default=None)
         self.tests = tuple(TestView(tally, test) for test in exercise.tests.values())
-        self.mistakes = tuple(exercise.mistakes.common(_MOST_MISTAKES))
+        self.mistakes = tuple(exercise.mistakes.common(_MAX_MISTAKES))
 
 
 class ChapterView:

@@ -32,7 +32,7 @@ _LONGEST_SENTENCE = 300
 _LONGEST_CODE = 200_000
 _NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
-_MOST_LINES = 5000
+_MAX_LINES = 5000
 
 _SYMBOLS = {"good": "✓", "part": "◐", "bad": "✗", "quiet": "○", "look": "!"}
 
@@ -126,8 +126,8 @@ def code_lines(source: bytes | str) -> list[str]:
     cut = len(text) > _LONGEST_CODE
     text = text[:_LONGEST_CODE].replace("\r\n", "\n").expandtabs(4)
     lines = [shown(line) for line in text.removesuffix("\n").split("\n")]
-    if cut or len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], "… the rest is not shown here"]
+    if cut or len(lines) > _MAX_LINES:
+        lines = [*lines[:_MAX_LINES], "… the rest is not shown here"]
     return lines
 
 

@@ -26,7 +26,7 @@ History = Mapping[str, Sequence[ExerciseResult]]
 
 _SHOWN_ATTENTION = 200
 # Exercises side by side in the table of students; if there are more, chapters are shown instead.
-_MOST_COLUMNS = 8
+_MAX_COLUMNS = 8
 _FIRST_LINE = "A report of Lab Bench."
 _DRAFT = ".draft-"
 _PARTS = ("staff", "students", README)
@@ -215,7 +215,7 @@ class _Site:
             common=triage.class_mistakes(views),
             weak=triage.weak_tests(views),
             chapters=chapters(self.tally, views),
-            folded=len(views) > _MOST_COLUMNS,
+            folded=len(views) > _MAX_COLUMNS,
             pairs=pairs,
             similarity=self.similarity,
             attention=by_student(self.attention, _SHOWN_ATTENTION),

@@ -29,7 +29,7 @@ from grader.text import rounded
 _SAYING = (Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT)
 # Limits of compared text and of kept messages, since a message can contain a student's own text.
 _LONGEST = 300
-_MOST_GROUPS = 5000
+_MAX_GROUPS = 5000
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -186,7 +186,7 @@ class Mistakes:
             message = (first_line(test.finding) or test.message)[:_LONGEST]
             kind = _kind(test.finding) or message
             if kind not in self._groups:
-                if len(self._groups) >= _MOST_GROUPS:
+                if len(self._groups) >= _MAX_GROUPS:
                     continue
                 self._groups[kind] = _Group(message)
             group = self._groups[kind]

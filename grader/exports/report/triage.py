@@ -27,7 +27,7 @@ _FEWEST_EXERCISES = 4
 FEWEST_TRIES = 3
 # Below it, passing a test says nothing about the other points; below zero, the test contradicts them.
 WEAK = 0.1
-_MOST_MISTAKES = 10
+_MAX_MISTAKES = 10
 
 
 class Stuck(msgspec.Struct, frozen=True):
@@ -190,7 +190,7 @@ def class_mistakes(exercises: Iterable[ExerciseView]) -> list[ClassMistake]:
     """Return the commonest mistakes of all exercises, the most frequent first."""
     mistakes = [ClassMistake(view, mistake) for view in exercises for mistake in view.mistakes]
     mistakes.sort(key=lambda mistake: -len(mistake.mistake.rows))
-    return mistakes[:_MOST_MISTAKES]
+    return mistakes[:_MAX_MISTAKES]
 
 
 def weak_tests(exercises: Iterable[ExerciseView]) -> list[WeakTest]:

@@ -21,7 +21,7 @@ from grader.gradebook.similarity.survey import SAMPLED_PAIRS, THRESHOLD, answers
 from grader.results import Entry
 from grader.submissions.submission import MAX_FILE_BYTES
 
-_MOST_FILES = 200_000
+_MAX_FILES = 200_000
 # Including names that Canvas and browsers give to copies: `glu-1.py`, `glu (1).py`.
 _NAME = re.compile(r"(?P<stem>.+?)(?:-\d{1,3}| ?\(\d{1,3}\))?\.py", re.IGNORECASE | re.DOTALL)
 
@@ -76,8 +76,8 @@ def _files(
             continue
         for name in sorted(names):
             count += 1
-            if count > _MOST_FILES:
-                raise SubmissionError(f"{folder} has more than {_MOST_FILES:,} files.")
+            if count > _MAX_FILES:
+                raise SubmissionError(f"{folder} has more than {_MAX_FILES:,} files.")
             path = Path(place, name)
             named_after = _exercise_of(path, exercises)
             if named_after and path.is_file() and not path.is_symlink():

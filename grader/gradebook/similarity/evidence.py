@@ -27,7 +27,7 @@ ALARMS = 0.05
 # Below this, two files are never reported, however little others have in common.
 LEAST_SIMILARITY = 0.4
 # With an end beyond this, even equal files are ordinary.
-_MOST_TOLD = 0.99
+_MAX_TOLD = 0.99
 # A narrower spread does not show how a class varies.
 _LEAST_SPREAD = 0.03
 USUAL_SHARE = 0.05
@@ -58,7 +58,7 @@ def learned_bulk(similarities: Sequence[float], pairs: int) -> Bulk:
     )
     end = math.sin(min(median + spread * normal.inv_cdf(1 - ALARMS / pairs), math.pi / 2)) ** 2
     return Bulk(
-        median=round(math.sin(median) ** 2, 4), end=1.0 if end > _MOST_TOLD else round(end, 4)
+        median=round(math.sin(median) ** 2, 4), end=1.0 if end > _MAX_TOLD else round(end, 4)
     )
 
 

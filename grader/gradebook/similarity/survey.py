@@ -32,7 +32,7 @@ from grader.results import Entry
 
 # For classes that are too small to learn from.
 THRESHOLD = 0.6
-MOST_PAIRS = 200
+MAX_PAIRS = 200
 # In per cent; each exercise's survey counts the pairs that these thresholds would report.
 OTHER_THRESHOLDS = (80, 60)
 # A sample of this many pairs shows the ordinary similarities.
@@ -45,7 +45,7 @@ def find_similar(
     stubs: Mapping[str, bytes],
     *,
     threshold: float | None = None,
-    most_pairs: int = MOST_PAIRS,
+    most_pairs: int = MAX_PAIRS,
     of_teams: Collection[str] = (),
 ) -> Similarity:
     """Find the alike pairs among the counted attempts of a class.

@@ -34,6 +34,10 @@ class Tolerance(NamedTuple):
     rtol: float
     atol: float
 
+    def allowed(self, expected: Any) -> Any:
+        """Return the greatest error beside an expected number or array."""
+        return self.atol + self.rtol * abs(expected)
+
 
 # The defaults of torch.testing.assert_close, which students know and may use at home. The relative
 # part is about ten roundings of the dtype (eps: 9.8e-4, 7.8e-3, 1.2e-7, 2.2e-16), but much wider in
@@ -168,8 +172,7 @@ def agreement(
     if expected.dtype.kind in "fc" and not same.all():
         with np.errstate(all="ignore"):
             error = np.abs(actual - expected)
-            allowed = tolerance.atol + tolerance.rtol * np.abs(expected)
-            same = same | (np.isfinite(error) & (error <= allowed))
+            same = same | (np.isfinite(error) & (error <= tolerance.allowed(expected)))
             same = same | (np.isnan(actual) & np.isnan(expected))
     return np.asarray(same)
 
@@ -255,11 +258,9 @@ def _compare_numbers(actual: Any, expected: float, rule: Rule) -> DifferenceKind
     left, right = as_float(actual), as_float(expected)
     if math.isnan(left) or math.isnan(right):
         return None if math.isnan(left) and math.isnan(right) else DifferenceKind.VALUES
-    tolerance, error = rule.tolerance("float64"), abs(left - right)
-    allowed = tolerance.atol + tolerance.rtol * abs(right)
-    return (
-        None if not rule.exact and error < math.inf and error <= allowed else DifferenceKind.VALUES
-    )
+    error, allowed = abs(left - right), rule.tolerance("float64").allowed(right)
+    agree = not rule.exact and error < math.inf and error <= allowed
+    return None if agree else DifferenceKind.VALUES
 
 
 def as_float(number: float) -> float:

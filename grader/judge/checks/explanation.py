@@ -64,7 +64,7 @@ _CAUSES = {
     DifferenceKind.VALUES: Cause.VALUES,
 }
 # How long a list, tuple or dict may be that a message shows whole, and how large a tensor in it.
-_LONGEST_WHOLE, _MOST_ELEMENTS = 160, 16
+_LONGEST_WHOLE, _MAX_ELEMENTS = 160, 16
 # The same structure with finite numbers of any value.
 _ALIKE = Rule(rtol=0.0, atol=math.inf)
 
@@ -91,7 +91,7 @@ def _whole(actual: Any, what: str) -> list[str]:
     """Return the line with all entries of a short list, tuple or dict."""
     if not isinstance(actual, (list, tuple, Mapping)):
         return []
-    shown = _written(actual, _LONGEST_WHOLE)
+    shown = _literal(actual, _LONGEST_WHOLE)
     return (
         []
         if shown is None
@@ -99,7 +99,7 @@ def _whole(actual: Any, what: str) -> list[str]:
     )
 
 
-def _written(value: Any, room: int) -> str | None:
+def _literal(value: Any, room: int) -> str | None:
     """Return plain data in at most `room` characters; None if it is longer, or anything else."""
     if isinstance(value, (list, tuple, Mapping)) and len(value) > room:
         return None
@@ -112,8 +112,8 @@ def _written(value: Any, room: int) -> str | None:
         shown = None if entries is None else f"[{', '.join(entries)}]"
     elif is_array(value):
         array = as_array(value)
-        small = array is not None and array.size <= _MOST_ELEMENTS
-        return _written(array.tolist(), room) if array is not None and small else None
+        small = array is not None and array.size <= _MAX_ELEMENTS
+        return _literal(array.tolist(), room) if array is not None and small else None
     else:
         shown = element(value) if value is None or isinstance(value, (int, float, str)) else None
     return shown if shown is not None and len(shown) <= room else None
@@ -123,7 +123,7 @@ def _joined(values: Iterable[Any], room: int) -> list[str] | None:
     """Return several values in writing; None if there is no room for them."""
     parts: list[str] = []
     for value in values:
-        shown = _written(value, room)
+        shown = _literal(value, room)
         if shown is None:
             return None
         parts.append(shown)

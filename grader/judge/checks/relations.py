@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 # Beyond this many elements, a search costs more than it tells.
-_MOST_ELEMENTS = 50_000
+_MAX_ELEMENTS = 50_000
 # A candidate is claimed if it agrees by chance less often than once in 2 ** _ENOUGH_BITS.
 _ENOUGH_BITS = 16.0
 
@@ -38,14 +38,15 @@ def nonfinite(actual: Array, expected: Array) -> str | None:
     if actual.dtype.kind not in "fc":
         return None
     finite = np.isfinite(expected)
-    counts = {"NaN": np.isnan(actual) & finite, "infinite": np.isinf(actual) & finite}
-    parts = [f"{int(at.sum())} {name}" for name, at in counts.items() if at.any()]
-    total = sum(int(at.sum()) for at in counts.values())
-    if total == 0:
+    places = {"NaN": np.isnan(actual), "infinite": np.isinf(actual)}
+    counts = {kind: int((there & finite).sum()) for kind, there in places.items()}
+    found = [kind for kind, count in counts.items() if count]
+    if not found:
         return None
-    kinds = parts[0].split(" ")[1]
-    if len(parts) > 1:
-        kinds = text("not finite ({parts})", " and ".join(parts))
+    total = sum(counts.values())
+    kinds = found[0]
+    if len(found) > 1:
+        kinds = text("not finite ({parts})", " and ".join(f"{counts[k]} {k}" for k in found))
     are = "is" if total == 1 else "are"
     return text("{count} of {all} elements {are} {kinds}.", total, actual.size, are, kinds)
 
@@ -79,7 +80,7 @@ class _Search:
         self._logical = expected.dtype.kind == "b"
         self.sound = (
             actual.shape == expected.shape
-            and 0 < expected.size <= _MOST_ELEMENTS
+            and 0 < expected.size <= _MAX_ELEMENTS
             and bool(np.isfinite(actual).all() and np.isfinite(expected).all())
         )
         if expected.dtype.kind in "biu":

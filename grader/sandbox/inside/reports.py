@@ -10,8 +10,8 @@ follows.
 Libraries cause the same events for innocent reasons: `traceback` walks through frames, `inspect` reads code,
 and `dataclasses` runs generated code. The caller decides: an event caused by a student's line is reported, one
 caused by our own code is not. An event caused by a library's function is reported, too, unless the function is
-known to keep its findings to itself (`_KEEPS`, `_RUNS`). That does not include functions that pass a frame to
-their caller, or read an attribute of any given name.
+known to keep its findings to itself (`_KEEP_TO_THEMSELVES`, `_RUN_GENERATED`). That does not include functions
+that pass a frame to their caller, or read an attribute of any given name.
 
 Such a table is never complete. So the same properties hide the grader from everyone: frames end where the
 student's code was called, and frames, functions and lists of classes show nothing that the grader defines.
@@ -101,7 +101,7 @@ _COMPILERS = pattern(
     r"_subclasses|export|fx|jit|library|onnx|utils/_config_module|__init__))\b"
 )
 # Functions that read frames or code, and keep them to themselves.
-_KEEPS = pattern(
+_KEEP_TO_THEMSELVES = pattern(
     r"<frozen abc>:|_py_abc\.py:|collections/__init__\.py:namedtuple|dataclasses\.py:|"
     r"enum\.py:|functools\.py:_compose_mro|inspect\.py:(_signature_\w+|findsource|get_annotations|getfile|getmodule|"
     r"unwrap)|logging/__init__\.py:(_is_internal_frame|findCaller)|matplotlib/(_api|pyplot)\b|"
@@ -110,7 +110,7 @@ _KEEPS = pattern(
     r"torch/nn/(modules/lazy|parameter|utils/parametrize)\.py:|torch/utils/__init__\.py:swap_attr|traceback\.py:(?!walk_)|typing(_extensions)?\.py:|warnings\.py:"
 )
 # Functions that run code which they generated.
-_RUNS = pattern(
+_RUN_GENERATED = pattern(
     r"collections/__init__\.py:namedtuple|dataclasses\.py:(_create_fn|add_fns_to_class)|inspect\.py:(get_annotations|<dictcomp>)|"
     r"jinja2/environment\.py:(_compile|from_code)|networkx/utils/decorators\.py:|"
     r"onnxscript/_internal/converter\.py:_eval_constant_expr|typing(_extensions)?\.py:(__init__|_evaluate|evaluate_forward_ref)"
@@ -118,7 +118,7 @@ _RUNS = pattern(
 # Functions that read a file for their caller.
 _READERS = pattern(r"(codecs|inspect|linecache|tokenize)\.py:")
 # Functions that return their findings: their caller counts.
-_HANDS = pattern(
+_PASS_ON = pattern(
     r"torch/nn/modules/module\.py:__setattr__|inspect\.py:currentframe|traceback\.py:walk_(stack|tb)|logging/__init__\.py:<lambda>"
 )
 # A file outside of the libraries, such as one that the student's code wrote and imports.
@@ -126,8 +126,8 @@ _STRANGE = pattern(r"<[^>]+\.pyc?>")
 # The beginning of places in modules that the course gives with an exercise.
 _GIVEN = "given:"
 # The beginnings of our own places, and our functions that read frames or run code themselves.
-_OURS = ("grader/", PROBE_FILE)
-_OUR_OWN = pattern(
+_OUR_PLACES = ("grader/", PROBE_FILE)
+_OUR_INSPECTORS = pattern(
     r"grader/sandbox/inside/(guard\.py:(__enter__|__exit__|<listcomp>|_frames|_is_a_probe_s|_last_in_probe|_names|_stack_of)|interpreter\.py:(local|own_locals|variables)|"
     r"worker\.py:(_load|_load_probe))$"
 )
@@ -171,7 +171,7 @@ def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
     cannot be sent, this process ends.
     """
     # It does not end by a signal, since the first process of a namespace gets none from itself.
-    send, told = reports.send, set[bytes]()
+    send, sent = reports.send, set[bytes]()
     descriptor = reports.fileno()
     inode = fstat(descriptor).st_ino if system == "posix" else None
 
@@ -180,7 +180,7 @@ def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
         report = (
             f"[{encode_basestring_ascii(event)},{line},{encode_basestring_ascii(by)}]\n".encode()
         )
-        if report in told:
+        if report in sent:
             return
         try:
             # The student's code may have put another file in place of the socket.
@@ -189,9 +189,9 @@ def reporter(reports: socket) -> tuple[Tell, Callable[[], int]]:
             send(report)
         except OSError:
             _exit(_UNTOLD_EXIT)
-        told.add(report)
+        sent.add(report)
 
-    return tell, told.__len__
+    return tell, sent.__len__
 
 
 def tell_of_events(
@@ -211,15 +211,16 @@ def tell_of_events(
     get_frame, get_back = sys._getframe, FrameType.f_back.__get__
     get_globals, get_code = FunctionType.__globals__.__get__, FrameType.f_code.__get__
     get_names = FrameType.f_globals.__get__
-    variables, file_place, is_forbidden = vars(module), _places(), is_one_of(forbidden)
+    file_place, action_of = _places(), _actions(module, is_one_of(forbidden))
     # Our own code and the course's are recognized by their globals, since any code can name our files.
-    ours, givens = set(map(id, OURS)), set(map(id, given))
+    our_globals, given_globals = set(map(id, OURS)), set(map(id, given))
 
     def place_of(names: dict[str, Any], file: str) -> str:
-        if id(names) in givens:
+        if id(names) in given_globals:
             return f"{_GIVEN}{file}"
         place = file_place(file)
-        return place if id(names) in ours or not place.startswith(_OURS) else f"<{place}>"
+        is_ours = id(names) in our_globals
+        return place if is_ours or not place.startswith(_OUR_PLACES) else f"<{place}>"
 
     def place_of_frame(frame: FrameType) -> str:
         return place_of(get_names(frame), get_code(frame).co_filename)
@@ -233,51 +234,37 @@ def tell_of_events(
         frame = get_back(frame)
         return get_back(frame) if get_code(frame) in readers else frame
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _EVENTS:
-            return
-        action = event
-        if event == "import":
-            if _LEAKY.match(str(arguments[0])) is None:
-                return
-        elif event == "open":
-            if not is_forbidden(arguments[0]):
-                return
-        elif event.startswith("object."):
-            owner, action = arguments[:2]
-            if action not in (_READ if event == "object.__getattr__" else _SET):
-                return
-            # The module's own functions and classes lead nowhere else; a named tuple's belong to no module.
-            if type(owner) is FunctionType and (
-                (get_globals(owner) is variables and action != "__code__")
-                or ("defaults__" in action and "__file__" not in get_globals(owner))
-            ):
-                return
-            if action == "__subclasses__" and owner.__module__ == module.__name__:
-                return
-        elif event == "sys._getframe" and get_code(arguments[0]) in own:
-            return
-        first = frame = asking(get_frame())
+    def path_from(frame: FrameType | None) -> tuple[list[str], int, str]:
+        """Return the places from a frame up to the student's code, and the student's line.
+
+        If our own code comes first, the line is 0, and the last item is the place of our function.
+        """
         path: list[str] = []
-        line, leader = 0, ""
         while frame is not None:
             code = get_code(frame)
             if code.co_filename in files:
-                line = frame.f_lineno
-                break
+                return path, frame.f_lineno, ""
             place = f"{place_of_frame(frame)}:{code.co_name}"
-            if place.startswith(_OURS):
-                leader = place
-                break
+            if place.startswith(_OUR_PLACES):
+                return path, 0, place
             path.append(place)
             frame = get_back(frame)
+        return path, 0, ""
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _EVENTS or (action := action_of(event, arguments)) is None:
+            return
+        if action == "sys._getframe" and get_code(arguments[0]) in frame_takers:
+            return
+        first = asking(get_frame())
+        path, line, leader = path_from(first)
         if action == "open":
             if line and not _is_for_errors(path):
                 tell(action, line, path[0] if path else "")
             return
         if action == "exec" and path and path[0].startswith("<frozen importlib"):
             path.append(file_place(arguments[0].co_filename))
-        if first is not None and id(get_names(first)) in givens:
+        if first is not None and id(get_names(first)) in given_globals:
             is_innocent = _is_called(action, first) and _does_itself(action, first)
         else:
             is_innocent = _is_innocent(action, arguments, path, leader, first)
@@ -301,8 +288,8 @@ def tell_of_events(
         else:
             return False
         asks = asking(get_frame())
-        return file.startswith(_OURS) and not (
-            asks is not None and place_of_frame(asks).startswith(_OURS)
+        return file.startswith(_OUR_PLACES) and not (
+            asks is not None and place_of_frame(asks).startswith(_OUR_PLACES)
         )
 
     def variables_of(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -316,7 +303,7 @@ def tell_of_events(
             if owner:
                 return original(*owner)
             frame = get_back(get_frame())
-            if place_of_frame(frame).startswith(_OURS):
+            if place_of_frame(frame).startswith(_OUR_PLACES):
                 tell("f_globals" if name == "globals" else "f_locals", 0, "")
                 return {}
             own_names = get(frame)
@@ -329,13 +316,46 @@ def tell_of_events(
         name: variables_of(name, getattr(builtins, name)) for name in ("globals", "locals", "vars")
     }
     vars(builtins).update(replaced)
-    own = {hook.__code__, is_hidden.__code__, replaced["vars"].__code__}
-    own_readers = _tell_of_attributes(is_hidden)
-    told = _tell_of_functions()
-    readers = own_readers | told
-    _let_be(told, {*own, *own_readers})
+    # Our functions that call `sys._getframe`.
+    frame_takers = {hook.__code__, is_hidden.__code__, replaced["vars"].__code__}
+    attribute_readers, c_functions = _tell_of_attributes(is_hidden), _tell_of_functions()
+    readers = attribute_readers | c_functions
+    _skip_in_compiler(c_functions, {*frame_takers, *attribute_readers})
     addaudithook(hook)
-    return lambda names: ours.add(id(names))
+    return lambda names: our_globals.add(id(names))
+
+
+def _actions(
+    module: ModuleType, is_forbidden: Callable[[object], bool]
+) -> Callable[[str, tuple[Any, ...]], str | None]:
+    """Return a function that names the action of one of `_EVENTS`, or returns None if it does not matter.
+
+    The action is the attribute that is read or set; for other events, the event itself.
+    """
+    get_globals, variables = FunctionType.__globals__.__get__, vars(module)
+
+    def action_of(event: str, arguments: tuple[Any, ...]) -> str | None:
+        if event == "import":
+            return event if _LEAKY.match(str(arguments[0])) else None
+        if event == "open":
+            return event if is_forbidden(arguments[0]) else None
+        if not event.startswith("object."):
+            return event
+        owner: Any = arguments[0]
+        name: str = arguments[1]
+        if name not in (_READ if event == "object.__getattr__" else _SET):
+            return None
+        # The module's own functions and classes lead nowhere else; a named tuple's belong to no module.
+        if type(owner) is FunctionType and (
+            (get_globals(owner) is variables and name != "__code__")
+            or ("defaults__" in name and "__file__" not in get_globals(owner))
+        ):
+            return None
+        if name == "__subclasses__" and owner.__module__ == module.__name__:
+            return None
+        return name
+
+    return action_of
 
 
 def _is_innocent(
@@ -346,10 +366,10 @@ def _is_innocent(
     `path` leads from the event to the student's line, or to our function `leader`; `first` is the frame that
     caused it.
     """
-    leading = [place for place in path if not _HANDS.match(place)]
+    leading = [place for place in path if not _PASS_ON.match(place)]
     if not leading:
         by_probe = leader.startswith(PROBE_FILE) and action in _BY_PROBES
-        return (by_probe and _is_called(action, first)) or _OUR_OWN.match(leader) is not None
+        return (by_probe and _is_called(action, first)) or _OUR_INSPECTORS.match(leader) is not None
     # A library is being imported.
     if any(place.startswith("<frozen importlib") for place in path):
         runs_it = action in ("exec", "marshal.loads") and _IMPORTS.match(leading[0]) is not None
@@ -369,19 +389,19 @@ def _is_innocent(
     if action == "sys._getframe":
         return True  # reading from the frame is an event, too
     if action != "exec":
-        return _KEEPS.match(nearest) is not None
+        return _KEEP_TO_THEMSELVES.match(nearest) is not None
     code = arguments[0]
     if nearest == "timeit.py:__init__":
         # If timeit gets a callable instead of a string, its code has an inner code object without names.
         return any(type(each) is CodeType and not each.co_names for each in code.co_consts)
     is_type = _TYPES.match(nearest) is not None
-    return _RUNS.match(nearest) is not None and (not is_type or _names_a_type(code))
+    return _RUN_GENERATED.match(nearest) is not None and (not is_type or _names_a_type(code))
 
 
 def _is_called(action: str, frame: FrameType | None) -> bool:
-    """Whether the frame's function names the function that caused the event.
+    """Whether the frame's own code names the called function.
 
-    Otherwise, it called a function that it was given, which may be a student's. Reads of attributes are not
+    If not, the function was passed in and may be a student's. Reads of attributes are not
     checked here, since PyTorch's compilers read them in C.
     """
     if not action.startswith(("exec", "gc.", "sys.", "torch.")):
@@ -402,7 +422,7 @@ def _names_a_type(code: object) -> bool:
 def _is_for_errors(path: list[str]) -> bool:
     """Whether a library reads a source to show a line, or to compile a function."""
     first = next((place for place in path if not _READERS.match(place)), "")
-    return any(table.match(first) for table in (_KEEPS, _COMPILERS))
+    return any(table.match(first) for table in (_KEEP_TO_THEMSELVES, _COMPILERS))
 
 
 # The instructions that read a named attribute, or load a constant.
@@ -460,7 +480,7 @@ def _places() -> Callable[[str], str]:
     @cache
     def place_of(file: str) -> str:
         if file.startswith(ours):
-            return _OURS[0] + file[len(ours) :].replace(sep, "/")
+            return _OUR_PLACES[0] + file[len(ours) :].replace(sep, "/")
         if file.startswith("<"):
             return file
         root = next((root for root in reversed(roots) if file.startswith(root)), None)
@@ -497,7 +517,7 @@ def _tell_of_functions() -> frozenset[CodeType]:
     codes = set()
     for event, module in places:
         name = event.rpartition(".")[2]
-        function = _told(event, getattr(module, name))
+        function = _announced(event, getattr(module, name))
         setattr(module, name, function)
         codes.add(get_code(function))
     return frozenset(codes)
@@ -510,7 +530,7 @@ def _compiler_s_frames() -> Any:
     return frames if hasattr(frames, "set_code_exec_strategy") else None
 
 
-def _let_be(codes: Collection[CodeType], with_callees: Collection[CodeType]) -> None:
+def _skip_in_compiler(codes: Collection[CodeType], with_callees: Collection[CodeType]) -> None:
     """Have PyTorch's compiler skip our frames, some of them with their callees."""
     if (frames := _compiler_s_frames()) is None:
         return
@@ -520,7 +540,7 @@ def _let_be(codes: Collection[CodeType], with_callees: Collection[CodeType]) -> 
             frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, below))
 
 
-def _told(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _announced(event: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def function(*arguments: Any) -> Any:
         audit(event, *arguments)
         return original(*arguments)

@@ -65,7 +65,7 @@ _PAGE = re.compile(r"(/[A-Za-z0-9_-]+)+|/")
 _LONGEST_PAGE = 200
 # Limits: requests to other servers at a time, requests that wait, and those from one address.
 _REQUESTS = 4
-_MOST_WAITING, _MOST_OF_ONE = 1000, 200
+_MAX_WAITING, _MAX_OF_ONE = 1000, 200
 
 
 class Door:
@@ -325,7 +325,7 @@ class Door:
     async def _turn(self, request: Request) -> AsyncIterator[None]:
         """Wait for the turn to ask another server; raises Refusal if too many wait."""
         who = network_of(request)
-        if self._waiting[who] >= _MOST_OF_ONE or self._waiting.total() >= _MOST_WAITING:
+        if self._waiting[who] >= _MAX_OF_ONE or self._waiting.total() >= _MAX_WAITING:
             raise Refusal(503, "Many people are signing in. Try again in a moment.", retry_after=5)
         self._waiting[who] += 1
         try:

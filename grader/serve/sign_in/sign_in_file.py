@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from grader.errors import GraderError, SubmissionError
+from grader.errors import ExitCode, GraderError, SubmissionError
 from grader.gradebook.platforms import is_safe
 from grader.gradebook.tokens import Role
 from grader.results import GROUPS, StudentInfo
 from grader.submissions.class_list import COLUMNS, value_key
 from grader.text import clean, listed
-from grader.toml import Text, TomlMistake, explained, read_toml
+from grader.toml import Text, TomlMistake, explain_mistake, read_toml
 
 SECRET = "LAB_BENCH_CLIENT_SECRET"  # noqa: S105  # the name of a variable
 _EXAMPLES = {
@@ -39,7 +39,7 @@ _COLUMNS = sorted({*COLUMNS.values()} - {"name", "first", "last", *GROUPS})
 class SignInError(GraderError):
     """The file of `--sign-in` has a mistake that its author must correct."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,7 +88,7 @@ def read_sign_in(path: Path) -> Secrets:
     try:
         sign_in = read_toml(text, SignIn)
     except TomlMistake as error:
-        words = explained(error, text, SignIn, _EXAMPLES)
+        words = explain_mistake(error, text, SignIn, _EXAMPLES)
         raise SignInError(f"{path}{error.place}: {words}") from error
     for complaint in _complaints(sign_in):
         raise SignInError(f"{path}: {complaint}")

@@ -29,6 +29,7 @@ from grader.judge.outcomes import SubmissionFailure as Ended
 from grader.judge.process import limit_time, serve
 from grader.judge.session import BegunTest, Session
 from grader.judge.student import Student
+from grader.judge.student_file import StudentFile
 from grader.results import Outcome, Place
 from grader.sandbox.client import SandboxSource
 from grader.student.plots.png import NotAPicture, plain_png
@@ -38,7 +39,7 @@ from grader.text import clean
 # Limits for texts in a student's data: characters of one text, of all texts, and the greatest integer, since
 # its digits are text as well.
 LONGEST_TEXT = 100
-MOST_CHARACTERS = 10_000
+MAX_CHARACTERS = 10_000
 GREATEST_NUMBER = 10**18
 # The same for all pictures of an exercise, so that they show the same experiment.
 _SEED = 0
@@ -154,7 +155,9 @@ def _runs(
     required_walls: tuple[str, ...],
 ) -> Iterator[Run]:
     """Yield a function that runs one of the experiment's functions beside a source, with the time of a test."""
-    session = Session(sandboxes, exercise, source, given=given, required_walls=required_walls)
+    session = Session(
+        sandboxes, exercise, StudentFile(exercise, source), required_walls, given=given
+    )
     student = Student(session, file)
 
     def run(function: str, *arguments: Any) -> Any:
@@ -171,8 +174,8 @@ def _experiment(run: Run, plot: ModuleType) -> Any:
     """Return the data of the experiment, as the file's `Data`."""
     texts: list[str] = []
     returned = _tamed(run("experiment"), texts)
-    if sum(map(len, texts)) > MOST_CHARACTERS:
-        raise _NotDrawable(f": it holds more than {MOST_CHARACTERS} characters of text.")
+    if sum(map(len, texts)) > MAX_CHARACTERS:
+        raise _NotDrawable(f": it holds more than {MAX_CHARACTERS} characters of text.")
     try:
         return msgspec.convert(returned, plot.Data)
     except msgspec.ValidationError as error:

@@ -16,7 +16,7 @@ from grader.gradebook.corrections import GivenExtension
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions
 from grader.serve.messages import PointsState
-from grader.student.server import Server
+from grader.student.client import Server
 from tests.grader.command import invoke
 from tests.grader.gradebook.conftest import School
 

@@ -10,7 +10,8 @@ from click.testing import Result
 
 import grader.audit.auditor as auditor
 from grader.cli import audit as command
-from grader.cli.border import ExitCode
+from grader.cli import doctor
+from grader.errors import ExitCode
 from grader.sandbox.walls.confinement import SYSTEM
 from grader.sandbox.walls.survey import WallSurvey, walls_of
 from grader.sandbox.walls.wall import Level
@@ -85,7 +86,7 @@ def test_a_machine_below_the_required_level_exits_with_1(
 ) -> None:
     standing = walls_of(Level.LIMITS)
     walls = [WallSurvey(name, name in standing, "walls") for name in walls_of(Level.FULL)]
-    monkeypatch.setattr(command, "survey", lambda: walls)
+    monkeypatch.setattr(doctor, "survey", lambda: walls)
     done = grade("doctor", "--require-isolation", level)
     assert done.exit_code == code
     assert done.stdout.endswith("Isolation reaches the level: limits.\n")

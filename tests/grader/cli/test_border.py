@@ -8,9 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from grader.cli.border import Command, ExitCode, Group
-from grader.errors import GraderError, SubmissionError, UsageError
-from grader.student.server import ForbiddenError, ServerError
+from grader.cli.border import Command, Group
+from grader.errors import ExitCode, GraderError, SubmissionError, UsageError
+from grader.student.client import ForbiddenError, ServerError
 
 FAMILIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Everyday": {"run": ("run", "judge"), "reset": ("course:reset", "restore a stub")},

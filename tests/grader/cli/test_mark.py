@@ -12,7 +12,7 @@ from grader.cli import mark
 from grader.cli.marking import End
 from grader.gradebook.facts import Remarks
 from grader.serve.messages import FileForMarking, Marking, MarkMade
-from grader.student.server import ChangedError, Server
+from grader.student.client import ChangedError, Server
 from tests.grader.command import invoke
 
 HERE = Server("https://grade.example.org", "secret")

@@ -20,7 +20,7 @@ from grader.cli.on_server import (
     signed_in,
 )
 from grader.serve.messages import ClassCorrectionRequest, ClassState, FileForMarking
-from grader.student.server import Server
+from grader.student.client import Server
 from tests.grader.command import invoke
 
 HERE = Server("https://grade.example.org", "secret")

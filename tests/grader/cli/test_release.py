@@ -12,7 +12,7 @@ import pytest
 from grader.authoring import gradescope_package
 from grader.authoring import release as releases
 from grader.authoring.release import Tier
-from grader.cli.release import _seed_of
+from grader.cli.pack import seed_of
 from grader.course.manifest import load_course
 from tests.grader.command import invoke
 
@@ -81,9 +81,9 @@ def test_control_characters_in_names_are_escaped(asked: list[dict[str, Any]]) ->
 
 
 def test_a_course_grades_with_the_seed_of_its_assignment(course: Path) -> None:
-    assert _seed_of(load_course(course)) == 0
-    assert _seed_of(load_course(course).assigned("week1")) == 8231
-    assert _seed_of(load_course(course).assigned("week2")) == 0
+    assert seed_of(load_course(course)) == 0
+    assert seed_of(load_course(course).assigned("week1")) == 8231
+    assert seed_of(load_course(course).assigned("week2")) == 0
 
 
 def test_a_package_judges_with_the_seed_of_the_assignment(

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import Result
 
-from grader.cli.show import _number_in
+from grader.cli.requests import _number_in
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import pseudonyms_of

@@ -21,9 +21,9 @@ from grader.cli.submit import (
 )
 from grader.course.manifest import Course
 from grader.errors import SubmissionError, UsageError
-from grader.student import server as remote
+from grader.student import client as remote
+from grader.student.client import Server, ServerAnswer
 from grader.student.progress import digest_of
-from grader.student.server import Server, ServerAnswer
 from grader.student.workspace import Workspace
 from tests.grader.command import invoke
 from tests.grader.gradebook.conftest import SUITE

@@ -98,7 +98,7 @@ def test_narrow_terminal(mixed: Path, columns: int) -> None:
     panel = shown[shown.index("Plain Python") :].splitlines()
     long = [line for line in panel if len(line) > columns]
     # Only text to click or paste stays in one piece.
-    assert all("word_count.py:4" in line for line in long)
+    assert all("word_count.py:" in line for line in long)
     assert any("1.43 / 10" in line for line in panel)
     assert "word_count.py:4  in word_count" in shown
 

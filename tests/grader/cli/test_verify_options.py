@@ -10,7 +10,7 @@ import click
 import pytest
 
 from grader.cli import verify as command
-from grader.cli.border import ExitCode
+from grader.errors import ExitCode
 from tests.grader.command import invoke
 
 PLAIN = Path(__file__).parents[1] / "courses" / "plain"

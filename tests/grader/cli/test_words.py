@@ -9,7 +9,7 @@ import pytest
 
 from grader.judge.assignment import Judgment
 from grader.results import Outcome
-from grader.student.blocks import Note, explained
+from grader.student.blocks import Note, blocks_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def test_words_about_a_function_count_only_if_its_values_are_right(
     if factor == 3:
         values, words, _ = result.tests
         told = "1 other test holds already and counts as soon as more of the results are right."
-        assert explained(values)[-1] == Note(told)
+        assert blocks_of(values)[-1] == Note(told)
         assert (words.message, words.score, words.max_score) == ("", 0, 0)
         assert values.max_score == sum(test.max_score for test in result.tests) - 1
 

@@ -18,7 +18,7 @@ from grader import submissions
 from grader.cli import main
 from grader.course.manifest import load_course
 from grader.exports import FORMATS
-from grader.exports.files import Options, StudentFormat, written
+from grader.exports.files import Options, StudentFormat, open_export
 from grader.gradebook import Gradebook
 from grader.results import Entry, Outcome, Result, StudentInfo
 from grader.submissions import ExerciseFile, Submission
@@ -221,20 +221,20 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path.chmod(0o600)
 
     def interrupted() -> None:
-        with written(path) as out:
+        with open_export(path) as out:
             out.write(b"half")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert path.read_text(encoding="utf-8") == "before"
-    with written(path) as out:
+    with open_export(path) as out:
         out.write(b"after")
     assert path.read_text(encoding="utf-8") == "after"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["grades.csv"]
     new = tmp_path / "new.csv"
-    with written(new) as out:
+    with open_export(new) as out:
         out.write(b"x")
     plain = tmp_path / "plain"
     plain.touch()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.exports.mail import post
-from grader.exports.mail.letter import Letter, closing, written
+from grader.exports.mail.letter import Letter, closing, email_of
 from grader.exports.mail.mail_file import MailServer, read_mail_file
 from grader.exports.mail.post import NotTaken, PostError
 from tests.grader.exports.mailbox import (
@@ -28,7 +28,7 @@ LOGIN = {"user": f'"{USER}"', "password_file": '"word.txt"'}
 
 def send(server: MailServer, letter: Letter = LETTER) -> None:
     with post.opened(server) as connection:
-        connection.send(written(letter, server.file))
+        connection.send(email_of(letter, server.file))
 
 
 def server_of(folder: Path, port: int, **keys: str) -> MailServer:
@@ -113,11 +113,11 @@ def test_permanent_and_temporary_refusals_are_told_apart(
         server = server_of(tmp_path, mailbox.port)
         with post.opened(server) as connection:
             with pytest.raises(NotTaken, match=answer) as error:
-                connection.send(written(LETTER, server.file))
+                connection.send(email_of(LETTER, server.file))
             assert error.value.for_good is for_good
             # The connection can still be used.
             setattr(mailbox, f"to_{where}", lambda _: "250 OK")
-            connection.send(written(LETTER, server.file))
+            connection.send(email_of(LETTER, server.file))
     assert len(mailbox.messages) == 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.gradebook import Gradebook, drafts
-from grader.gradebook.drafts import MOST_VERSIONS, VERSION_SECONDS
+from grader.gradebook.drafts import MAX_VERSIONS, VERSION_SECONDS
 from grader.results import StudentInfo
 
 NOW = 1_800_000_000.0
@@ -69,7 +69,7 @@ def test_the_last_ten_versions_of_each_student_are_kept(book: Gradebook) -> None
     save(book, "his own", NOW + 1, who="bob", keep=True)
     for number in range(30):
         save(book, f"text {number}", NOW + number, keep=True)
-    assert versions(book) == [f"text {number}" for number in range(28, 28 - MOST_VERSIONS, -1)]
+    assert versions(book) == [f"text {number}" for number in range(28, 28 - MAX_VERSIONS, -1)]
     assert versions(book, "bob") == ["his"]
 
 

@@ -15,10 +15,10 @@ from grader.cli import main
 from grader.errors import SubmissionError
 from grader.exports.formats.feedback import html_feedback, markdown_feedback, plain_feedback
 from grader.gradebook import Gradebook
-from grader.gradebook.requests import MOST_REQUESTS, answer, ask, keep_requests, open_requests
+from grader.gradebook.requests import MAX_REQUESTS, answer, ask, keep_requests, open_requests
 from grader.results import Entry, StudentInfo
 from grader.submissions import find_class, read_attempt
-from grader.submissions.requests import MOST_CHARACTERS, message_of
+from grader.submissions.requests import MAX_CHARACTERS, message_of
 from tests.grader.gradebook.conftest import School
 
 RIGHT = b"def double(x):\n    return 2 * x\n"
@@ -107,13 +107,13 @@ def test_a_repeated_message_is_one_request_and_requests_are_limited(graded: Scho
         ask(book, "ann", "task", "Look again.", "test")
         with pytest.raises(SubmissionError, match="as request 1"):
             ask(book, "ann", "task", "Look  again.", "test")
-        for number in range(1, MOST_REQUESTS):
+        for number in range(1, MAX_REQUESTS):
             ask(book, "ann", "task", f"And {number}?", "test")
         with pytest.raises(SubmissionError, match="The limit is 20 requests about task"):
             ask(book, "ann", "task", "Once more?", "test")
         with book.transaction():
             assert keep_requests(book, "ann", {"task": "Again?"}, "", "test") == 0
-        assert len(book.requests()) == MOST_REQUESTS
+        assert len(book.requests()) == MAX_REQUESTS
 
 
 def test_a_message_is_shortened_and_harmless_wherever_it_is_shown(graded: School) -> None:
@@ -121,7 +121,7 @@ def test_a_message_is_shortened_and_harmless_wherever_it_is_shown(graded: School
         ask(book, "ann", "task", HOSTILE + "x" * 100_000, "test")
         ((request),) = book.requests()
         answer(book, request, HOSTILE, HOSTILE)
-    assert len(request.message) <= MOST_CHARACTERS
+    assert len(request.message) <= MAX_CHARACTERS
     shown = grade(graded, "--all").output + grade(graded, "1").output
     ann = entry(graded, "ann")
     for text in (shown, plain_feedback(ann), markdown_feedback(ann), html_feedback(ann)):

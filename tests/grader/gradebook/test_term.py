@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
-from grader.cli.report import UPLOADS
+from grader.cli.term import UPLOADS
 from grader.course.manifest import Course, load_course
 from grader.errors import SubmissionError
 from grader.exports import FORMATS

@@ -18,6 +18,7 @@ from grader.judge.assignment import Judgment
 from grader.judge.outcomes import TimedOut
 from grader.judge.preloading import late_modules
 from grader.judge.session import BegunTest, Budget, Session
+from grader.judge.student_file import StudentFile
 from grader.results import Outcome
 from grader.sandbox.client import MAX_END, Sandbox, imported_library
 from grader.sandbox.walls.wall import Limits
@@ -189,7 +190,7 @@ def test_a_timed_out_call_has_used_all_of_its_time(
                 sandbox, _ = opened.enter_context(connected(os.open(counted, os.O_RDONLY)))
                 return lambda: sandbox
 
-        session = Session(Silent(), exercise, b"", given={})
+        session = Session(Silent(), exercise, StudentFile(exercise, b""), given={})
         for seed in range(4):
             session.begin_test(BegunTest(seed))
             with pytest.raises(TimedOut) as late:

@@ -194,11 +194,11 @@ def test_names_that_no_module_can_have_are_refused(parameters: Any, buffers: Any
 
 def test_the_size_of_a_module_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     built({".".join("a" * 30): ONE})
-    monkeypatch.setattr(remote, "_MOST_PARAMETERS", 2)
+    monkeypatch.setattr(remote, "_MAX_PARAMETERS", 2)
     built({"a": ONE}, {"b": ONE})
     with pytest.raises(SandboxDied, match="more than 2 parameters and buffers"):
         built({"a": ONE, "b": ONE}, {"c": ONE})
-    monkeypatch.setattr(remote, "_MOST_MODULES", 2)
+    monkeypatch.setattr(remote, "_MAX_MODULES", 2)
     built({"a.b.w": ONE})
     with pytest.raises(SandboxDied, match="more than 2 modules"):
         built({"a.b.c.w": ONE})

@@ -90,7 +90,7 @@ def outcomes(value: Any = 1) -> Outcomes:
 
 def test_the_newest_results_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     solved = Solved()
-    monkeypatch.setattr(module, "_MOST_BYTES", 200)
+    monkeypatch.setattr(module, "_MAX_BYTES", 200)
     for number in range(4):
         # A number counts 64 bytes.
         solved.keep(("digest", number, "test"), outcomes([{"a": number}]))

@@ -164,7 +164,7 @@ class FakeSession:
     """A session without a sandbox."""
 
     def __init__(self, builds_on: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        self.tree = ast.parse(SOURCE)
+        self.file = SimpleNamespace(tree=ast.parse(SOURCE))
         self.exercise = SimpleNamespace(builds_on=builds_on or {})
         self.solution: FakeSolution | None = FakeSolution()
         self.raised: list[StudentError] = []

@@ -79,7 +79,7 @@ def test_a_name_without_a_definition_or_constant_gets_a_note() -> None:
         "def part(x):\n    return made(lock, nowhere, limits)",
         "limits = [float('inf')]",
     )
-    assert [note.partition(" did ")[0] for note in notes] == [
+    assert [note.partition(" was ")[0] for note in notes] == [
         "limits is used in In[3], but it is a value of type list, and",
         "lock is used in In[3], but it is a value of type lock, and",
         "made is used in In[3], but it is a value of type function, and",

@@ -40,7 +40,7 @@ from .frames import HEADER, frame_of, read
 pytestmark = pytest.mark.thorough
 
 # The limit of calls for each byte of a frame. The worst frame below takes 2.2.
-MOST_CALLS = 4
+MAX_CALLS = 4
 encode = msgspec.msgpack.encode
 
 
@@ -114,7 +114,7 @@ def holds_data(frame: bytes) -> bool:
 
     Each frame takes up to a thousand calls in addition.
     """
-    calls, most = 0, 1_000 + MOST_CALLS * len(frame)
+    calls, most = 0, 1_000 + MAX_CALLS * len(frame)
 
     def count(_: FrameType, event: str, __: object) -> None:
         nonlocal calls

@@ -17,7 +17,7 @@ import pytest
 from grader.gradebook import Gradebook
 from grader.gradebook.review import Reason
 from grader.results import Result
-from grader.serve.turns import MOST_REFUSED
+from grader.serve.turns import MAX_REFUSED
 from tests.grader.serve.conftest import (
     PATIENCE_SECONDS,
     PLAIN,
@@ -457,7 +457,7 @@ def test_no_waiting_file_is_replaced_if_the_best_counts(
 
 def test_repeated_invalid_submissions_are_rate_limited(serving: Callable[..., Served]) -> None:
     served = serving().start()
-    statuses = [served.hand_in("eve", {"essay.txt": b"?"}).status for _ in range(MOST_REFUSED)]
+    statuses = [served.hand_in("eve", {"essay.txt": b"?"}).status for _ in range(MAX_REFUSED)]
     assert set(statuses) == {422}
     too_many = served.hand_in("eve", {"essay.txt": b"?"})
     assert too_many.status == 429 and int(too_many.headers["Retry-After"]) > 0

@@ -19,7 +19,7 @@ from selenium.webdriver.common.by import By
 
 from grader.course.manifest import load_course
 from grader.judge.assignment import GradingOptions
-from grader.serve.drawing import MOST_PLOTS, MOST_WAITING, Drawing
+from grader.serve.drawing import MAX_PLOTS, MAX_WAITING, Drawing
 from grader.serve.http import Refusal
 from tests.grader.exports.report.test_browser import light, resize
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, Answer, Served
@@ -136,15 +136,15 @@ def test_plots_and_the_queue_for_them_are_limited() -> None:
                 return refusal.status_code
             raise AssertionError
 
-        found = [await status("ada") for _ in range(MOST_PLOTS + 1)]
+        found = [await status("ada") for _ in range(MAX_PLOTS + 1)]
         found.append(await status("bob", urgent=1))
         found.append(await status("bob"))
-        cast(Any, drawing)._waiting = MOST_WAITING
+        cast(Any, drawing)._waiting = MAX_WAITING
         found.append(await status("bob"))
         drawing.close()
         return found
 
-    assert asyncio.run(asked()) == [422] * MOST_PLOTS + [429, 503, 422, 503]
+    assert asyncio.run(asked()) == [422] * MAX_PLOTS + [429, 503, 422, 503]
 
 
 def test_a_server_with_a_cluster_draws_no_plots(plotting: Served) -> None:

@@ -25,7 +25,7 @@ from tests.grader.serve.test_pages import console
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-MOST_BYTES = 500_000
+MAX_BYTES = 500_000
 STUB = (PLAIN / "exercises" / "text" / "greeting.py").read_text(encoding="utf-8")
 
 
@@ -408,7 +408,7 @@ def test_the_page_is_small_and_only_it_loads_the_editor(served: Served) -> None:
     files = ("style.css", "serve.css", "serve.js", "changes.js", "exercise.js", "editor.js")
     assert all(f"/static/{name}" in page for name in files)
     sizes = [len(served.ask("GET", f"/static/{name}").body) for name in files]
-    assert len(page.encode()) + sum(sizes) < MOST_BYTES
+    assert len(page.encode()) + sum(sizes) < MAX_BYTES
     version = page.partition("editor.js?")[2].partition('"')[0]
     kept = served.ask("GET", f"/static/editor.js?{version}").headers["Cache-Control"]
     assert "immutable" in kept

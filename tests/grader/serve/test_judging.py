@@ -22,7 +22,7 @@ from grader.results import Disclosure, Visibility
 from grader.serve import desk
 from grader.serve import judging as module
 from grader.serve.desk import Taken
-from grader.serve.judging import Judging
+from grader.serve.judging import Judging, Order
 from grader.serve.practice import Practice, Run
 from grader.serve.threads import CHANGED, CLASS, Event
 from grader.submissions import ExerciseFile
@@ -277,11 +277,10 @@ def test_submissions_precede_practice_and_practice_precedes_regrades(room: Room)
 
 def test_a_pause_also_stops_practice(room: Room) -> None:
     run, room.desk.is_paused = room.run(), True
-    taken_, places, may_practice, ended = room.judging._next(cast(Any, room.desk))
-    assert (taken_, may_practice, ended) == (None, False, [7])
-    assert places == {(5, "greeting"): 1}
+    order = room.judging._next(cast(Any, room.desk))
+    assert order == Order(None, places={(5, "greeting"): 1}, may_practice=False, ended=[7])
     room.desk.is_paused = False
-    assert room.judging._next(cast(Any, room.desk))[2]
+    assert room.judging._next(cast(Any, room.desk)).may_practice
     assert not run.is_over
 
 

@@ -23,7 +23,7 @@ from grader.judge.assignment import GradingOptions
 from grader.results import ExerciseResult, Visibility
 from grader.serve.api import Api
 from grader.serve.http import Refusal
-from grader.serve.practice import MOST_RUNS, Practice, Run
+from grader.serve.practice import MAX_RUNS, Practice, Run
 from grader.serve.threads import Event, Hub
 from grader.submissions import ExerciseFile, Submission
 from tests.grader.serve.conftest import PATIENCE_SECONDS, PLAIN, SOLUTION, Served, marked, sql
@@ -258,8 +258,8 @@ def test_a_newer_run_replaces_an_older_one(patient: Served) -> None:
 
 def test_runs_are_limited_per_student(patient: Served) -> None:
     path = "/api/exercises/greeting/practice"
-    statuses = [patient.ask("POST", path, "eve", b"no JSON").status for _ in range(MOST_RUNS + 1)]
-    assert statuses == [400] * MOST_RUNS + [429], "counted before the body is read"
+    statuses = [patient.ask("POST", path, "eve", b"no JSON").status for _ in range(MAX_RUNS + 1)]
+    assert statuses == [400] * MAX_RUNS + [429], "counted before the body is read"
     assert patient.ask("POST", path, "bob", b"no JSON").status == 400
 
 
@@ -282,7 +282,7 @@ def test_practice_waits_while_judging_is_paused(served: Served) -> None:
 def test_the_limit_of_runs_says_when_to_retry() -> None:
     course = load_course(PLAIN)
     practice = Practice(course, GradingOptions(), Hub())
-    for number in range(MOST_RUNS):
+    for number in range(MAX_RUNS):
         practice.admit("ada", course.exercises[number % 2])
     with pytest.raises(Refusal, match="60 runs in 10 minutes") as refused:
         practice.admit("ada", course.exercise("greeting"))

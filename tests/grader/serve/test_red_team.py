@@ -21,7 +21,7 @@ from grader.audit.evidence import Evidence, Trial, evidence_in
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
 from grader.results import ExerciseResult, Status
-from grader.serve.practice import MOST_RUNS
+from grader.serve.practice import MAX_RUNS
 from tests.grader.serve.conftest import Served
 from tests.grader.serve.test_practice import practiced
 
@@ -84,7 +84,7 @@ def test_attacks_fail_and_honest_students_are_judged_meanwhile(
             answer = hand_in(attacked, who, each.exercise, source)
             found.append((each.name, answer))
             # The limit of practice runs allows no more.
-            if number % 2 == 0 and number // 2 < MOST_RUNS:
+            if number % 2 == 0 and number // 2 < MAX_RUNS:
                 practiced_with.append(practice(served, who, each.exercise, source))
         return found
 

@@ -99,7 +99,7 @@ def test_runs_are_forgotten_after_an_hour(clock: Clock) -> None:
 
 
 def test_the_number_of_kept_runs_is_limited(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stuck, "_MOST_KEPT", 3)
+    monkeypatch.setattr(stuck, "_MAX_KEPT", 3)
     of = Stuck()
     for student in "abcd":
         of.add(student, failed())

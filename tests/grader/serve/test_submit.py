@@ -97,7 +97,7 @@ def test_submit_shows_the_verdict_of_all_tests(serving: Callable[..., Served], w
 
 
 def test_login_follows_no_redirect(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grader.student.server.PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr("grader.student.client.PAUSES_SECONDS", (0.01,))
     asked: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -126,7 +126,7 @@ def test_login_follows_no_redirect(work: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_submit_waits_for_a_restarting_server(
     serving: Callable[..., Served], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.student.server.PAUSES_SECONDS", (0.2,) * 600)
+    monkeypatch.setattr("grader.student.client.PAUSES_SECONDS", (0.2,) * 600)
     served = serving().start()
     signed_in(served)
     served.pause()

@@ -8,7 +8,7 @@ import pytest
 
 from grader.serve import turns as module
 from grader.serve.http import Refusal
-from grader.serve.turns import MOST_REFUSED, RefusedHandIns, Turns
+from grader.serve.turns import MAX_REFUSED, RefusedHandIns, Turns
 
 
 def test_the_student_served_longest_ago_is_next() -> None:
@@ -52,7 +52,7 @@ def test_hanging_up_frees_the_place() -> None:
 
 def test_refusals_count_only_against_their_student() -> None:
     refused = RefusedHandIns()
-    for _ in range(MOST_REFUSED):
+    for _ in range(MAX_REFUSED):
         refused.check("eve")
         refused.add("eve")
     with pytest.raises(Refusal, match="20 submissions of yours") as too_many:
@@ -64,7 +64,7 @@ def test_refusals_count_only_against_their_student() -> None:
 
 def test_only_the_newest_turns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strangers' addresses also take turns, and there is no limit to their number."""
-    monkeypatch.setattr(module, "_MOST_REMEMBERED", 3)
+    monkeypatch.setattr(module, "_MAX_REMEMBERED", 3)
 
     async def remembered() -> list[str]:
         turns = Turns(1)

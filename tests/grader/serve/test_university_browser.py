@@ -52,9 +52,12 @@ def campus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         stderr=subprocess.DEVNULL,
     ) as provider:
         assert provider.stdout is not None
-        yield start(served, provider.stdout.readline().decode().strip())
-        served.stop()
-        provider.kill()
+        try:
+            yield start(served, provider.stdout.readline().decode().strip())
+            served.stop()
+        finally:
+            # Otherwise a server that does not start leaves the block waiting for the issuer.
+            provider.kill()
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ from grader.student.blocks import (
     Message,
     Note,
     Where,
+    blocks_of,
     every_test,
-    explained,
     in_full,
     plain,
     problems,
@@ -272,7 +272,7 @@ def test_a_missing_return_comes_before_the_exception_that_it_causes() -> None:
 
 def test_a_named_mistake_has_no_hint_of_its_test() -> None:
     for cause, hints in ((Cause.MISTAKE, 0), (Cause.VALUES, 1), (Cause.LAW, 1)):
-        blocks = explained(failed("a", cause))
+        blocks = blocks_of(failed("a", cause))
         assert sum(isinstance(block, Hint) for block in blocks) == hints
 
 
@@ -326,4 +326,4 @@ def test_the_list_of_all_tests_repeats_nothing() -> None:
 
 def test_blocks_as_lines_of_text() -> None:
     lines = "Wrong by 1.\nAt [0].\nmodules/glu.py:7\nHint: Count again."
-    assert plain(explained(SEVERAL.tests[1])) == lines
+    assert plain(blocks_of(SEVERAL.tests[1])) == lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.stub import Stub
-from grader.submissions.requests import MOST_CHARACTERS, message_of
+from grader.submissions.requests import MAX_CHARACTERS, message_of
 from grader.submissions.submission import ExerciseFile, State, Submission
 
 STUB = b'"""Double a number."""\n\n\ndef double(x):\n    raise NotImplementedError\n'
@@ -92,5 +92,5 @@ def test_the_digest_of_a_submission_does_not_depend_on_order_or_line_ends() -> N
 
 def test_a_message_is_one_line_of_limited_length() -> None:
     assert message_of("  look\n\tagain\x1b[2J ") == "look again\\x1b[2J"
-    assert len(message_of("a" * 9 * MOST_CHARACTERS)) == MOST_CHARACTERS
-    assert message_of("a" * MOST_CHARACTERS) == "a" * MOST_CHARACTERS
+    assert len(message_of("a" * 9 * MAX_CHARACTERS)) == MAX_CHARACTERS
+    assert message_of("a" * MAX_CHARACTERS) == "a" * MAX_CHARACTERS

@@ -17,8 +17,8 @@ from grader.cli.watch.command import _ended_by_signals, _plotter, _submitter
 from grader.cli.watch.loop import WatchLoop
 from grader.course.manifest import load_course
 from grader.results import ExerciseResult
-from grader.student import server as remote
-from grader.student.server import Server, ServerAnswer, ServerError
+from grader.student import client as remote
+from grader.student.client import Server, ServerAnswer, ServerError
 from tests.grader import builders
 from tests.grader.command import invoke
 

@@ -11,7 +11,7 @@ import pytest
 
 from grader.exports.mail import post
 from grader.exports.mail.class_mail import ClassPlan, Planned, send
-from grader.exports.mail.letter import Letter, closing, written
+from grader.exports.mail.letter import Letter, closing, email_of
 from grader.exports.mail.mail_file import MailFile, MailServer
 from grader.exports.mail.post import NotTaken, PostError
 from grader.gradebook import Gradebook, outbox
@@ -149,7 +149,7 @@ def test_a_mail_has_a_sender_an_id_and_no_injected_header() -> None:
     letter = Letter(
         "d1gest", "ada@example.org", "Week 1\r\nBcc: all@example.org: " + "x" * 200, "Grüße\udce4\n"
     )
-    message = written(letter, FILE)
+    message = email_of(letter, FILE)
     assert message["From"] == "Deep Learning <ml@example.org>"
     assert (message["To"], message["Reply-To"], message["Bcc"]) == ("ada@example.org", None, None)
     assert message["Message-ID"] == "<d1gest@example.org>"
@@ -164,7 +164,7 @@ def test_a_mail_has_a_sender_an_id_and_no_injected_header() -> None:
 def test_replies_go_where_the_file_says() -> None:
     file = MailFile(host="smtp.example.org", sender="ml@example.org", reply_to="staff@example.org")
     assert (
-        written(Letter("1", "ada@example.org", "a", "b"), file)["Reply-To"] == "staff@example.org"
+        email_of(Letter("1", "ada@example.org", "a", "b"), file)["Reply-To"] == "staff@example.org"
     )
     assert closing(file) == "-- \nReplies go to the staff of your course.\n"
     assert closing(FILE, "https://grade.example.org") == (

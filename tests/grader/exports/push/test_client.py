@@ -31,7 +31,7 @@ from grader.exports.push.client import (
     token_of,
     with_query,
 )
-from grader.student.server import PAUSES_SECONDS
+from grader.student.client import PAUSES_SECONDS
 
 HOST = "https://canvas.example.edu"
 TOKEN = "s3cret-token"

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from grader.errors import GraderError, SubmissionError
-from grader.student import server as client
-from grader.student.server import (
+from grader.student import client
+from grader.student.client import (
     PAUSES_SECONDS,
     ChangedError,
     ForbiddenError,

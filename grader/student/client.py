@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from grader.errors import GraderError, SubmissionError
+from grader.errors import ExitCode, GraderError, SubmissionError
 from grader.files import write_whole
 from grader.results import Result
 from grader.text import clean, counted
@@ -30,7 +30,7 @@ T = TypeVar("T")
 # Shared with the client that sends grades to platforms.
 TIMEOUT_SECONDS = 60
 PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 # Errors of the submission, which `grade run` would report as usage errors.
 _OF_THE_FILES = (400, 413, 422)
 AGAIN = (500, 502, 503, 504)
@@ -45,7 +45,7 @@ class ServerError(GraderError):
 class RefusedError(ServerError):
     """The server refuses this request, and would refuse it again."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class ForbiddenError(RefusedError):
@@ -145,7 +145,7 @@ def server_of_workflow(address: str) -> Server | None:
     )
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-            return Server(address, str(json.loads(answer.read(MOST_BYTES))["value"]))
+            return Server(address, str(json.loads(answer.read(MAX_BYTES))["value"]))
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
         raise ServerError(f"GitHub gave this workflow no token: {error}.") from error
 
@@ -266,7 +266,7 @@ def asked(
     for pause in (*PAUSES_SECONDS, None):
         try:
             with _opened(server, method, path, body, retry_key) as answer:
-                return bytes(answer.read(MOST_BYTES))
+                return bytes(answer.read(MAX_BYTES))
         except urllib.error.HTTPError as error:
             if error.code not in AGAIN or pause is None:
                 raise _refused(server, error) from error
@@ -310,7 +310,7 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
     Its exit code is 2 if the same request would be refused again, else 3.
     """
     try:
-        sentence = str(json.loads(error.read(MOST_BYTES))["error"])
+        sentence = str(json.loads(error.read(MAX_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):
         sentence = (
             f"{server.address} answers {error.code}, which is not an answer of `grade serve`."
