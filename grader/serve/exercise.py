@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import inspect
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -15,6 +16,10 @@ from grader.results import Visibility
 
 _CODE_INDENT = "    "
 _ITEM, _HEADING = "- ", "## "
+# `code`, or *emphasis*, which is no product: it has neither a letter nor a star beside its stars.
+_MARKED = re.compile(
+    r"`(?P<code>[^`]+)`|(?<![\w*])\*(?P<emphasis>[^\s*`](?:[^*`]*[^\s*`])?)\*(?![\w*])"
+)
 
 
 class Kind(enum.Enum):
@@ -73,6 +78,17 @@ def _items(lines: list[str]) -> Iterator[str]:
             item = ""
         item = f"{item} {line.removeprefix(_ITEM).strip()}".strip()
     yield item
+
+
+def marked(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of a line of text: "text", "code" or "emphasis", and the words without their marks."""
+    end = 0
+    for match in _MARKED.finditer(text):
+        yield "text", text[end : match.start()]
+        kind = match.lastgroup or "text"
+        yield kind, match[kind]
+        end = match.end()
+    yield "text", text[end:]
 
 
 def checked_in(course: Course, exercise: Exercise) -> list[str]:

@@ -30,7 +30,7 @@ from grader.gradebook.tool_key import jwks
 from grader.judge.scoring import extra_words
 from grader.results import ExerciseResult, Outcome, Status
 from grader.serve.api import Api
-from grader.serve.exercise import checked_in, rules_of, task_of
+from grader.serve.exercise import checked_in, marked, rules_of, task_of
 from grader.serve.gate import OWN_NETWORK
 from grader.serve.http import NO_REQUEST, Refusal, answered, form_of
 from grader.serve.identity import COOKIE, TRIAL
@@ -255,6 +255,7 @@ class Pages:
             task=task_of(stub),
             rules=rules_of(course),
             rules_page=EVERY_EXERCISE,
+            marked=marked,
             stub=stub,
             forbidden=list(dict.fromkeys(rule.sentence for rule in exercise.forbidden)),
             checked=checked_in(course, exercise),

@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from grader.course.manifest import load_course
-from grader.serve.exercise import Kind, Paragraph, rules_of, task_of
+from grader.serve.exercise import Kind, Paragraph, marked, rules_of, task_of
 from tests.grader.exports.report.test_browser import DESK, PHONE, light, resize
 from tests.grader.serve.conftest import PLAIN, SOLUTION, Served, sql
 from tests.grader.serve.test_browser import address, sign_in, sign_out, until
@@ -429,6 +429,19 @@ def test_the_task_is_the_text_of_the_stub() -> None:
     assert task_of(b"x = 1\n") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Call `f(*x)`, *not* `g`.", "Call |<f(*x)>|, |_not_| |<g>|."),
+        ("y = a * b * c, x*y*z and (out, *rest)", "y = a * b * c, x*y*z and (out, *rest)"),
+        ("*Not allowed*: `a * b`", "|_Not allowed_|: |<a * b>|"),
+    ],
+)
+def test_code_and_emphasis_of_a_task_are_marked(text: str, pieces: str) -> None:
+    form = {"text": "{}", "code": "<{}>", "emphasis": "_{}_"}
+    assert "|".join(form[kind].format(piece) for kind, piece in marked(text)) == pieces
+
+
 def test_the_page_has_the_rules_of_the_course_if_there_are_any() -> None:
     assert rules_of(load_course(PLAIN)) == []
     course = load_course(Path(__file__).parents[3])
@@ -446,9 +459,9 @@ def test_a_file_of_rules_named_in_a_task_becomes_a_link(serving: Callable[..., S
     stub.write_text(f'"""{task}"""\n{stub.read_text(encoding="utf-8")}', encoding="utf-8")
     rules = served.course / "docs" / "every-exercise.md"
     rules.parent.mkdir()
-    rules.write_text("# Rules\n\n## What you write\n\n- No <loops>.\n", encoding="utf-8")
+    rules.write_text("# Rules\n\n## What you write\n\n- No `<loops>`.\n", encoding="utf-8")
     served.start()
     text = served.ask("GET", "/exercise/greeting", "ada").body.decode()
     assert 'What holds for every exercise: <a href="#rules">the rules below</a>.' in text
     (inside,) = re.findall(r'<details>.*?<div id="rules">(.*?)</div>', text, re.DOTALL)
-    assert "<h3>What you write</h3>" in inside and "No &lt;loops&gt;." in inside
+    assert "<h3>What you write</h3>" in inside and "No <code>&lt;loops&gt;</code>." in inside
