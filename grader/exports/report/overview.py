@@ -22,8 +22,8 @@ _LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Counts and shares over students who handed something in; shares are only over final scores.
 
-    `absent` counts the other students. `untouched` students wrote nothing into their files; of `unusable` ones
-    no file could be read.
+    `absent` counts the other students. `untouched` students wrote nothing into their files, and `unusable` ones
+    have no file that could be judged.
     """
 
     students: int

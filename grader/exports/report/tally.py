@@ -105,7 +105,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unusable(self) -> bool:
-        """Return whether something was handed in, but no file for any exercise that can be read."""
+        """Return whether something was handed in, but no file that could be judged."""
         return self.idle and bool(self.cells) and all(c.missing for c in self.cells.values())
 
     @property

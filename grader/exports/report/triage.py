@@ -137,7 +137,7 @@ def _standing(row: Row, lowest: float) -> Iterable[str]:
     if row.absent:
         yield "handed in nothing"
     elif row.unusable:
-        yield "no file could be read"
+        yield "no usable file"
     elif row.untouched:
         yield "has not begun"
     elif not row.unjudged and row.share < LOW and row.share <= lowest:
