@@ -108,6 +108,8 @@ def new_assignment(
     written at the top of a new file. Raises CourseError for mistakes; then nothing is written.
     """
     path = course.folder / FILE
+    if assignment_id in {assignment.id for assignment in course.assignments}:
+        raise CourseError(f"{path} has an assignment {assignment_id!r} already: edit it there.")
     before = path.read_text(encoding="utf-8") if path.is_file() else _begin_assignments(timezone)
     table = {
         "id": assignment_id,

@@ -301,12 +301,17 @@ def regrade(
         book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
         summary, differences = book.shown(summary), book.shown(differences)
         console = open_console()
-        _show(book, summary)
-        show_changes(console, differences, book.names())
-        show_attention(console, summary.attention, book.names())
-    if json_file is not None:
-        with open_export(json_file) as out:
-            out.write(msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n")
+        try:
+            _show(book, summary)
+            show_changes(console, differences, book.names())
+            show_attention(console, summary.attention, book.names())
+        finally:
+            # Also if nobody reads on, as with `| head`: the next regrade does not find these changes again.
+            if json_file is not None:
+                with open_export(json_file) as out:
+                    out.write(
+                        msgspec.json.format(msgspec.json.encode(differences), indent=2) + b"\n"
+                    )
     _exit(summary)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ from grader.gradebook.policy_file import (
     policy_text,
     unknown_students,
 )
+from grader.submissions.times import time_not_known
 
 _NO_POLICY = (
     "There is no policy: for each exercise the newest attempt counts, with all of its points."
@@ -98,7 +100,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
     """Print the policy of a class in words, or as TOML."""
     with Gradebook.open(results, assignment) as book:
         policy, students, names = book.policy, book.students(), book.exercises
-        named = book.facts.named_policy
+        named, untimed = book.facts.named_policy, list(_untimed(book))
     if toml:
         click.echo(policy_text(policy.rules), nl=False)
         return
@@ -111,7 +113,7 @@ def _show(results: Path, assignment: str | None, *, toml: bool) -> None:
             f"From {named.file}, as --file or `grade batch --policy` named it; --reset goes back to the "
             "course's."
         )
-    for note in unknown_students(policy, students):
+    for note in (*unknown_students(policy, students), *untimed):
         tell(note)
 
 
@@ -147,10 +149,22 @@ def _set(results: Path, course_path: Path, file: Path | None) -> None:
             click.echo(_NO_POLICY)
         effect = show_effect(console, before, points_of(book.entries()), names)
         tell_unfinished(book)
-        for note in unknown_students(book.policy, students):
+        for note in (*unknown_students(book.policy, students), *_untimed(book)):
             tell(note)
     if effect.waiting:
         tell("`grade regrade` judges attempts that may now count and were never judged.")
+
+
+def _untimed(book: Gradebook) -> Iterator[str]:
+    """Yield a note on students to whom no due time can apply, since a file of theirs has no time."""
+    if not book.policy.rules.due:
+        return
+    of_class = (book.work(student) for student in book.students())
+    if untimed := [work.student.id for work in of_class if not work.is_dated]:
+        yield (
+            f"{time_not_known(untimed)} Without a time, a file is never late: `grade batch DOWNLOAD -o "
+            f"{book.folder} --times` gives the times of a download."
+        )
 
 
 def _course_of(book: Gradebook, course_path: Path) -> Course:

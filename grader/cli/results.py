@@ -53,6 +53,8 @@ def refuse_ungraded(names: Iterable[str], book: Gradebook) -> None:
 def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
     """Return the student with this id, else the only one whose id, name or email contains `wanted`.
 
+    The ids of other systems count; a section or team is not one person's.
+
     Raises SubmissionError if there is none, or more than one.
     """
     for student in students:
@@ -63,7 +65,7 @@ def find_student(students: Sequence[StudentInfo], wanted: str) -> StudentInfo:
         return matches[0]
     if not matches:
         raise SubmissionError(
-            f"No student here has {wanted!r} in the id, the name or the email. {_near(students, wanted)}"
+            f"No student here has {wanted!r} in an id, the name or the email. {_near(students, wanted)}"
         )
     names = some_of([student.id for student in matches], _SHOWN_STUDENTS)
     raise SubmissionError(
@@ -94,4 +96,4 @@ def _near(students: Sequence[StudentInfo], wanted: str) -> str:
 
 
 def _texts(student: StudentInfo) -> tuple[str, ...]:
-    return student.id, student.name, student.email, *student.ids.values()
+    return student.id, student.name, student.email, *student.other_ids.values()

@@ -173,8 +173,15 @@ def _tell_empty_sections(students: Iterable[StudentInfo], sections: Iterable[str
     empty = [s for s in sections if not any(is_in_group(each.section, s) for each in known)]
     if known and empty:
         there = section_names(known)
-        names = listed(there) if there else "none"
-        note = f"No student is in section {listed(empty)} so far; the class has: {names}."
+        note = f"No student is in section {listed(empty)} so far; "
+        note += (
+            f"the class has: {listed(there)}."
+            if there
+            else (
+                "nobody in the class has a section. Sections come from a column `section` of the --roster "
+                "of `grade serve` or `grade batch`."
+            )
+        )
         click.echo(clean(note, 1000), err=True)
 
 

@@ -25,7 +25,7 @@ from grader.gradebook.intake import (
     refuse_other_ids,
 )
 from grader.gradebook.policy_file import policy_of
-from grader.gradebook.review import Attention, Reason, most_pressing_first
+from grader.gradebook.review import OF_DOWNLOADS, Attention, most_pressing_first
 from grader.gradebook.standing import NOT_YET
 from grader.grading import nothing_handed_in, unjudged
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
@@ -50,11 +50,13 @@ class BatchProgress:
 class BatchSummary(msgspec.Struct, frozen=True):
     """The numbers of new and known verdicts of a batch, and entries for a person to look at.
 
+    `attempts` are those of these `students` that may count, from earlier downloads, too.
     `undated` are students with several files for an exercise and an attempt without a time, so that the last
     file found counts. `older` are students with a newer attempt in the gradebook than in the download.
     """
 
     attempts: int
+    students: int
     judged: int
     settled: int
     known: int
@@ -127,10 +129,8 @@ def regrade(
     """
     refuse_other_course(book, course)
     # No download is read again: files that were unreadable or misnamed stay listed.
-    unreadable = [
-        entry for entry in book.attention() if entry.kind in (Reason.UNREADABLE, Reason.MISNAMED)
-    ]
-    grading = _Batch(book, course, pool, options, progress or BatchProgress(), unreadable)
+    listed = [entry for entry in book.attention() if entry.kind in OF_DOWNLOADS]
+    grading = _Batch(book, course, pool, options, progress or BatchProgress(), listed)
     absent = {student.id for student in book.absent()}
     students = [student for student in book.students() if student.id not in absent]
     return grading.run(map(grading.intake.in_gradebook, students), len(students))
@@ -151,9 +151,9 @@ class _Batch:
         pool: Pool,
         options: GradingOptions,
         progress: BatchProgress,
-        unreadable: Iterable[Attention] = (),
+        listed: Iterable[Attention] = (),
     ) -> None:
-        self._attention: list[Attention] = list(unreadable)
+        self._attention: list[Attention] = list(listed)
         self._book, self._course, self._pool = book, course, pool
         self._options, self._progress = options, progress
         self._questions = Questions(course, options)
@@ -199,6 +199,7 @@ class _Batch:
         self._book.mark_current()
         return BatchSummary(
             len(self._attempts),
+            len(self._students),
             self._judged,
             self._settled,
             self._known,
@@ -279,7 +280,8 @@ class _Batch:
 def changes(book: Gradebook) -> Iterator[ScoreChange]:
     """Yield the changes that the last grading made, one for each student and exercise.
 
-    Skips attempts that do not count, and exercises that a fault of the grader left unjudged.
+    Skips attempts that do not count, exercises that a fault of the grader left unjudged, and exercises without
+    work, to which a change of the tests means nothing.
     """
     for student, group in itertools.groupby(book.replaced(), key=lambda verdict: verdict.student):
         verdicts = list(group)
@@ -291,6 +293,8 @@ def changes(book: Gradebook) -> Iterator[ScoreChange]:
         for exercise in dict.fromkeys(verdict.after.name for verdict in verdicts):
             was, now = before.get(exercise), after.get(exercise)
             if was is None or now is None or now.status is Status.UNJUDGED:
+                continue
+            if was.score == now.score and not was.attempted and not now.attempted:
                 continue
             ends = {test.name: test.outcome for test in was.tests}
             ends_now = {test.name: test.outcome for test in now.tests}

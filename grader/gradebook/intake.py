@@ -21,14 +21,16 @@ from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.gradebook.requests import keep_requests
 from grader.gradebook.review import (
+    OF_DOWNLOADS,
     Attention,
     Reason,
     attention,
     nothing_found,
     passed_over,
     stub_after_work,
+    without_code,
 )
-from grader.gradebook.standing import handed_in, needed, with_late_days
+from grader.gradebook.standing import ClassRules, handed_in, needed, with_late_days
 from grader.gradebook.verdict_key import VerdictKey, source_digest, verdict_key
 from grader.gradebook.work import SERVER, Attempt, Verdict, Work
 from grader.grading import environment_of, settle, unjudged, version_of, with_note
@@ -272,14 +274,35 @@ class Intake:
             if is_empty and newest.id not in read.with_request:
                 entries += nothing_found(newest.student, self._exercises, files)
             for exercise in self._exercises:
-                if (file := files.get(exercise.id)) is not None:
+                file = files.get(exercise.id)
+                if file is not None and file.source is None:
                     entries += about_file(self._book, self._course, work, newest, exercise, file)
+        before = [entry for entry in before if entry.kind in OF_DOWNLOADS]
+        listed = {e for entry in before if entry.kind is Reason.NO_POINTS for e in entry.exercises}
+        for exercise in self._exercises:
+            if (
+                found := self._newest_file(work, read, exercise, again=exercise.id in listed)
+            ) is not None:
+                entries += about_file(self._book, self._course, work, found[0], exercise, found[1])
         if not read.own:
             # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
             again = {name for id_ in read.of_team for name in read.files[id_]}
-            kinds = (Reason.UNREADABLE, Reason.MISNAMED)
-            entries += [e for e in before if e.kind in kinds and again.isdisjoint(e.exercises)]
+            others = (e for e in before if e.kind is not Reason.NO_POINTS)
+            entries += [e for e in others if again.isdisjoint(e.exercises)]
         return entries
+
+    def _newest_file(
+        self, work: Work, read: _Registered, exercise: Exercise, *, again: bool
+    ) -> tuple[Attempt, ExerciseFile] | None:
+        """Return the newest file of an exercise if it was just read, or if it has to be looked at `again`."""
+        if not (sources := work.sources(exercise.id)):
+            return None
+        attempt, _ = sources[-1]
+        files = read.files.get(attempt.id)
+        if files is None and again:
+            files = self._book.files_of(attempt.id)
+        file = files.get(exercise.id) if files is not None else None
+        return (attempt, file) if file is not None else None
 
 
 def _newest(work: Work, ids: Container[int]) -> Attempt:
@@ -295,36 +318,34 @@ def about_file(
     exercise: Exercise,
     file: ExerciseFile,
 ) -> list[Attention]:
-    """Return the entries on a file that its result does not give: it is unreadable, or the stub after work."""
+    """Return the entries on a file that its result does not give.
+
+    It is unreadable, or it is the newest file of the exercise and has nothing that could earn points: the stub
+    after work, an empty file, comments, or code that is not valid Python. An untouched stub alone has none.
+    """
     if file.source is None:
         has_earlier = bool(work.sources(exercise.id))
         return [*passed_over(attempt.student, exercise, file, earlier=has_earlier)]
-    if _is_stub_after_work(book, course, work, attempt, exercise, file):
-        return [stub_after_work(attempt.student, exercise)]
-    return []
+    if [each.id for each, _ in work.sources(exercise.id)][-1:] != [attempt.id]:
+        return []
+    look, rules = file.look(course.stub(exercise)), book.rules()
+    if look.state in (State.UNTOUCHED, State.EMPTY):
+        earlier = [
+            each for each in handed_in(work, rules, exercise.id) if each.attempt != attempt.number
+        ]
+        if any(not each.untouched for each in earlier):
+            # In a team, the earlier work still counts.
+            is_shared = rules.is_shared(work.student, exercise.id)
+            return [] if is_shared else [stub_after_work(attempt.student, exercise)]
+    entry = without_code(attempt.student, exercise, file, look)
+    return [entry] if entry is not None and not _has_points(work, rules, exercise) else []
 
 
-def _is_stub_after_work(
-    book: Gradebook,
-    course: Course,
-    work: Work,
-    attempt: Attempt,
-    exercise: Exercise,
-    file: ExerciseFile,
-) -> bool:
-    """Whether this is the newest file for an exercise, the stub or empty, and an earlier attempt has work.
-
-    Always false for an exercise of the student's team, since its earlier work still counts.
-    """
-    ids = [each.id for each, _ in work.sources(exercise.id)]
-    if len(ids) < 2 or ids[-1] != attempt.id:
-        return False
-    if file.state(course.stub(exercise)) not in (State.UNTOUCHED, State.EMPTY):
-        return False
-    rules = book.rules()
-    *earlier, _ = handed_in(work, rules, exercise.id)
-    is_shared = rules.is_shared(work.student, exercise.id)
-    return not is_shared and any(not each.untouched for each in earlier)
+def _has_points(work: Work, rules: ClassRules, exercise: Exercise) -> bool:
+    """Whether a file that may count has points, so that a newer one without any costs none."""
+    may_count = {attempt.number for attempt in needed(work, rules, exercise.id)}
+    files = handed_in(work, rules, exercise.id)
+    return any(file.judged for file in files if file.attempt in may_count)
 
 
 def _missing(exercise: Exercise) -> ExerciseFile:

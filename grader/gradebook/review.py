@@ -15,7 +15,9 @@ import msgspec
 from grader.course.manifest import Exercise
 from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
-from grader.submissions import ExerciseFile
+from grader.submissions import ExerciseFile, State
+from grader.submissions.source import has_no_code
+from grader.submissions.submission import Look
 
 
 class Reason(enum.Enum):
@@ -24,6 +26,8 @@ class Reason(enum.Enum):
     FAULT = "not judged"
     UNREADABLE = "unreadable"
     MISNAMED = "misnamed"
+    NO_POINTS = "no points"
+    OTHER_FILE = "other file"
     DRAFT = "draft"
     TIMEOUT = "timeout"
     ODD_CODE = "odd code"
@@ -48,6 +52,9 @@ class Attention(msgspec.Struct, frozen=True):
         return _listed(self.exercises)
 
 
+# The kinds that come from reading a download: they stay listed while it is not read again.
+OF_DOWNLOADS = (Reason.UNREADABLE, Reason.MISNAMED, Reason.NO_POINTS, Reason.OTHER_FILE)
+
 _MAX_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
@@ -59,7 +66,7 @@ def attention(
     found: list[tuple[Reason, str]] = []
     if result.status is Status.UNJUDGED:
         found.append((Reason.FAULT, result.message))
-    if (problem := _problem(handed)) is not None:
+    if (problem := _problem(handed, attempted=result.attempted)) is not None:
         said = result.message if result.settled else handed.problem
         found.append((problem, handed.problem if handed.source is None else said))
     if handed.source is not None:
@@ -86,11 +93,31 @@ def passed_over(
 def stub_after_work(student: str, exercise: Exercise) -> Attention:
     """Return the entry for a newest file without work, if an earlier attempt has work."""
     return Attention(
-        Reason.MISNAMED,
+        Reason.NO_POINTS,
         student,
         (exercise.id,),
         "The newest file has no work, but an earlier attempt has: if the newest attempt counts, it earns 0.",
     )
+
+
+def without_code(
+    student: str, exercise: Exercise, file: ExerciseFile, look: Look
+) -> Attention | None:
+    """Return the entry for a file that earns nothing, though it may not be the file that the student meant.
+
+    It is empty, as after a failed upload, has only comments, or is not valid Python. None for any other file,
+    and for one that is not Python at all, which is listed as unreadable.
+    """
+    match look.state:
+        case State.EMPTY:
+            what = "The file is empty; its upload may have failed."
+        case State.INVALID if not look.is_foreign:
+            what = f"line {look.line} is not valid Python, so the file was not run."
+        case State.EDITED if file.source is not None and has_no_code(file.source):
+            what = "The file has only comments."
+        case _:
+            return None
+    return Attention(Reason.NO_POINTS, student, (exercise.id,), what)
 
 
 def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Attention:
@@ -102,11 +129,14 @@ def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Att
     return Attention(Reason.DRAFT, student, (exercise,), what)
 
 
-def _problem(handed: ExerciseFile) -> Reason | None:
-    """Return why a file cannot be used for its exercise; None if it can, or there is no file."""
+def _problem(handed: ExerciseFile, *, attempted: bool = False) -> Reason | None:
+    """Return why a person has to look at a file with a `problem`; None without one, and without a file.
+
+    If the file is an attempt, the other files beside it may not matter; if it is not, the work is in them.
+    """
     # A file that was kept in the gradebook still has its `problem`, but no longer `seems_misnamed`.
     if handed.seems_misnamed or (handed.source is not None and handed.problem):
-        return Reason.MISNAMED
+        return Reason.OTHER_FILE if attempted else Reason.MISNAMED
     return Reason.UNREADABLE if handed.source is None and handed.path is not None else None
 
 

@@ -53,7 +53,7 @@ from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import ask
-from grader.gradebook.review import Attention
+from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
@@ -337,8 +337,18 @@ class Desk:
 
     def _look_at(self, attempt: Attempt, done: Sequence[tuple[Question, Kept]]) -> None:
         """List results for staff to look at, if there is a reason."""
-        settled = {q.exercise.id: q.file for q, kept in done if kept.result.settled}
-        about_files = self._about_files(attempt, settled)
+        listed = {
+            exercise
+            for entry in self._book.facts.attention
+            if (entry.student, entry.kind) == (attempt.student, Reason.NO_POINTS)
+            for exercise in entry.exercises
+        }
+        without = {
+            question.exercise.id: question.file
+            for question, kept in done
+            if kept.result.settled or not kept.result.score or question.exercise.id in listed
+        }
+        about_files = self._about_files(attempt, without)
         for question, kept in done:
             name = question.exercise.id
             entries = [*kept.attention, *about_files.get(name, ())]
@@ -354,12 +364,14 @@ class Desk:
         work = self._book.work(student)
         # A mistake in the file of corrections must refuse no work, and stop no judge.
         with contextlib.suppress(CorrectionsError):
-            return {
-                name: about_file(
-                    self._book, self._course, work, attempt, self._course.exercise(name), file
-                )
-                for name, file in files.items()
-            }
+            about = {}
+            for name, file in files.items():
+                of, exercise = attempt, self._course.exercise(name)
+                if file.source is not None and (newest := work.sources(name)[-1][0]).id != of.id:
+                    # A newer file may have had its verdict before this one.
+                    of, file = newest, self._book.files_of(newest.id)[name]
+                about[name] = about_file(self._book, self._course, work, of, exercise, file)
+            return about
         return {}
 
     # --- drafts ---------------------------------------------------------------------------------

@@ -291,7 +291,8 @@ def in_full(exercise: ExerciseResult) -> tuple[Section, ...]:
 
 def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[Section, ...]:
     """Return the tests of an exercise, without repeating a cause that is already shown."""
-    above: set[tuple[Block, ...]] = set()
+    # The title of the first test with each cause.
+    above: dict[tuple[Block, ...], str] = {}
     sections = []
     for test in tests:
         blocks = () if exercise.untouched else blocks_of(test)
@@ -299,8 +300,8 @@ def every_test(exercise: ExerciseResult, tests: Sequence[TestResult]) -> tuple[S
         if test.message == exercise.message:
             blocks = ()
         elif cause and cause in above and test.outcome is not Outcome.SKIPPED:
-            blocks = (Note("The same as above."), *blocks[len(cause) :])
-        above.add(cause)
+            blocks = (Note(f'The same as for "{above[cause]}".'), *blocks[len(cause) :])
+        above.setdefault(cause, test.title)
         sections.append(Section(blocks, test, test.title))
     return tuple(sections)
 
@@ -370,8 +371,8 @@ def blocks_of(test: TestResult) -> tuple[Block, ...]:
     if test.hint and (is_for_it or test.outcome is Outcome.NOT_IMPLEMENTED):
         blocks.append(Hint(test.hint))
     if test.carries:
-        holds = "holds already and counts" if test.carries == 1 else "hold already and count"
-        more = f"{counted(test.carries, 'other test')} {holds} as soon as more of the results are right."
+        earns = "earns its points" if test.carries == 1 else "earn their points"
+        more = f"{counted(test.carries, 'other test')} passed, but {earns} only once more results are right."
         blocks.append(Note(more))
     return tuple(blocks)
 

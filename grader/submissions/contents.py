@@ -20,6 +20,7 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
 from grader.submissions.folder import (
+    Damaged,
     EntryKind,
     Unreadable,
     entries,
@@ -82,6 +83,10 @@ def open_download(path: Path, context: Context) -> Download:
                 f"{path} is {ours} that `grade` wrote: name the folder with the submissions."
             )
         contents = _from_folder(real, context) if is_folder else _from_archive(real, context)
+    except Damaged as problem:
+        raise SubmissionError(
+            f"{path} is cut off or damaged. If it is the download of a class, download it again."
+        ) from problem
     except Unreadable as problem:
         raise SubmissionError(
             f"{path} {problem} If it is the download of a class, unpack it and name its folder."

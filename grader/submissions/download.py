@@ -18,7 +18,7 @@ from grader.course.assignments import CourseAssignment
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import TEAM, StudentInfo
-from grader.submissions.archive import looks_packed
+from grader.submissions.archive import looks_like_code, looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
 from grader.submissions.folder import EntryKind, listed_names, normalized
@@ -142,7 +142,10 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
 
 
 def likely_matches(download: ClassDownload) -> Iterator[str]:
-    """Yield a note on strangers and missing students of the roster, who may be the same people."""
+    """Yield a note if strangers and missing students of the roster may be the same people.
+
+    Both are named elsewhere; the note has only likely pairs.
+    """
     if not download.strangers or not download.missing:
         return
     names = {
@@ -159,12 +162,11 @@ def likely_matches(download: ClassDownload) -> Iterator[str]:
         matches = {names[text] for rest in (called, *rests) for text in alike(rest, names)}
         if len(matches) == 1:
             near.append(f"{called!r} may be {next(iter(matches))!r}")
-    strangers = listed_names([student.name or student.id for student in download.strangers])
-    missing = listed_names([student.id for student in download.missing])
     guess = f" {listed_names(near)}: please check." if near else ""
     yield (
-        f"Not in the roster: {strangers}; in the roster, but without a submission: {missing}.{guess} If two "
-        "are the same person, write the name of the folder into a column of the roster, or rename the folder."
+        "Somebody outside the roster may be a student in it who seems to have handed in nothing."
+        f"{guess} If two are the same person, write the name of the folder into a column of the roster, or "
+        "rename the folder."
     )
 
 
@@ -185,8 +187,14 @@ class _Finding:
     def notes(self) -> Iterator[str]:
         """Yield notes on items that were skipped."""
         yield from self._notes
-        if self._ignored:
-            yield f"Ignored: {listed_names(self._ignored)}."
+        code = [name for name in self._ignored if looks_like_code(name)]
+        if others := [name for name in self._ignored if name not in code]:
+            yield f"Ignored: {listed_names(others)}."
+        if code:
+            yield (
+                f"Code of no student, which is not graded: {listed_names(code)}. If it is a student's, name it "
+                f"after the student and the exercise, such as alice_{self._course.exercises[0].id}.py."
+            )
         if hidden := self._download.hidden:
             yield (
                 f"Ignored because of the dot in front: {listed_names(hidden)}. If this is a student's "
@@ -233,8 +241,11 @@ class _Finding:
             if copy and not self._is_copy(stem, base):
                 base, copy = stem, 0
             return ItemInfo(base, StudentInfo(id=normalized(base)), name, order=copy)
-        if (owner := owner_of(self._course, name)) is not None:
-            return ItemInfo(owner[0], StudentInfo(id=normalized(owner[0])), owner[1])
+        # A browser saves a second `alice_glu.py` as `alice_glu (1).py`.
+        for stem, copy in ((name, 0), copy_number(name)):
+            if (owner := owner_of(self._course, stem)) is not None:
+                student = StudentInfo(id=normalized(owner[0]))
+                return ItemInfo(owner[0], student, owner[1], order=copy)
         return None
 
     def _add_by_name(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:

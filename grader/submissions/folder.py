@@ -30,6 +30,10 @@ class Unreadable(Exception):
     """A submission cannot be read; the text is the sentence for the student."""
 
 
+class Damaged(Unreadable):
+    """An archive is cut off or damaged, so nobody can unpack it."""
+
+
 class EntryKind(enum.Enum):
     """The kinds of entries of a folder or an archive, in the words of a message."""
 

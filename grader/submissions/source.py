@@ -123,6 +123,15 @@ def is_empty(source: bytes) -> bool:
     return not source.removeprefix(codecs.BOM_UTF8).strip()
 
 
+def has_no_code(source: bytes) -> bool:
+    """Whether a file has only white space, comments and strings."""
+    try:
+        body = parse(source).body
+    except SyntaxError:
+        return False
+    return all(isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) for n in body)
+
+
 def parse(source: bytes) -> ast.Module:
     """Return the syntax tree; raises SyntaxError, also if the source is not UTF-8 or too expensive to parse.
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol
 
-from grader.submissions.folder import EntryKind, Unreadable
+from grader.submissions.folder import Damaged, EntryKind, Unreadable
 from grader.submissions.member import Member, member_path
 
 BLOCK = tarfile.BLOCKSIZE
@@ -76,7 +76,7 @@ class Plain:
 
     def skip(self, size: int) -> None:
         if size > self._size - self.at:
-            raise Unreadable(_BROKEN)
+            raise Damaged(_BROKEN)
         self.at += size
 
     def finish(self) -> None:
@@ -119,7 +119,7 @@ class Decompressed:
         while size:
             passed = len(self.read(min(size, _CHUNK)))
             if not passed:
-                raise Unreadable(_BROKEN)
+                raise Damaged(_BROKEN)
             size -= passed
 
     def finish(self) -> None:
@@ -144,11 +144,11 @@ class Decompressed:
         if not self._rest and getattr(self._unpacker, "needs_input", True):
             self._rest = self._file.read(_CHUNK)
             if not self._rest:
-                raise Unreadable(_BROKEN)
+                raise Damaged(_BROKEN)
         try:
             data = self._unpacker.decompress(self._rest, _CHUNK)
         except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
-            raise Unreadable(_BROKEN) from error
+            raise Damaged(_BROKEN) from error
         self._rest = getattr(self._unpacker, "unconsumed_tail", b"")
         self._buffer += data
         if self.at + len(self._buffer) > _LIMITS[self._kind]:
@@ -178,14 +178,14 @@ def tar_members(stream: Stream, *, max_entries: int) -> Iterator[Member]:
             raise Unreadable("is empty: pack the folder again and hand it in.")
         header = _header(block)
         if header is None:
-            raise Unreadable(_BROKEN if count else "holds no folder: pack one as a zip or a tar.")
+            raise Damaged(_BROKEN if count else "holds no folder: pack one as a zip or a tar.")
         count += 1
         if count > max_entries:
             raise Unreadable(
                 f"holds more than {max_entries:,} files: hand in only the files of the exercises."
             )
         if header.size < 0:
-            raise Unreadable(_BROKEN)
+            raise Damaged(_BROKEN)
         if header.type in _EXTENSIONS:
             if header.size > MAX_EXTENSION:
                 raise Unreadable("holds a name or a note of absurd length: pack it again.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,6 +35,11 @@ _WRITTEN = (
 _IN_NUMBERS = re.compile(r"(\d{4})\D{1,4}(\d\d?)\D{1,4}(\d\d?)\D{1,9}(\d\d?):(\d\d)")
 _DATES = re.compile(r"\d{4}[-/.]\d\d?[-/.]\d\d?")
 _NONE = ("", "-")
+
+
+def time_not_known(students: Sequence[str]) -> str:
+    """Return a note on students whose time of submission is not known."""
+    return f"The time of submission is not known for: {listed_names(students)}."
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -82,7 +87,7 @@ class Times(msgspec.Struct, frozen=True):
     def notes(self, attempts: Iterable[Attempt]) -> Iterator[str]:
         """Yield a note on attempts without a time."""
         if unknown := list(dict.fromkeys(a.student.id for a in attempts if not a.submitted_at)):
-            yield f"The time of submission is not known for: {listed_names(unknown)}."
+            yield time_not_known(unknown)
 
     def unmatched(self, timed: Collection[str], students: Iterable[StudentInfo]) -> Iterator[str]:
         """Yield a note on ids in the list that belong to nobody; `timed` are the other ids.

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from grader.submissions.folder import EntryKind, Unreadable, kind_of_mode
+from grader.submissions.folder import Damaged, EntryKind, Unreadable, kind_of_mode
 from grader.submissions.member import DAMAGE, DAMAGED, Member, member_path
 
 _LONGEST_EXTRA = 2048
@@ -36,10 +36,10 @@ class ZipArchive:
     def __init__(self, file: BinaryIO, *, max_entries: int, max_table_bytes: int) -> None:
         try:
             if not zipfile.is_zipfile(file):
-                raise Unreadable(_NO_END)
+                raise Damaged(_NO_END)
             self._zip = zipfile.ZipFile(_CheckedFile(file, max_entries, max_table_bytes))
         except DAMAGE as error:
-            raise Unreadable(_BROKEN) from error
+            raise Damaged(_BROKEN) from error
 
     def members(self) -> Iterator[Member]:
         """Yield every entry in the order of the table."""
@@ -47,7 +47,7 @@ class ZipArchive:
             if info.volume:
                 raise Unreadable("is one part of several: pack it again in one piece.")
             if info.header_offset < 0:
-                raise Unreadable(_BROKEN)
+                raise Damaged(_BROKEN)
             yield self._member(info)
 
     def forget(self) -> None:
@@ -95,7 +95,7 @@ class _CheckedFile:
                 raise self._too_many()
             lengths = _LENGTHS.unpack_from(table, at + _LENGTHS_AT)
             if lengths[1] > _LONGEST_EXTRA:
-                raise Unreadable(_BROKEN)
+                raise Damaged(_BROKEN)
             at += _ENTRY_SIZE + sum(lengths)
 
     def _too_many(self) -> Unreadable:

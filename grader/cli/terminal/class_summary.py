@@ -14,6 +14,7 @@ from rich.text import Text
 from grader.cli.terminal.console import (
     and_more,
     called,
+    called_within,
     cut,
     hang,
     marks_for,
@@ -30,7 +31,8 @@ from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import clean, counted, number
 
 _LONGEST_NAME, _SHORTEST_NAME = 60, 12
-# Marks have spaces between them up to this many exercises; in a longer course only between chapters.
+# Up to this many exercises are named above their marks, which have spaces between them; in a longer course only
+# the chapters are.
 _MAX_MARKS = 8
 # The class is listed up to this many students; the gradebook and the report always have all.
 _SHOWN_STUDENTS = 40
@@ -39,6 +41,8 @@ _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
 _LONGEST_WHAT = 400
 _SHOWN_MISSING = 5
+# Ways in which tests changed without a change of the score.
+_SHOWN_SAME = 5
 
 
 class BatchDisplay(BatchProgress):
@@ -85,11 +89,12 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
     scores: list[float] = []
     lines: list[Text] = []
     students = absent = 0
-    chapters: dict[str, None] = {}
+    columns: dict[str, None] = {}
     for entry in entries:
         students += 1
-        if len(entry.result.exercises) > _MAX_MARKS:
-            chapters |= dict.fromkeys(exercise.chapter for exercise in entry.result.exercises)
+        exercises = entry.result.exercises
+        is_long = len(exercises) > _MAX_MARKS
+        columns |= dict.fromkeys(each.chapter if is_long else each.name for each in exercises)
         if entry.absent:
             absent += 1
         elif not unjudged(entry.result):
@@ -98,8 +103,8 @@ def show_class(console: Console, entries: Iterable[Entry]) -> Iterator[Text]:
             lines.append(_line(console, entry))
     if 0 < students <= _SHOWN_STUDENTS:
         yield from _legend(console, is_open=students > len(scores) + absent)
-        if len(chapters) > 1:
-            text = f"From left to right: {', '.join(chapters)}."
+        if len(columns) > 1:
+            text = f"From left to right: {', '.join(columns)}."
             yield from hang(console, "", text, "dim")
         yield from lines
     text = counted(students, "student")
@@ -181,10 +186,11 @@ def show_summary(
     """
 
     def listed(students: Sequence[str]) -> str:
-        return some_of([called(student, names) for student in students], _SHOWN_MISSING)
+        return called_within(students, names, _SHOWN_MISSING)
 
     done = (
-        f"{counted(summary.attempts, 'submission')}: {counted(summary.judged, 'exercise')} judged, "
+        f"{counted(summary.attempts, 'attempt')} of {counted(summary.students, 'student')}: "
+        f"{counted(summary.judged, 'exercise')} judged, "
         f"{summary.settled} settled without a judge, {summary.known} known already."
     )
     yield Text(done)
@@ -223,7 +229,7 @@ def show_attention(
 
 def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) -> Iterator[Text]:
     prefix = Text.assemble("  ", (f"{group.kind.value:<10}", "yellow"), "  ")
-    who = some_of([called(s, names) for s in group.students], _SHOWN_STUDENTS_OF_GROUP)
+    who = called_within(group.students, names, _SHOWN_STUDENTS_OF_GROUP)
     if len(group.students) > 1:
         who = f"{len(group.students)} students: {who}"
     text = f"{clean(group.where, 100)}: {clean(group.what, _LONGEST_WHAT)} ({who})"
@@ -234,21 +240,40 @@ def _group(console: Console, group: AttentionGroup, names: Mapping[str, str]) ->
 def show_changes(
     console: Console, changes: Sequence[ScoreChange], names: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Print students who gained or lost, with the test responsible. `names` maps ids to students' names."""
-    gained = sum(change.after > change.before for change in changes)
-    lost = sum(change.after < change.before for change in changes)
-    same = len(changes) - gained - lost
-    text = f"{gained} gained, {lost} lost, {same} with other tests but the same score."
+    """Print students who gained or lost, with the test responsible; the others only as counts.
+
+    `names` maps ids to students' names.
+    """
+    moved = [change for change in changes if change.after != change.before]
+    gained = sum(change.after > change.before for change in moved)
+    text = f"{gained} gained, {len(moved) - gained} lost, "
+    text += f"{len(changes) - len(moved)} with other tests but the same score."
     yield Text(text, "bold")
-    for change in sorted(changes, key=lambda change: change.after - change.before):
+    for change in sorted(moved, key=lambda change: change.after - change.before):
         gain = change.after - change.before
-        style = "green" if gain > 0 else "red" if gain < 0 else "dim"
-        prefix = Text.assemble("  ", (f"{gain:+7.2f}", style), "  ")
-        tests = ", ".join(f"{name} {_word(a)} to {_word(b)}" for name, a, b in change.tests)
+        prefix = Text.assemble("  ", (f"{gain:+7.2f}", "green" if gain > 0 else "red"), "  ")
+        tests = _tests_of(change)
         body = f"{called(change.student, names)} {change.exercise}: "
         body += f"{number(change.before)} to {number(change.after)}"
         yield from hang(console, prefix, f"{body} ({tests})" if tests else body)
+    same = Counter((c.exercise, _tests_of(c)) for c in changes if c.after == c.before)
+    for (exercise, tests), students in same.most_common(_SHOWN_SAME):
+        yield from hang(console, " " * 11, f"{exercise}: {tests} ({counted(students, 'student')})")
+    yield from and_more(len(same) - _SHOWN_SAME, "", " " * 11, " with the same score.")
 
 
-def _word(outcome: Outcome | None) -> str:
-    return outcome.value.replace("_", " ") if outcome is not None else "absent"
+def _tests_of(change: ScoreChange) -> str:
+    """Return the tests with another outcome, in words."""
+    words = []
+    for name, before, after in change.tests:
+        if after is None:
+            words.append(f"{name} removed")
+        elif before is None:
+            words.append(f"{name} new: {_word(after)}")
+        else:
+            words.append(f"{name} {_word(before)} to {_word(after)}")
+    return ", ".join(words)
+
+
+def _word(outcome: Outcome) -> str:
+    return outcome.value.replace("_", " ")

@@ -182,6 +182,14 @@ def and_more(count: int, what: str = "", indent: str = "  ", where: str = "") ->
         yield Text(f"{indent}and {more}{where}", "dim")
 
 
+def called_within(students: Sequence[str], names: Mapping[str, str], most: int) -> str:
+    """Return at most `most` students for brackets: each id, and after a comma the name if it differs."""
+    who = [clean(student, 40) for student in students]
+    shown = [clean(names.get(student, ""), 30) for student in students]
+    pairs = [f"{id_}, {name}" if name else id_ for id_, name in zip(who, shown, strict=True)]
+    return some_of(pairs, most, "; " if any(shown) else ", ")
+
+
 def called(student: str, names: Mapping[str, str]) -> str:
     """Return a student's id, followed by the name if it differs."""
     name = names.get(student, "")

@@ -22,13 +22,15 @@ _LEFT, _TOP, _BOTTOM, _GAP = 8, 30, 32, 6
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Counts and shares over students who handed something in; shares are only over final scores.
 
-    `absent` counts the other students.
+    `absent` counts the other students. `untouched` students wrote nothing into their files, and `unusable` ones
+    have no file that could be judged.
     """
 
     students: int
     absent: int
     final: int
     untouched: int
+    unusable: int
     full: int
     mean: float | None
     median: float | None
@@ -98,6 +100,7 @@ def figures(tally: Tally) -> Figures:
         absent=sum(row.absent for row in tally.rows),
         final=len(shares),
         untouched=sum(row.untouched for row in tally.rows),
+        unusable=sum(row.unusable for row in tally.rows),
         full=sum(share >= 1 for share in shares),
         mean=mean(shares),
         median=median(shares),

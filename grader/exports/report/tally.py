@@ -100,7 +100,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def untouched(self) -> bool:
-        """Return whether something was handed in, but no exercise attempted."""
+        """Return whether a file of the course was handed in, but no exercise attempted."""
+        return self.idle and not self.unusable
+
+    @property
+    def unusable(self) -> bool:
+        """Return whether something was handed in, but no file that could be judged."""
+        return self.idle and bool(self.cells) and all(c.missing for c in self.cells.values())
+
+    @property
+    def idle(self) -> bool:
+        """Return whether something was handed in, but no exercise attempted, for whichever reason."""
         return not self.absent and all(
             cell.missing or cell.status is Status.NOT_ATTEMPTED for cell in self.cells.values()
         )

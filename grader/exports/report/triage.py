@@ -113,7 +113,7 @@ def worries(
 
     `stuck` and `before`, the totals of the last grading, are keyed by the student's id.
     """
-    begun = [row for row in tally.final if not row.untouched]
+    begun = [row for row in tally.final if not row.idle]
     lowest = quantile([row.share for row in begun], 0.25) or 0.0
     means = {}
     for name in tally.exercises:
@@ -136,6 +136,8 @@ def worries(
 def _standing(row: Row, lowest: float) -> Iterable[str]:
     if row.absent:
         yield "handed in nothing"
+    elif row.unusable:
+        yield "no usable file"
     elif row.untouched:
         yield "has not begun"
     elif not row.unjudged and row.share < LOW and row.share <= lowest:
@@ -149,7 +151,7 @@ def _fall(row: Row, means: Mapping[str, float | None]) -> Iterable[str]:
         of_class, share = means.get(name), cell.share
         if of_class and share is not None:
             above.append(share - of_class)
-    if row.absent or row.untouched or len(above) < _FEWEST_EXERCISES:
+    if row.absent or row.idle or len(above) < _FEWEST_EXERCISES:
         return
     half = len(above) // 2
     fall = sum(above[:half]) / half - sum(above[half:]) / (len(above) - half)

@@ -55,6 +55,8 @@ def test_a_new_assignment_is_read_back_and_has_its_own_seed(course: Course) -> N
         CourseError, match=r"assignments.toml: assignment 'week3', line \d+: the exer"
     ):
         new_assignment(course, "week3", {"exercises": ["greeting"]})
+    with pytest.raises(CourseError, match=r"assignments.toml has an assignment 'week2' already: "):
+        new_assignment(course, "week2", {"exercises": ["greeting"]})
     assert (course.folder / "assignments.toml").read_bytes() == before
     assert not (course.folder / ".assignments.toml.new").exists()
 

@@ -81,6 +81,19 @@ def test_a_file_takes_effect_at_once_until_reset(graded: School) -> None:
     assert policy(graded, "--toml").stderr == ""
 
 
+def test_students_whose_time_is_not_known_are_named_when_due_times_are_set(graded: School) -> None:
+    late, told = (
+        written(graded.results.parent, LATE),
+        "The time of submission is not known for: cyd.",
+    )
+    assert "not known" not in policy(graded, "--file", late).stderr
+    with Gradebook.open_to_write(graded.results) as book:
+        graded.keep(book, graded.hand_in(book, "cyd", b"x = 1\n"), 10)
+    for done in (policy(graded, "--file", late), policy(graded)):
+        assert told in done.stderr and "--times" in done.stderr
+    assert "not known" not in policy(graded, "--reset").stderr, "no due time"
+
+
 def test_reset_restores_the_policy_of_the_course(graded: School) -> None:
     beside = graded.course.folder / "policy.toml"
     beside.write_text(LATE.replace("10", "40", 1), encoding="utf-8")

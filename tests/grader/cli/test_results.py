@@ -45,6 +45,16 @@ def test_an_unknown_student_gets_a_suggestion() -> None:
         find_student(CLASS, "lovelase")
 
 
+def test_a_team_or_section_is_not_the_name_of_a_student() -> None:
+    """Not even if it has a single member."""
+    cem = StudentInfo(id="cem", ids={"team": "blue", "section": "B2", "username": "c17"})
+    assert find_student([cem], "c17") is cem
+    for wanted in ("blue", "B2"):
+        for find in (find_student, named_student):
+            with pytest.raises(SubmissionError, match="student"):
+                find([cem], wanted)
+
+
 @pytest.mark.parametrize("wanted", ["ada", "Ada Lovelace", "ADA@UNI.EXAMPLE", "101"])
 def test_changing_points_needs_a_whole_name(wanted: str) -> None:
     assert named_student(CLASS, wanted) is ADA

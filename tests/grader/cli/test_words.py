@@ -63,7 +63,7 @@ def test_words_about_a_function_count_only_if_its_values_are_right(
     assert result.score == score
     if factor == 3:
         values, words, _ = result.tests
-        told = "1 other test holds already and counts as soon as more of the results are right."
+        told = "1 other test passed, but earns its points only once more results are right."
         assert blocks_of(values)[-1] == Note(told)
         assert (words.message, words.score, words.max_score) == ("", 0, 0)
         assert values.max_score == sum(test.max_score for test in result.tests) - 1

@@ -81,7 +81,7 @@ def test_nothing_that_identifies_a_student_is_left(results: Path) -> None:
         shown = (
             entries, book.students(), book.names(), book.absent(), book.attempt_counts(),
             book.attention(), similarity,
-            book.shown(BatchSummary(1, 1, 0, 0, (), ("a.lee17",), ("max",))),
+            book.shown(BatchSummary(1, 1, 1, 0, 0, (), ("a.lee17",), ("max",))),
             [source.decode() for files in sources.values() for source in files.values()],
         )  # fmt: skip
         ann = pseudonyms_in(results)(ANN.id)

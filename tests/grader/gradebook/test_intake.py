@@ -13,7 +13,7 @@ from grader.gradebook.intake import (
     about_file,
     refuse_other_roster,
 )
-from grader.gradebook.review import Reason
+from grader.gradebook.review import Attention, Reason
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ExerciseFile
@@ -149,7 +149,33 @@ def test_a_stub_after_work_is_listed_only_if_it_is_the_newest_file(school: Schoo
             work, file = book.work(StudentInfo(id="ann")), ExerciseFile(source)
             return [e.kind for e in about_file(book, school.course, work, attempt, task, file)]
 
-        assert listed(second) == [Reason.MISNAMED]
+        assert listed(second) == [Reason.NO_POINTS]
         assert listed(first, ODD) == listed(first) == []
         school.hand_in(book, "ann", b"x = 3\n")
         assert listed(second) == [], "a regrade of an older file says nothing of the newest"
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        (b"", "The file is empty; its upload may have failed."),
+        (b"def f(x:\n    return x\n", "line 1 is not valid Python, so the file was not run."),
+        (b"def f(x):\n    return (x", "line 2 is not valid Python, so the file was not run."),
+        (b"# later\n", "The file has only comments."),
+    ],
+)
+def test_a_first_file_that_earns_nothing_is_listed_until_a_newer_one_has_work(
+    school: School, source: bytes, what: str
+) -> None:
+    (task,) = school.course.exercises
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+
+        def listed(source: bytes) -> list[Attention]:
+            attempt = school.hand_in(book, "ann", source)
+            work, file = book.work(StudentInfo(id="ann")), ExerciseFile(source)
+            return about_file(book, school.course, work, attempt, task, file)
+
+        assert listed(school.course.stub(task).source) == [], "an untouched stub is no work"
+        assert listed(source) == [Attention(Reason.NO_POINTS, "ann", ("task",), what)]
+        assert listed(b"x = 3\n") == []

@@ -166,8 +166,11 @@ def test_work_beside_a_stub_is_judged_and_reported(
     assert "Also handed in: hw3.py" in other.json["problems"]["greeting"]
     served.judged("bob", other.json["id"])
     with Gradebook.open_beside_writer(served.results) as book:
-        entries = [(e.student, e.exercises) for e in book.attention() if e.kind is Reason.MISNAMED]
-    assert entries == [("ada", ("greeting",)), ("bob", ("greeting",))]
+        kinds = {(e.student, e.exercises): e.kind for e in book.attention()}
+    assert kinds == {
+        ("ada", ("greeting",)): Reason.OTHER_FILE,
+        ("bob", ("greeting",)): Reason.MISNAMED,
+    }
     page = served.ask("GET", "/class", "staff").body.decode()
     assert "To look at" in page and told in page and "hw3.py" in page
     assert '<li><a href="/class/students/ada"><bdi>ada</bdi></a> greeting' in page

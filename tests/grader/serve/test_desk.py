@@ -13,9 +13,10 @@ from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, drafts
 from grader.gradebook.extending import state_of
 from grader.gradebook.intake import Questions
-from grader.gradebook.review import stub_after_work
+from grader.gradebook.review import Reason, stub_after_work
 from grader.gradebook.tokens import Role
 from grader.judge.assignment import GradingOptions
+from grader.results import Outcome
 from grader.serve.hand_in import HandInReader, NotNow, Submission
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
@@ -140,6 +141,28 @@ def test_a_mistake_in_the_corrections_refuses_no_newer_file_and_every_file_is_ju
         for number in range(2):
             there.hand_in("ada", greeting=marked(number))
         assert there.judge() == [("ada", "greeting")] * 2
+
+
+def test_a_file_without_code_stays_listed_while_an_older_one_gets_its_verdict(
+    tmp_path: Path,
+) -> None:
+    """With the best attempt, both are judged."""
+    week = assignment("week1", ["greeting"], due=NOW)
+    folder = term_course(tmp_path / "course", week, policy='attempts = "best"\n')
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+
+        def listed() -> list[Reason]:
+            return [entry.kind for entry in book.attention()]
+
+        there.hand_in("ada", greeting=b"x = 1\n")
+        there.hand_in("ada", greeting=b"def f(:\n")
+        assert listed() == [Reason.NO_POINTS]
+        there.judge(Outcome.FAILED)
+        assert listed() == [Reason.NO_POINTS]
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        assert listed() == []
 
 
 def test_submitted_drafts_cost_a_students_page_no_extra_reads(

@@ -8,6 +8,7 @@ import json
 import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from subprocess import CompletedProcess
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from starlette.routing import Route
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, queue, tokens
 from grader.gradebook.tokens import Role
+from grader.results import StudentInfo
 from grader.serve.api import Api
 from grader.serve.app import routes
 from grader.serve.pages import Pages
@@ -321,3 +323,14 @@ def test_a_section_without_students_gets_a_warning(serving: Callable[..., Served
     )
     assert done.returncode == 0
     assert "No student is in section C so far; the class has: A and B." in done.stderr
+
+
+def test_a_class_without_sections_is_told_where_they_come_from(tmp_path: Path) -> None:
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        book.keep_student(StudentInfo(id="ada"))
+    options = ("--staff", "kim", "--role", "assistant", "--section", "A")
+    done = grade("tokens", tmp_path / "results", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    note = " ".join(done.stderr.split())
+    assert "No student is in section A so far; nobody in the class has a section." in note
+    assert "--roster" in note

@@ -118,7 +118,7 @@ def test_every_renderer_says_the_same_about_each_cause(render: Any, tmp_path: Pa
     for said in ("Wrong by 1.", "At [0].", "Count again.", "It raised.", "modules/glu.py:7"):
         assert said in words
     assert words.count("Wrong by 1.") == 1, "nothing is said twice"
-    assert "The same in 1 more test." in words or "The same as above." in words
+    assert "The same in 1 more test." in words or 'The same as for "' in words
     assert "forward is to be written." in words
     assert "Not for a crash." not in words
 
@@ -322,7 +322,7 @@ def test_a_known_mistake_is_shown_once() -> None:
 def test_the_list_of_all_tests_repeats_nothing() -> None:
     blocks = [section.blocks for section in in_full(SEVERAL)]
     assert blocks[0] == ()
-    assert blocks[2] == (Note("The same as above."), Hint("From 0."))
+    assert blocks[2] == (Note(f'The same as for "{SEVERAL.tests[1].title}".'), Hint("From 0."))
     assert blocks[4] == (Message("Not judged yet."),)
     assert [section.title for section in in_full(BROKEN)] == [""]
     assert [section.blocks for section in every_test(BROKEN, BROKEN.tests)] == [(), ()]

@@ -134,7 +134,8 @@ def test_files_beside_the_only_folder_are_noted(find: Find) -> None:
 def test_a_file_of_the_course_beside_known_students_is_ignored(find: Find) -> None:
     found = find(["alice/modules/glu.py", "ben/modules/glu.py", "glu.py"], *CLASS)
     assert who(found) == ["alice", "ben"]
-    assert found.notes == ("Ignored: glu.py.",)
+    (note,) = found.notes
+    assert note.startswith("Code of no student, which is not graded: glu.py.")
 
 
 def test_clones_in_a_folder_are_split_by_the_roster(find: Find) -> None:
@@ -166,3 +167,15 @@ def test_a_download_named_after_a_student_is_that_students_submission(
             find_class(path, course, Roster(CLASS))
     class_ = lay(tmp_path / "ben", {"alice/glu.py": b"", "x/glu.py": b""})
     assert who(find_class(class_, course, Roster(CLASS))) == ["alice", "x"]
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar"])
+def test_a_damaged_class_is_to_be_downloaded_again(
+    course: Course, tmp_path: Path, zipped: Pack, tarred: Pack, suffix: str
+) -> None:
+    pack = zipped if suffix == "zip" else tarred
+    whole = pack({f"{name}/modules/glu.py": b"x = 1\n" * 99 for name in ("ada", "ben")})
+    path = tmp_path / f"class.{suffix}"
+    path.write_bytes(whole[: min(len(whole) // 2, 2_000)])
+    with pytest.raises(SubmissionError, match=r"is cut off or damaged\. If .* download it again\."):
+        find_class(path, course)

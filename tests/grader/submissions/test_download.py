@@ -111,7 +111,22 @@ def test_single_files_may_be_named_after_their_student(find: Find, sources: Sour
     assert who(found) == [("alice", 1), ("bob_smith", 1)]
     assert sources(found.attempts[0]) == {"glu": GLU, "gelu": GELU}
     assert sources(found.attempts[1]) == {"grad_norms": GLU}
-    assert found.notes == ("Ignored: _glu.py, what.py.",)
+    (note,) = found.notes
+    assert note.startswith("Code of no student, which is not graded: _glu.py, what.py. If it is")
+
+
+def test_a_browsers_copy_of_a_single_file_is_the_students(find: Find, sources: Sources) -> None:
+    files = {
+        "yan_gelu (1).py": GELU,
+        "zoe_glu.py": GLU,
+        "zoe_glu (1).py": NEWER,
+        "zoe_gelu.py": GELU,
+    }
+    found = find(files)
+    assert who(found) == [("yan", 1), ("zoe", 1), ("zoe", 2)]
+    assert sources(found.attempts[0]) == {"gelu": GELU}
+    assert sources(found.attempts[2]) == {"glu": NEWER, "gelu": GELU}
+    assert found.notes == ()
 
 
 def test_a_download_of_canvas_is_read(find: Find, sources: Sources, zipped: Pack) -> None:

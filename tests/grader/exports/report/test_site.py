@@ -102,7 +102,7 @@ def test_a_student_page_shows_no_other_student_and_no_hidden_values(tmp_path: Pa
         *("bob", "Bob", "staff/", "torch.sigmoid", "all.zip", "ada@example.org", "d1gest"),
     ):
         assert secret not in text
-    assert "2 of 4 tests passed; of some you do not see everything" in page.text
+    assert "2 of 4 tests passed; the hidden ones do not show every detail" in page.text
 
 
 def test_a_student_page_needs_no_other_file(tmp_path: Path) -> None:

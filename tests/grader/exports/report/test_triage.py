@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.exports.report import write_report
-from grader.exports.report.overview import ExerciseView
+from grader.exports.report.overview import ExerciseView, figures
 from grader.exports.report.tally import Tally, folded
 from grader.exports.report.triage import (
     Stuck,
@@ -53,6 +53,18 @@ def test_low_students_and_untouched_work_are_listed() -> None:
         "low": ("low: 10 of 40 points",),
         "stub": ("has not begun",),
     }
+
+
+def test_a_submission_without_a_readable_file_is_not_called_unbegun(tmp_path: Path) -> None:
+    zipped = a_student("zipped", "nn", "nn", "nn", "nn")
+    tally = tallied(zipped, files=())
+    assert reasons(tally) == {"zipped": ("no usable file",)}
+    seen = figures(tally)
+    assert (seen.untouched, seen.unusable, seen.students) == (0, 1, 1)
+    write_report([zipped], tmp_path, sources=lambda _: {})
+    page = (tmp_path / "staff" / "index.html").read_text(encoding="utf-8")
+    assert "<dt>Nothing written</dt><dd>0</dd>" in page
+    assert "<dt>No usable file</dt><dd>1</dd>" in page
 
 
 def test_half_of_the_points_is_not_low_in_a_strong_class() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from grader.gradebook import Gradebook
 from grader.gradebook.policy_file import read_policy
+from grader.gradebook.review import Reason
 from grader.results import Entry, Status
 from tests.grader.command import grade
 
@@ -77,7 +78,7 @@ def test_an_older_download_is_noted_and_replaces_nothing(term: Term) -> None:
     second = term.download("d2", {"text/greeting.py": GREETING}, "2026-03-02")
     outputs = [term.batch(each, "--exercise", "greeting") for each in (first, second, first)]
     assert ["newer attempt than this download" in each for each in outputs] == [False, False, True]
-    assert "(ada (Ada Lovelace))" in outputs[2]
+    assert "(ada, Ada Lovelace)" in outputs[2]
     assert not any("found last counts" in each for each in outputs)
     row = term.rows()["ada"]
     assert (row["total"], row["submitted_at"]) == ("2.5", "2026-03-02T10:00:00Z")
@@ -173,7 +174,9 @@ def test_only_attempts_that_the_policy_needs_are_judged(term: Term) -> None:
     (term.course / "exercises" / "policy.toml").write_text('attempts = "best"\n')
     # The two that could not count had no verdict until now.
     output = term.grade("regrade", term.results)
-    assert "3 submissions: 2 exercises judged, 0 settled without a judge, 1 known" in output
+    assert (
+        "3 attempts of 1 student: 2 exercises judged, 0 settled without a judge, 1 known" in output
+    )
     assert term.rows()["ada"]["total"] == "2.5"
     mark = term.ada().result.exercises[0].mark
     assert mark is not None and (mark.judged, mark.submitted_at) == (2.5, "2026-03-01T10:00:00Z")
@@ -206,3 +209,23 @@ def test_a_stub_after_work_is_reported(tmp_path: Path) -> None:
         "batch", term.download("d2", {"text/greeting.py": stub}, "2026-10-02"), *out
     )
     assert "greeting: The newest file has no work, but an earlier attempt has" in second
+
+
+def test_a_file_without_code_is_listed_until_a_newer_one_has_work(term: Term) -> None:
+    def listed() -> set[tuple[str, ...]]:
+        with Gradebook.open(term.results) as book:
+            return {e.exercises for e in book.attention() if e.kind is Reason.NO_POINTS}
+
+    first = {"greeting.py": "", "running_mean.py": MEAN[: MEAN.rindex("(") + 1]}
+    told = term.batch(term.download("d1", first, at="2026-03-01"))
+    assert "To look at: 2 no points" in told
+    assert "greeting: The file is empty; its upload may have failed. (ada" in told
+    assert "is not valid Python, so the file was not run. (ada" in told
+    both = {("greeting",), ("running_mean",)}
+    assert listed() == both
+    term.grade("regrade", term.results)
+    assert listed() == both
+    term.batch(term.download("d2", {"greeting.py": GREETING}, at="2026-03-02"))
+    assert listed() == {("running_mean",)}, "a later download has no file of it"
+    term.batch(term.download("d3", {"running_mean.py": MEAN}, at="2026-03-03"))
+    assert listed() == set()

@@ -45,7 +45,7 @@ def test_a_class_is_graded_and_things_to_look_at_are_listed(school: School) -> N
     done = school.batch()
     assert done.returncode == 0, done.stderr
     assert scores(school) == EXPECTED
-    assert "7 submissions: 5 exercises judged, 2 settled" in done.stdout
+    assert "7 attempts of 7 students: 5 exercises judged, 2 settled" in done.stdout
     assert "odd code" in done.stdout and "task: line 2 uses os._exit (fay)" in done.stdout
     assert "timeout" in done.stdout and "task: " in done.stdout and "(cem)" in done.stdout
     assert "Traceback" not in done.stderr

@@ -200,6 +200,18 @@ def test_a_regrade_lists_each_student_once(term: Term) -> None:
     assert "the class task: test_zero given to all" in done.stdout
 
 
+def test_changes_are_written_even_if_nobody_reads_the_output(
+    term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("grader.cli.batch.show_changes", closed)
+    with pytest.raises(BrokenPipeError):
+        term.grade("regrade", "{R}", "--json", str(term.course / "changes.json"))
+    assert json.loads((term.course / "changes.json").read_text()) == []
+
+
 def test_the_policy_is_shown_and_explained_for_a_student(term: Term) -> None:
     shown = term.grade("policy", "{R}").stdout
     assert "Due 2026-10-24 23:59 CEST  task" in shown

@@ -155,14 +155,14 @@ def test_submissions_without_course_files_are_listed_in_every_grading(
     names = [*SOURCES, "hal", "ivy", "kim", "lou"]
     roster.write_text("id;name\n" + "".join(f"{each};{each.title()}\n" for each in names))
     done = school.batch("--roster", str(roster))
-    assert "task: one/task.py is missing" in done.stdout and "(hal (Hal))" in done.stdout
+    assert "task: one/task.py is missing" in done.stdout and "(hal, Hal)" in done.stdout
     assert "work.docx" in done.stdout and "inner.zip" in done.stdout
     assert "In the roster, but handed in nothing: Lou." in done.stdout
     message = school.entries()["ivy"].result.exercises[0].message
     assert message.endswith("inner.zip. An archive in an archive is not opened.")
     again = run(school.command("regrade", str(school.results)))
     for student in ("hal", "ivy", "kim"):
-        assert f"({student} ({student.title()}))" in " ".join(again.stdout.split())
+        assert f"({student}, {student.title()})" in " ".join(again.stdout.split())
     # The second download is listed in addition to the first.
     more = tmp_path / "more" / "max" / "one"
     more.mkdir(parents=True)
