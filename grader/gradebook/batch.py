@@ -187,7 +187,7 @@ class _Batch:
         self._progress.begin(total)
         for task, judged in self._pool.judged(self._tasks(students)):
             self._take(task, judged)
-        entries = most_pressing_first(self._attention)
+        entries = most_pressing_first(self.intake.still_without_points(self._attention))
         # Keep entries about students who are not in this download.
         others = [
             entry for entry in self._book.facts.attention if entry.student not in self._students

@@ -335,11 +335,15 @@ class Gradebook:
         )
 
     def replace_attention(self, student: str, exercise: str, entries: Iterable[Attention]) -> None:
-        """Replace the entries on an exercise of a student by these."""
+        """Replace the entries on an exercise of a student by these; one on several keeps the others."""
         before = self.facts.attention
-        kept = [
-            entry for entry in before if (entry.student, entry.exercises) != (student, (exercise,))
-        ]
+        kept = []
+        for entry in before:
+            if entry.student == student and exercise in entry.exercises:
+                others = tuple(name for name in entry.exercises if name != exercise)
+                entry = msgspec.structs.replace(entry, exercises=others)
+            if entry.exercises:
+                kept.append(entry)
         order = list(Reason)
         after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
         if tuple(after) != before:

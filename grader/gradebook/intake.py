@@ -19,6 +19,7 @@ from grader.course.digest import exercise_digest
 from grader.course.manifest import Course, Exercise
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
+from grader.gradebook.policy import CountedAttempt
 from grader.gradebook.requests import keep_requests
 from grader.gradebook.review import (
     OF_DOWNLOADS,
@@ -291,6 +292,31 @@ class Intake:
             entries += [e for e in others if again.isdisjoint(e.exercises)]
         return entries
 
+    def still_without_points(self, entries: Iterable[Attention]) -> list[Attention]:
+        """Return the entries, without files that turned out to cost no points when all verdicts were there."""
+        kept = []
+        for entry in entries:
+            if entry.kind is Reason.NO_POINTS:
+                names = tuple(name for name in entry.exercises if self._costs_points(entry, name))
+                entry = msgspec.structs.replace(entry, exercises=names)
+            if entry.exercises:
+                kept.append(entry)
+        return kept
+
+    def _costs_points(self, entry: Attention, name: str) -> bool:
+        """Whether an entry still holds for this exercise; also true if its file cannot be found."""
+        student = self._book.student(entry.student)
+        exercise = next((each for each in self._exercises if each.id == name), None)
+        if student is None or exercise is None:
+            return True
+        work = self._book.work(student)
+        if not (sources := work.sources(name)):
+            return True
+        attempt, _ = sources[-1]
+        file = self._book.files_of(attempt.id)[name]
+        about = about_file(self._book, self._course, work, attempt, exercise, file)
+        return any(each.what == entry.what for each in about)
+
     def _newest_file(
         self, work: Work, read: _Registered, exercise: Exercise, *, again: bool
     ) -> tuple[Attempt, ExerciseFile] | None:
@@ -342,7 +368,12 @@ def about_file(
 
 
 def _has_points(work: Work, rules: ClassRules, exercise: Exercise) -> bool:
-    """Whether a file that may count has points, so that a newer one without any costs none."""
+    """Whether a file that may count has points, so that a newer one without any costs none.
+
+    In an average, each file without points costs some.
+    """
+    if rules.policy.rules_of(exercise.id).attempts is CountedAttempt.AVERAGE:
+        return False
     may_count = {attempt.number for attempt in needed(work, rules, exercise.id)}
     files = handed_in(work, rules, exercise.id)
     return any(file.judged for file in files if file.attempt in may_count)

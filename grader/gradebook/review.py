@@ -157,6 +157,11 @@ def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
     same: dict[tuple[Reason, str, str], list[str]] = {}
     for entry in entries:
         same.setdefault((entry.kind, entry.student, entry.what), []).extend(entry.exercises)
+    for (kind, student, what), exercises in [*same.items()]:
+        misnamed = Reason.MISNAMED, student, what
+        # Earlier graders called every other file misnamed.
+        if kind is Reason.OTHER_FILE and {*same.get(misnamed, ())} <= {*exercises}:
+            same.pop(misnamed, None)
     merged = [
         Attention(kind, student, tuple(dict.fromkeys(exercises)), what)
         for (kind, student, what), exercises in same.items()

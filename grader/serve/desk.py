@@ -53,7 +53,7 @@ from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import ask
-from grader.gradebook.review import Attention, Reason
+from grader.gradebook.review import Attention, Reason, without_code
 from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
@@ -337,22 +337,44 @@ class Desk:
 
     def _look_at(self, attempt: Attempt, done: Sequence[tuple[Question, Kept]]) -> None:
         """List results for staff to look at, if there is a reason."""
-        listed = {
-            exercise
-            for entry in self._book.facts.attention
-            if (entry.student, entry.kind) == (attempt.student, Reason.NO_POINTS)
-            for exercise in entry.exercises
+        listed = [e for e in self._book.facts.attention if e.student == attempt.student]
+        without_points = {
+            name for entry in listed if entry.kind is Reason.NO_POINTS for name in entry.exercises
         }
         without = {
             question.exercise.id: question.file
             for question, kept in done
-            if kept.result.settled or not kept.result.score or question.exercise.id in listed
+            if kept.result.settled
+            or not kept.result.score
+            or question.exercise.id in without_points
         }
         about_files = self._about_files(attempt, without)
+        newer = self._with_newer_file(attempt, listed, done)
         for question, kept in done:
             name = question.exercise.id
             entries = [*kept.attention, *about_files.get(name, ())]
-            self._book.replace_attention(attempt.student, name, entries)
+            if name in newer:
+                # The entries of the newer file stay. That this one timed out costs nothing any more.
+                entries = [e for e in entries if e.kind not in (Reason.TIMEOUT, Reason.FAULT)]
+                entries += [
+                    msgspec.structs.replace(entry, exercises=(name,))
+                    for entry in listed
+                    if name in entry.exercises and entry.kind is not Reason.NO_POINTS
+                ]
+            self._book.replace_attention(attempt.student, name, dict.fromkeys(entries))
+
+    def _with_newer_file(
+        self, attempt: Attempt, listed: Sequence[Attention], done: Sequence[tuple[Question, Kept]]
+    ) -> set[str]:
+        """Return the exercises with entries and with a newer file than this attempt's."""
+        names = {question.exercise.id for question, _ in done}
+        names &= {name for entry in listed for name in entry.exercises}
+        student = self._book.student(attempt.student) if names else None
+        if student is None:
+            return set()
+        work = self._book.work(student)
+        newest = {name: work.sources(name)[-1][0].number for name in names if work.sources(name)}
+        return {name for name, number in newest.items() if number > attempt.number}
 
     def _about_files(
         self, attempt: Attempt, files: Mapping[str, ExerciseFile]
@@ -362,17 +384,21 @@ class Desk:
         if student is None:
             return {}
         work = self._book.work(student)
-        # A mistake in the file of corrections must refuse no work, and stop no judge.
-        with contextlib.suppress(CorrectionsError):
-            about = {}
-            for name, file in files.items():
-                of, exercise = attempt, self._course.exercise(name)
-                if file.source is not None and (newest := work.sources(name)[-1][0]).id != of.id:
-                    # A newer file may have had its verdict before this one.
-                    of, file = newest, self._book.files_of(newest.id)[name]
+        about = {}
+        for name, file in files.items():
+            of, exercise = attempt, self._course.exercise(name)
+            if file.source is not None and (newest := work.sources(name)[-1][0]).id != of.id:
+                # A newer file may have had its verdict before this one.
+                of, file = newest, self._book.files_of(newest.id)[name]
+            try:
                 about[name] = about_file(self._book, self._course, work, of, exercise, file)
-            return about
-        return {}
+            except CorrectionsError:
+                # A mistake in the file of corrections must refuse no work, and stop no judge. Which file counts
+                # is not known then, so list each without code.
+                look = file.look(self._course.stub(exercise))
+                entry = without_code(attempt.student, exercise, file, look)
+                about[name] = [entry] if entry is not None else []
+        return about
 
     # --- drafts ---------------------------------------------------------------------------------
 

@@ -241,8 +241,11 @@ class _Finding:
             if copy and not self._is_copy(stem, base):
                 base, copy = stem, 0
             return ItemInfo(base, StudentInfo(id=normalized(base)), name, order=copy)
-        # A browser saves a second `alice_glu.py` as `alice_glu (1).py`.
-        for stem, copy in ((name, 0), copy_number(name)):
+        names = [(name, 0)]
+        if name.rpartition(".")[0].endswith(")"):
+            # A browser saves a second `alice_glu.py` as `alice_glu (1).py`.
+            names.append(copy_number(name))
+        for stem, copy in names:
             if (owner := owner_of(self._course, stem)) is not None:
                 student = StudentInfo(id=normalized(owner[0]))
                 return ItemInfo(owner[0], student, owner[1], order=copy)

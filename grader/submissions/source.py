@@ -124,7 +124,9 @@ def is_empty(source: bytes) -> bool:
 
 
 def has_no_code(source: bytes) -> bool:
-    """Whether a file has only white space, comments and strings."""
+    """Whether a file has only white space, comments and strings; false if it takes long to find out."""
+    if _is_suspicious(source):
+        return False
     try:
         body = parse(source).body
     except SyntaxError:

@@ -89,8 +89,9 @@ class Platform(Protocol):
     """One assignment of a learning platform.
 
     `name` is the platform's name, and `address` identifies the assignment. `worth` is its points there; None if
-    the platform has no column yet, and `send` sets it. With `one_comment`, a new comment replaces the last one.
-    With `reads_comments`, comments can be read back. `notes` are for staff to read before they send.
+    there is no column yet, or one that may not be read, until `planned` sets it. With `one_comment`, a new
+    comment replaces the last one. With `reads_comments`, comments can be read back. `notes` are for staff to
+    read before they send.
     """
 
     name: str
@@ -140,13 +141,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct):
     """The changes to send; `absent` counts the changes for students who handed in nothing.
 
-    `worth` is the points that the assignment is worth there, or will be. `left` has a sentence for each student
-    who is left out, and `not_due` the due time of each student who handed in nothing yet. `already_arrived`
-    has changes that arrived before, by the platform's ids.
+    `left` has a sentence for each student who is left out, and `not_due` the due time of each student who
+    handed in nothing yet. `already_arrived` has changes that arrived before, by the platform's ids.
     """
 
     changes: list[Change] = []
-    worth: float | None = None
     absent: int = 0
     left: list[str] = []
     not_due: list[datetime.datetime] = []
@@ -192,11 +191,12 @@ def planned(
             continue
         mine.append(_mine(entry, platform, options))
         grades.add(entry)
-    worth = _worth(platform, worths, options.out_of)
+    # The platform scales the points that it reads by this, so it is set before they are read.
+    platform.worth = _worth(platform, worths, options.out_of)
     students = platform.students()
     rows = [TemplateRow(s.cells, one_line(s.name), f"number {s.user}") for s in students]
     matched = {person: students[row] for row, person in grades.match(rows, platform.keys).items()}
-    plan = Plan(worth=worth, left=list(grades.unmatched), not_due=not_due)
+    plan = Plan(left=list(grades.unmatched), not_due=not_due)
     for person, own in enumerate(mine):
         if person not in matched:
             continue
@@ -353,9 +353,6 @@ def send(
 
     Raises PushError if the platform is out of reach, or refuses everything; the memory has what was sent.
     """
-    if platform.worth is None:
-        # The first change makes a column of this worth.
-        platform.worth = plan.worth
     before = memory.all()
     sent, arrived, unclear = Sent(), dict[str, Change](), 0
     for user, pushed in plan.already_arrived.items():

@@ -2,7 +2,7 @@
 // The differences of two texts, line by line, for the versions of a student's file.
 (function () {
   // Above this many pairs of lines, the middle is shown as removed and added as a whole: a larger table is slow.
-  const MOST_PAIRS = 4_000_000;
+  const MAX_PAIRS = 4_000_000;
   // Equal lines that are shown around a change.
   const AROUND = 3;
 
@@ -24,7 +24,7 @@
   function middleOf(a, b) {
     const found = [];
     let [i, j] = [0, 0];
-    if (a.length * b.length <= MOST_PAIRS) {
+    if (a.length * b.length <= MAX_PAIRS) {
       const longest = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
       for (let i = a.length - 1; i >= 0; i--) {
         for (let j = b.length - 1; j >= 0; j--) {

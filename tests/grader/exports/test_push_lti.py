@@ -151,7 +151,12 @@ def test_points_are_scaled_to_a_column_that_may_not_be_read(
         push = LtiPushing(school, platform)
         assert push().exit_code == 0
         assert same(platform.grades[SECOND], 10 * scores(FEW)[SECOND])
-        assert "Nothing to send." in push().stdout
+        again = push()
+        assert "Nothing to send." in again.stdout
+        assert "entered by a person" not in again.stderr
+        school.correct(SECOND, points=9.5)
+        assert push().exit_code == 0
+        assert same(platform.grades[SECOND], 95)
 
 
 def test_missing_permissions_are_named(unlinked: LtiPushing) -> None:

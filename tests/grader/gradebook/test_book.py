@@ -272,6 +272,12 @@ def test_attention_is_replaced_for_one_exercise_of_one_student(school: School) -
             book.replace_attention("ann", "task", [entry("ann", "task", "now")])
             book.replace_attention("bob", "task", [])
         found = [(e.student, e.exercises, e.what) for e in book.attention()]
+        both = Attention(Reason.MISNAMED, "eve", ("task", "other"), "merged")
+        book.change(attention=(both,))
+        book.replace_attention("eve", "task", [])
+        assert [e.exercises for e in book.attention()] == [("other",)]
+        book.replace_attention("eve", "other", [])
+        assert book.attention() == ()
     assert found == [("ann", ("other",), "before"), ("ann", ("task",), "now")]
 
 

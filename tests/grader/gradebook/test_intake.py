@@ -7,12 +7,14 @@ import pytest
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, intake, verdict_key
 from grader.gradebook.intake import (
+    Intake,
     Question,
     Questions,
     Verdicts,
     about_file,
     refuse_other_roster,
 )
+from grader.gradebook.policy import CountedAttempt, Rules
 from grader.gradebook.review import Attention, Reason
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import ExerciseResult, Outcome, StudentInfo
@@ -179,3 +181,18 @@ def test_a_first_file_that_earns_nothing_is_listed_until_a_newer_one_has_work(
         assert listed(school.course.stub(task).source) == [], "an untouched stub is no work"
         assert listed(source) == [Attention(Reason.NO_POINTS, "ann", ("task",), what)]
         assert listed(b"x = 3\n") == []
+
+
+def test_an_entry_on_a_file_that_cost_no_points_ends_with_the_verdicts(school: School) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        there = Judged(school, book)
+        book.begin(school.course)
+        book.set_policy(Rules(attempts=CountedAttempt.BEST))
+        ann = there.attempt("ann")
+        school.hand_in(book, "ann", b"# later\n")
+        entry = Attention(Reason.NO_POINTS, "ann", ("task",), "The file has only comments.")
+        entries = [entry, Attention(Reason.MISNAMED, "ann", ("task",), "Not judged: a.py.")]
+        taking = Intake(book, school.course, school.course.exercises)
+        assert taking.still_without_points(entries) == entries
+        there.judge(ann)
+        assert taking.still_without_points(entries) == entries[1:]

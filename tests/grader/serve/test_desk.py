@@ -165,6 +165,47 @@ def test_a_file_without_code_stays_listed_while_an_older_one_gets_its_verdict(
         assert listed() == []
 
 
+@pytest.mark.parametrize(
+    ("attempts", "kinds"),
+    [("best", []), ("average", [Reason.NO_POINTS]), ("newest", [Reason.NO_POINTS])],
+)
+def test_a_file_without_code_after_work_is_listed_if_it_costs_points(
+    tmp_path: Path, attempts: str, kinds: list[Reason]
+) -> None:
+    week = assignment("week1", ["greeting"], due=NOW)
+    folder = term_course(tmp_path / "course", week, policy=f'attempts = "{attempts}"\n')
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        there.hand_in("ada", greeting=b"def f(:\n")
+        assert [entry.kind for entry in book.attention()] == kinds
+
+
+def test_a_late_verdict_of_an_older_file_keeps_the_entries_of_the_newer_one(tmp_path: Path) -> None:
+    week = assignment("week1", ["greeting"], due=NOW)
+    folder = term_course(tmp_path / "course", week, policy='attempts = "best"\n')
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        there.hand_in("ada", greeting=marked(1))
+        there.hand_in("ada", greeting=b"{\\rtf1\\ansi def greeting(name): return name}")
+        before = book.attention()
+        assert [entry.kind for entry in before] == [Reason.UNREADABLE]
+        there.judge(Outcome.TIMEOUT)
+        assert book.attention() == before
+
+
+def test_a_file_without_code_is_listed_even_with_a_mistake_in_the_corrections(
+    tmp_path: Path,
+) -> None:
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(PLAIN), {"ada": ""})
+        (tmp_path / "results" / "corrections.toml").write_text("[[correction]]\nodd = 1\n")
+        there.hand_in("ada", greeting=b"# later\n")
+        there.judge(Outcome.FAILED)
+        assert [entry.kind for entry in book.facts.attention] == [Reason.NO_POINTS]
+
+
 def test_submitted_drafts_cost_a_students_page_no_extra_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,12 +121,16 @@ def test_a_browsers_copy_of_a_single_file_is_the_students(find: Find, sources: S
         "zoe_glu.py": GLU,
         "zoe_glu (1).py": NEWER,
         "zoe_gelu.py": GELU,
+        # Students may be told apart by a number.
+        "lab_glu-1.py": GLU,
+        "lab_glu-2.py": GLU,
     }
     found = find(files)
     assert who(found) == [("yan", 1), ("zoe", 1), ("zoe", 2)]
     assert sources(found.attempts[0]) == {"gelu": GELU}
     assert sources(found.attempts[2]) == {"glu": NEWER, "gelu": GELU}
-    assert found.notes == ()
+    (note,) = found.notes
+    assert note.startswith("Code of no student, which is not graded: lab_glu-1.py, lab_glu-2.py.")
 
 
 def test_a_download_of_canvas_is_read(find: Find, sources: Sources, zipped: Pack) -> None:
