@@ -21,10 +21,10 @@ from grader.course.manifest import Course, Exercise, load_course, probe_of
 from grader.course.suite import MARKS, tests_of
 from grader.judge.outcomes import StudentError, student_error
 from grader.judge.plain import SuitePlugin
+from grader.judge.student_file import StudentFile
 from grader.judge.suite_run import SuiteRun
 from grader.results import Visibility
 from grader.sandbox.wire.values import Opaque, Record
-from grader.submissions.source import parse
 
 __all__ = ["judge_here"]
 
@@ -87,7 +87,7 @@ class _Session:
     """A stand-in with the methods that the plugin needs of a session."""
 
     def __init__(self, exercise: Exercise, source: bytes) -> None:
-        self.exercise, self.tree = exercise, parse(source)
+        self.exercise, self.file = exercise, StudentFile(exercise, source)
         self.raised: list[StudentError] = []
 
     def begin_test(self, seed: int, share: str = "") -> None:
