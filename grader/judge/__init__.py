@@ -3,7 +3,7 @@
 In the process that grades, `pool` owns judges and gives them work, and `warm` keeps one judge for
 `grade watch`. `process` is a judge seen from both sides, and `assignment` has the messages between them.
 `preloading` lists the modules that sandboxes import beforehand. `cache` keeps their findings for this user,
-under the digest that `own_code` has of the code that decides.
+under a digest of the files that decide (`own_code`).
 
 In the judge, `run` calls the tests of the suites, and `suite_run` interprets the end of each: one of
 `outcomes`, or a fault of the grader; `advice` is about errors of a student's code. `text` keeps the words of a

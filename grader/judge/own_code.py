@@ -1,7 +1,8 @@
 """The modules of this package that decide outcomes, messages and held points, and a digest of their code.
 
-Verdicts, and what judges keep between runs, are stale once this code changes. Comments, docstrings and layout
-do not count, nor does code that shows, exports or stores results, or the rules for points.
+Verdicts, and what judges keep between runs, are stale once this code changes. Code that shows, exports or
+stores results does not count, nor do the rules for points. For verdicts, comments, docstrings and layout do not
+count either.
 """
 
 from __future__ import annotations
@@ -47,8 +48,18 @@ _NOT_DECIDING = frozenset(
 
 @functools.cache
 def judging_code() -> str:
-    """Return the digest of the code that decides."""
-    return digest_of({name: (_PACKAGE / name).read_bytes() for name in deciding()})
+    """Return the digest of the code that decides, for verdicts, which are kept for long."""
+    return digest_of(_sources())
+
+
+@functools.cache
+def judging_files() -> str:
+    """Return the digest of the files that decide, for caches: it takes milliseconds, but a comment changes it."""
+    return hashlib.sha256(b"\0".join(_sources().values())).hexdigest()
+
+
+def _sources() -> dict[str, bytes]:
+    return {name: (_PACKAGE / name).read_bytes() for name in deciding()}
 
 
 def deciding() -> list[str]:

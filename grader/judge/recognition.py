@@ -27,7 +27,7 @@ from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, wrong_answers
 from grader.findings import details_of, escaped, first_line, message_of, without_values
 from grader.judge import cache
-from grader.judge.own_code import judging_code
+from grader.judge.own_code import judging_files
 from grader.results import Cause, ExerciseResult, Finding, Outcome, TestResult, Visibility
 
 # All wrong answers of a submission may together take this long, or as long as the submission itself took: a
@@ -340,7 +340,7 @@ class KnownMistakes:
         answers = self._answers_of(course, exercise)
         digests = {each.id: hashlib.sha256(each.source).hexdigest() for each in answers}
 
-        path = cache.file_of("mistakes", digest, str(seed), judging_code())
+        path = cache.file_of("mistakes", digest, str(seed), judging_files())
         kept = self._seen.setdefault(path, _Seen(path))
         kept.read()
 
