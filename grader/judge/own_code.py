@@ -54,7 +54,7 @@ def judging_code() -> str:
 
 @functools.cache
 def judging_files() -> str:
-    """Return the digest of the files that decide, for caches: it takes milliseconds, but a comment changes it."""
+    """Return the digest of the files that decide, for caches. A comment changes it; it takes milliseconds."""
     return hashlib.sha256(b"\0".join(_sources().values())).hexdigest()
 
 
