@@ -30,6 +30,7 @@ _UTF_8 = re.compile(rb"utf[-_]8([-_].*)?|utf8|u8|utf|cp65001", re.IGNORECASE)
 # trial.
 _ORDINARY_BYTES = 50_000
 _ORDINARY_LINE = 2_000
+_BEGINS_CODE = re.compile(rb"^(?:async |class |def |from |import |@)", re.MULTILINE)
 # Larger honest files take up to 0.4 s and 180 MiB. The child may use a second of processor time and 512 MiB;
 # this limit is for systems without these limits.
 _TRIAL_SECONDS = 20
@@ -125,7 +126,8 @@ def is_empty(source: bytes) -> bool:
 
 def has_no_code(source: bytes) -> bool:
     """Whether a file has only white space, comments and strings; false if it takes long to find out."""
-    if _is_suspicious(source):
+    # Most files need no parsing to see that.
+    if _BEGINS_CODE.search(source) or _is_suspicious(source):
         return False
     try:
         body = parse(source).body
