@@ -53,12 +53,12 @@ from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
 from grader.gradebook.requests import ask
-from grader.gradebook.review import Attention, Reason, without_code
+from grader.gradebook.review import Attention, Reason, stub_after_work, without_code
 from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
 from grader.gradebook.verdict_key import source_digest
-from grader.gradebook.work import SERVER
+from grader.gradebook.work import SERVER, Work
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import TEAM, StudentInfo
@@ -67,7 +67,7 @@ from grader.serve.gate import Gate
 from grader.serve.http import Refusal
 from grader.serve.staff_desk import StaffDesk
 from grader.serve.teams import Teams
-from grader.submissions import ExerciseFile, Submission
+from grader.submissions import ExerciseFile, State, Submission
 from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
@@ -191,8 +191,11 @@ class Desk:
             handed = queue.add_submission(book, student.id, attempt.id, retry_key, now)
             waiting = self._queue(student, attempt, questions, now)
             unreadable = {name: file for name, file in read.odd.items() if file.source is None}
-            for name, entries in self._about_files(attempt, unreadable).items():
-                book.replace_attention(student.id, name, entries)
+            work = book.work(student) if unreadable else None
+            for name, file in unreadable.items():
+                assert work is not None
+                about = self._about_file(work, attempt, self._course.exercise(name), file)
+                book.replace_attention(student.id, name, about)
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
@@ -338,67 +341,47 @@ class Desk:
     def _look_at(self, attempt: Attempt, done: Sequence[tuple[Question, Kept]]) -> None:
         """List results for staff to look at, if there is a reason."""
         listed = [e for e in self._book.facts.attention if e.student == attempt.student]
-        without_points = {
-            name for entry in listed if entry.kind is Reason.NO_POINTS for name in entry.exercises
-        }
-        without = {
-            question.exercise.id: question.file
-            for question, kept in done
-            if kept.result.settled
-            or not kept.result.score
-            or question.exercise.id in without_points
-        }
-        about_files = self._about_files(attempt, without)
-        newer = self._with_newer_file(attempt, listed, done)
+        student = self._book.student(attempt.student)
+        work: Work | None = None
         for question, kept in done:
-            name = question.exercise.id
-            entries = [*kept.attention, *about_files.get(name, ())]
-            if name in newer:
-                # The entries of the newer file stay. That this one timed out costs nothing any more.
-                entries = [e for e in entries if e.kind not in (Reason.TIMEOUT, Reason.FAULT)]
-                entries += [
-                    msgspec.structs.replace(entry, exercises=(name,))
-                    for entry in listed
-                    if name in entry.exercises and entry.kind is not Reason.NO_POINTS
-                ]
+            name, entries = question.exercise.id, list(kept.attention)
+            before = [entry for entry in listed if name in entry.exercises]
+            if student is not None and (before or not kept.result.score):
+                work = work or self._book.work(student)
+                newest = next((each for each, _ in reversed(work.sources(name))), attempt)
+                is_newest = question.file.source is None or newest.id == attempt.id
+                if not is_newest and newest.number > attempt.number:
+                    # The entries of the newer file stay. That this one timed out costs nothing any more.
+                    entries = [e for e in entries if e.kind not in (Reason.TIMEOUT, Reason.FAULT)]
+                    entries += [
+                        msgspec.structs.replace(entry, exercises=(name,))
+                        for entry in before
+                        if entry.kind is not Reason.NO_POINTS
+                    ]
+                if not kept.result.score or Reason.NO_POINTS in {entry.kind for entry in before}:
+                    # A newer file may have had its verdict before this one.
+                    of = attempt if is_newest else newest
+                    file = question.file if is_newest else self._book.files_of(of.id)[name]
+                    entries += self._about_file(work, of, question.exercise, file)
             self._book.replace_attention(attempt.student, name, dict.fromkeys(entries))
 
-    def _with_newer_file(
-        self, attempt: Attempt, listed: Sequence[Attention], done: Sequence[tuple[Question, Kept]]
-    ) -> set[str]:
-        """Return the exercises with entries and with a newer file than this attempt's."""
-        names = {question.exercise.id for question, _ in done}
-        names &= {name for entry in listed for name in entry.exercises}
-        student = self._book.student(attempt.student) if names else None
-        if student is None:
-            return set()
-        work = self._book.work(student)
-        newest = {name: work.sources(name)[-1][0].number for name in names if work.sources(name)}
-        return {name for name, number in newest.items() if number > attempt.number}
-
-    def _about_files(
-        self, attempt: Attempt, files: Mapping[str, ExerciseFile]
-    ) -> dict[str, list[Attention]]:
-        """Return the entries on a student's files that their results do not give, by exercise."""
-        student = self._book.student(attempt.student) if files else None
-        if student is None:
-            return {}
-        work = self._book.work(student)
-        about = {}
-        for name, file in files.items():
-            of, exercise = attempt, self._course.exercise(name)
-            if file.source is not None and (newest := work.sources(name)[-1][0]).id != of.id:
-                # A newer file may have had its verdict before this one.
-                of, file = newest, self._book.files_of(newest.id)[name]
-            try:
-                about[name] = about_file(self._book, self._course, work, of, exercise, file)
-            except CorrectionsError:
-                # A mistake in the file of corrections must refuse no work, and stop no judge. Which file counts
-                # is not known then, so list each without code.
-                look = file.look(self._course.stub(exercise))
-                entry = without_code(attempt.student, exercise, file, look)
-                about[name] = [entry] if entry is not None else []
-        return about
+    def _about_file(
+        self, work: Work, attempt: Attempt, exercise: Exercise, file: ExerciseFile
+    ) -> list[Attention]:
+        """Return the entries on a file that its result does not give."""
+        try:
+            return about_file(self._book, self._course, work, attempt, exercise, file)
+        except CorrectionsError:
+            # A mistake in the file of corrections must refuse no work, and stop no judge. Which file counts is
+            # not known then, so list each without points.
+            look = file.look(self._course.stub(exercise))
+            earlier = [each.id for each, _ in work.sources(exercise.id) if each.id != attempt.id]
+            has_work = not all(work.is_untouched(exercise.id, id_) for id_ in earlier)
+            is_shared = self._teams.hands_in(exercise.id)
+            if look.state is State.UNTOUCHED and has_work and not is_shared:
+                return [stub_after_work(attempt.student, exercise)]
+            entry = without_code(attempt.student, exercise, file, look)
+            return [entry] if entry is not None else []
 
     # --- drafts ---------------------------------------------------------------------------------
 

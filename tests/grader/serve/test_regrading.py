@@ -141,11 +141,12 @@ def test_a_regrade_and_a_mistake_in_the_corrections_keep_stubs_after_work_listed
         there.hand_in("ada", greeting=stub)
         assert listed() == ["ada"]
         changed(book)
-        asyncio.run(regrade(Asked(there).server, course.exercises))
+        assert asyncio.run(regrade(Asked(there).server, course.exercises)) > 0
         there.judge()
         assert listed() == ["ada"]
         (tmp_path / "results" / "corrections.toml").write_text("[[correction]]\nodd = 1\n")
         assert there.hand_in("bob", greeting=stub).student == "bob"
+        assert set(listed()) == {"ada", "bob"}
 
 
 def test_grade_regrade_keeps_exercises_without_a_file_to_do(
