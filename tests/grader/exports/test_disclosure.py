@@ -184,7 +184,7 @@ def test_no_number_of_a_hidden_test_leaks_from_a_graded_class(
     assert all(secret in "".join(texts("jsonl", of)) for secret in secrets)
 
 
-def test_students_read_a_known_mistake(results: Path) -> None:
+def test_students_read_how_a_hidden_test_ended(results: Path) -> None:
     told, shown = {}, {}
     for of in ClassSource(results):
         tests = [test for each in disclosed(of).result.exercises for test in each.tests]

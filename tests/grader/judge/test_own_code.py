@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 import grader
+from grader.judge import own_code
 from grader.judge.own_code import deciding, digest_of, meaning_of
 from tests.grader.test_imports import imported_modules
 
 PACKAGE = Path(grader.__file__).parent
-CHANGED = ("judge/scoring.py", "submissions/not_python.py", "submissions/submission.py")
+CHANGED = (
+    "judge/scoring.py",
+    "submissions/not_python.py",
+    "submissions/odd_code.py",
+    "submissions/submission.py",
+)
 NAMES = deciding()
 
 
@@ -79,9 +85,30 @@ def test_every_module_that_judging_imports_decides_or_is_listed_here() -> None:
     assert files - known == others
 
 
-def test_a_damaged_cache_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_used_unless_it_is_damaged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     usual = digest_of({"one.py": b"one = 1"})
     (kept,) = tmp_path.rglob("*.json")
+    kept.write_bytes(b"0" * 64)
+    assert digest_of({"one.py": b"one = 1"}) == "0" * 64
     kept.write_bytes(b"\xff nonsense")
     assert digest_of({"one.py": b"one = 1"}) == usual
+
+
+def test_a_changed_module_changes_both_digests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    sources = {"results.py": b"one = 1\n", "text.py": b"two = 2\n"}
+
+    def digests(changes: dict[str, bytes]) -> tuple[str, str]:
+        monkeypatch.setattr(own_code, "_sources", lambda: sources | changes)
+        return own_code.judging_code.__wrapped__(), own_code.judging_files.__wrapped__()
+
+    code, files = digests({})
+    assert digests({}) == (code, files)
+    assert not {code, files} & {*digests({"text.py": b"two = 3\n"})}
+    again, other = digests({"text.py": b"# A comment.\ntwo = 2\n"})
+    assert (again == code, other == files) == (True, False)

@@ -459,9 +459,12 @@ def test_a_file_of_rules_named_in_a_task_becomes_a_link(serving: Callable[..., S
     stub.write_text(f'"""{task}"""\n{stub.read_text(encoding="utf-8")}', encoding="utf-8")
     rules = served.course / "docs" / "every-exercise.md"
     rules.parent.mkdir()
-    rules.write_text("# Rules\n\n## What you write\n\n- No `<loops>`.\n", encoding="utf-8")
+    rules.write_text("# Rules\n\n## What you write\n\n- No `<loops>`, *ever*.\n", encoding="utf-8")
     served.start()
     text = served.ask("GET", "/exercise/greeting", "ada").body.decode()
     assert 'What holds for every exercise: <a href="#rules">the rules below</a>.' in text
     (inside,) = re.findall(r'<details>.*?<div id="rules">(.*?)</div>', text, re.DOTALL)
-    assert "<h3>What you write</h3>" in inside and "No <code>&lt;loops&gt;</code>." in inside
+    assert (
+        "<h3>What you write</h3>" in inside
+        and "No <code>&lt;loops&gt;</code>, <em>ever</em>." in inside
+    )
