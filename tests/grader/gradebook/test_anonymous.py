@@ -28,12 +28,12 @@ ANN = StudentInfo(
     id="a.lee17",
     name="Lee, Ann",
     email="ann.lee@uni.example",
-    ids={"sis": "S-4711", "section": "B"},
+    ids={"sis": "S-471100815", "section": "B"},
 )
 MAX = StudentInfo(id="max", name="Max Ng", email="max@uni.example")
 SOURCE = b"# Ann Lee, A.LEE17\nsmallest = max(leeway, 1)\n"
 OTHER = SOURCE.replace(b"Ann Lee, A.LEE17", b"Max (max@uni.example)")
-TELLING = ("a.lee17", "lee", "ann", "uni.example", "4711", "max@", "ng", "zed.1")
+TELLING = ("a.lee17", "lee", "ann", "uni.example", "471100815", "max@", "ng", "zed.1")
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_no_command_writes_a_name_to_a_file(
     files = [path for path in out.rglob("*") if path.is_file()]
     printed = [capsys.readouterr().out.replace(str(tmp_path), "")]
     for text in (*printed, *(path.name + path.read_text(encoding="utf-8") for path in files)):
-        for word in ("a.lee17", "Lee", "uni.example", "4711", "Max", "zed.1"):
+        for word in ("a.lee17", "Lee", "uni.example", "471100815", "Max", "zed.1"):
             assert word not in text
     assert files
 
