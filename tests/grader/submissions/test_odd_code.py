@@ -376,6 +376,15 @@ def test_a_relative_star_import_has_no_meaning_and_hides_none() -> None:
     assert "uses os.system" in found(hiding)
 
 
+def test_a_mistake_in_the_check_holds_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(_: object) -> str:
+        raise IndexError
+
+    monkeypatch.setattr("grader.submissions.odd_code._bound", mistaken)
+    (oddity,) = odd_code(b"x = 1\n")
+    assert oddity.name == "unchecked"
+
+
 def test_a_long_chain_of_calls_is_odd_without_being_followed() -> None:
     (oddity,) = odd_code(b"import torch\nx = torch" + b".a()" * 850 + b"\n")
     assert oddity.name == "nested"
