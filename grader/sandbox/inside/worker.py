@@ -52,7 +52,7 @@ from grader.sandbox.wire.messages import (
 )
 from grader.sandbox.wire.packing import Packing
 from grader.sandbox.wire.unpacking import Unpacking
-from grader.sandbox.wire.values import Made, Record
+from grader.sandbox.wire.values import RETURNED, Made, Opaque, Record
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +70,8 @@ class Worker:
         self._probes: dict[str, ModuleType] = {}
         # The probes' own copies of modules that the course gives.
         self._given: dict[str, ModuleType] = {}
+        # The classes of named tuples that the judge got, by name.
+        self._classes: dict[str, type] = {}
         self._built: list[Any] = []
         self._built_by: list[str] = []
         self._graphs: list[Graph] = []
@@ -94,6 +96,7 @@ class Worker:
             if watch.seen is not None:
                 frames = own_frames(watch.seen.stack, self._file)
                 return ForbiddenReply(watch.seen.name, frames), Packing()
+        self._classes.update(packing.classes)
         return reply, packing
 
     def _dispatch(self, request: Request, unpacking: Unpacking, packing: Packing) -> Reply:
@@ -247,7 +250,7 @@ class Worker:
         return self._live(arguments, objects), self._live(keywords, objects)
 
     def _live(self, value: Any, objects: dict[int, Any], depth: int = 0) -> Any:
-        """Return the value with a live object instead of each `Made`."""
+        """Return the value with a live object instead of each `Made` or `Record`."""
         if isinstance(value, Record) and value.type_name == Made.__name__:
             made = Made(*value.fields.values())
             if made.number not in objects:
@@ -260,6 +263,15 @@ class Worker:
                     arguments = [self._student, *arguments]
                 objects[made.number] = make(*arguments, **keywords)
             return objects[made.number]
+        if isinstance(value, Record):
+            items = [self._live(item, objects, depth + 1) for item in value.fields.values()]
+            kind = self._classes.get(value.type_name.removeprefix(RETURNED), tuple)
+            return tuple.__new__(kind, items)
+        if isinstance(value, Opaque):
+            raise TypeError(
+                f"the test cannot hand your {value.type_name} back to your code: return tensors, numbers, "
+                "strings, lists, tuples or dicts"
+            )
         if depth > 4 or not isinstance(value, (list, tuple, dict)) or len(value) > 1000:
             return value
         if isinstance(value, dict):

@@ -30,6 +30,9 @@ MAX_KEYS = 5_000
 # The numbers of the extension types.
 TENSOR, ARRAY, TUPLE, RECORD, OPAQUE, LIST, DICT, BYTES = range(1, 9)
 
+# Begins the type's name of a named tuple that the other side sent and now gets back.
+RETURNED = "returned "
+
 if TYPE_CHECKING:
     Value = Any
 else:

@@ -267,6 +267,31 @@ class Point(NamedTuple):
 def point(x):
     return Point(x * 2, "p")
 
+def again(point, *others):
+    return [type(point) is Point, point.x + 1, others]
+
+def local(x):
+    class Pair(NamedTuple):
+        first: Tensor
+        second: int
+    return Pair(x, 3)
+
+def second(pair):
+    return pair.second
+
+class Made(NamedTuple):
+    number: int
+    probe: str
+    function: str
+    arguments: list
+    keywords: dict
+
+def made(x):
+    return Made(0, None, "mutate", [x], {})
+
+def own_object(x):
+    return [object()]
+
 def mutate(x):
     x.data.mul_(2)
     return x.clone()
@@ -376,6 +401,23 @@ CASES = {
     assert point.type_name == "Point" and point.label == "p"
     point.x.sum().backward()
     assert torch.equal(x.grad, torch.full((2,), 2.0))
+""",
+    "records_come_back_as_they_were": """
+    x = torch.randn(2, requires_grad=True)
+    point, other = (student.function(name)(x) for name in ("point", "local"))
+    same, moved, others = student.function("again")(point, [point, (other,)])
+    assert same and others[0][0].label == "p" and others[0][1][0].second == 3
+    moved.sum().backward()
+    assert torch.equal(x.grad, torch.full((2,), 2.0))
+    assert student.function("second")(other) == 3 and student.function("second")(pair=other) == 3
+""",
+    "a_record_is_no_order_to_the_sandbox": """
+    made = student.function("echo")(student.function("made")(torch.ones(2)))
+    assert made.type_name == "Made" and made.function == "mutate"
+""",
+    "an_object_does_not_come_back": """
+    with pytest.raises(TypeError, match="cannot hand your object back to your code"):
+        student.function("echo")(student.function("own_object")(1))
 """,
     "mutations_are_seen_and_not_mirrored": """
     x = torch.ones(2)

@@ -187,7 +187,8 @@ def test_changes_nothing(student: Student) -> None:
     """x, the cache and the layer are left as they are."""
     layer = student.module(LAYER, 4, 4, 2, WINDOW)
     # A full cache, in which a new position could overwrite the oldest one.
-    cache = (torch.randn(BATCH, 2, WINDOW, 1), torch.randn(BATCH, 2, WINDOW, 1))
+    with torch.no_grad():
+        cache = pair(layer(torch.randn(BATCH, WINDOW, 4)))[1]
     laws.check_changes_nothing(student, layer, torch.randn(BATCH, 1, 4), cache, call="forward")
 
 
