@@ -15,6 +15,7 @@ import ctypes
 import functools
 import gc
 import importlib.util
+import inspect
 import os
 import re
 import sys
@@ -165,6 +166,8 @@ def _guard(function: types.FunctionType, check: Check) -> None:
     """Replace the code of a function by code that checks, and then calls a copy of the original."""
     code, own = _call.__code__, function.__code__
     copy = _copy(function)
+    # Code such as `torch.nn.utils.skip_init` looks up the parameters.
+    function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     _as_they_were.setdefault(function, copy)
     call = _before(copy, check)
     function.__code__ = code.replace(

@@ -6,6 +6,7 @@ import contextlib
 import enum
 import functools
 import importlib
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -237,6 +238,13 @@ def test_a_forbidden_name_is_refused(names: dict[str, Switch], way: str) -> None
     with names[name].refusing(), pytest.raises(Refused):
         called()
     assert type(called()) is type(before)
+
+
+def test_a_forbidden_name_keeps_its_parameters(names: dict[str, Switch]) -> None:
+    """`torch.nn.utils.skip_init` looks them up."""
+    assert str(inspect.signature(Class)) == "(x: 'int' = 1) -> 'None'"
+    assert str(inspect.signature(MADE.method)) == "(*, y: 'int' = 2) -> 'int'"
+    assert str(inspect.signature(MADE.decorated)) == "() -> 'int'"
 
 
 def test_inherited_methods_of_a_forbidden_class_are_allowed(names: dict[str, Switch]) -> None:
