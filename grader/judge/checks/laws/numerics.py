@@ -46,13 +46,19 @@ def check_float64(
         raise failed(line) from None
 
 
+_OVERFLOWS = ": something overflows on the way"
+_OVERFLOWS_OR_EMPTY = ": something overflows on the way, or a softmax has nothing but -inf"
+
+
 def check_finite(values: Any, *, what: str = "the output", why: str = "") -> None:
     """Check that a tensor contains no NaN and no inf; `why` is the usual reason."""
     tensor = assert_tensor(values, what=what).detach()
     bad = ~tensor.isfinite()
     if bad.any():
         number = element(tensor[bad][0].item())
-        reason = text(": {why}", why) if why else ": something overflows on the way"
+        reason = text(": {why}", why) if why else _OVERFLOWS
+        if not why and tensor[bad].isnan().all():
+            reason = _OVERFLOWS_OR_EMPTY
         one = bad.numel() == 1
         count = what
         if not one:
