@@ -39,6 +39,8 @@ _REPORT_SECONDS = 2.0
 START_SECONDS = 120.0
 # A process prints its stack within a millisecond, if at all; on a busy machine, it takes longer.
 STACK_SECONDS = 1.0
+# PyTorch's profiler prints this in every sandbox, where processes have no names.
+_OF_PROFILER = re.compile(r"^Failed to read process name for pid \d+\n?", re.MULTILINE)
 
 
 class Output:
@@ -91,7 +93,7 @@ class Output:
 
 
 def _with_rest(printed: bytearray, dropped: int) -> str:
-    text = without_paths(printed.decode("utf-8", "replace"))
+    text = _OF_PROFILER.sub("", without_paths(printed.decode("utf-8", "replace")))
     return f"{text}\n[... more was printed]" if dropped else text
 
 

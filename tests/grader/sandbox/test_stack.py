@@ -37,3 +37,9 @@ def test_output_after_a_stack_is_kept() -> None:
     output.add(STACK + b"and on\n")
     assert output.take_stack() == STACK
     assert output.text() == "and on\n"
+
+
+def test_a_line_of_the_profiler_is_not_the_students_output() -> None:
+    output = Output()
+    output.add(b"mine\nFailed to read process name for pid 1\nFailed to read, I say\n")
+    assert output.text() == "mine\nFailed to read, I say\n"
