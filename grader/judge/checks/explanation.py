@@ -179,13 +179,15 @@ def _explain_first(
 def explain_type(value: Any, expected: str, what: str) -> list[str]:
     """Return the line about a value of another type than the expected one, such as "a Tensor"."""
     hint = _type_hint(value, expected, what)
+    if not what.endswith(","):
+        what = text("{what},", what)
     if value is None:
         # None is said in words, which a hidden test shows, too: its cause tells as much.
-        words = "your code returned None as {what}, expected {expected}{hint}"
+        words = "your code returned None as {what} expected {expected}{hint}"
         return [sentence(words, what, expected, hint)]
     return [
         sentence(
-            "your code returned {kind} as {what}, expected {expected}{hint}",
+            "your code returned {kind} as {what} expected {expected}{hint}",
             a_kind(value),
             what,
             expected,

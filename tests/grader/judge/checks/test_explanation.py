@@ -101,6 +101,11 @@ def test_a_wrong_type_gets_a_remedy(value: object, expected: str, end: str) -> N
     assert line.endswith(end)
 
 
+def test_a_subject_that_ends_with_a_comma_gets_no_other() -> None:
+    (line,) = explain_type(None, "a string", "the first, with an inf,")
+    assert line == "Your code returned None as the first, with an inf, expected a string."
+
+
 def test_a_missing_gradient_gets_its_own_advice() -> None:
     (line,) = explain_type(None, "a Tensor", "the gradient of x")
     assert line.endswith(": does a gradient reach it?")
