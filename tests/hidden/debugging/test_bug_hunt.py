@@ -139,7 +139,7 @@ def test_eval_mode(code: Student, draw: Draw) -> Cases:
     """Every submodule is in evaluation mode in every forward pass; no parameter, buffer or .grad changes."""
     for in_training in (ROOT + PARTS, PARTS):
         weights, batches = weights_and_batches(draw, 5, 5)
-        report = evaluated(code, code.made("used_network", weights, in_training), batches)
+        report = evaluated(code, code.made("used_network", weights, in_training), batches, "modes")
         yield "the modes of the model and its parts", entry(report, "modes")
         yield "the outputs of a model with batch norm", entry(report, "logits")
 
@@ -152,11 +152,11 @@ def test_eval_mode(code: Student, draw: Draw) -> Cases:
 def test_values(code: Student, draw: Draw) -> Cases:
     """The mean loss and the accuracy over all samples are right."""
     weights, batches = weights_and_batches(draw, 4, 4, 4)
-    loss = entry(evaluated(code, code.made("network", weights, []), batches), "loss")
+    loss = entry(evaluated(code, code.made("network", weights, []), batches, "modes"), "loss")
     yield "the loss that evaluate gives", within(loss, rtol=RTOL)
     # In a mean of the batches' accuracies, short batches would count too much.
     weights, batches = weights_and_batches(draw, 20, 1, 1, 1)
-    report = evaluated(code, code.made("network", weights, []), batches)
+    report = evaluated(code, code.made("network", weights, []), batches, "modes")
     yield "the accuracy", entry(report, "accuracy")
 
 
@@ -283,9 +283,12 @@ def weights_and_batches(draw: Draw, *rows: int) -> tuple[Tensor, list[tuple[Tens
     return draw.normal(16, dtype=torch.float64), batches
 
 
-def evaluated(code: Student, model: Any, batches: Any) -> Any:
-    """Return the probe's report of evaluate, which may change modes and random states, but nothing else."""
-    probe, allow = code.probe("evaluated"), ("mode", "random")
+def evaluated(code: Student, model: Any, batches: Any, *allow: str) -> Any:
+    """Return the probe's report of evaluate, which may change modes and random states, but nothing else.
+
+    Only `test_no_grad` judges `modes`, the global ones such as whether gradients are enabled.
+    """
+    probe, allow = code.probe("evaluated"), ("mode", "random", *allow)
     return laws.check_changes_nothing(code, probe, model, batches, call="evaluate", allow=allow)
 
 
