@@ -142,10 +142,12 @@ class _Registered(NamedTuple):
     """A student's attempts that were read and kept: the files of each, by the attempt's id in the gradebook.
 
     Attempts in `own` are the student's submissions, those in `of_team` have only files for the team, and those
-    `with_request` have a regrade request.
+    `with_request` have a regrade request. `every` also has attempts that are one in the gradebook, because they
+    differ only in files that are not judged.
     """
 
     files: dict[int, Mapping[str, ExerciseFile]]
+    every: list[tuple[int, Mapping[str, ExerciseFile]]]
     own: set[int]
     of_team: set[int]
     with_request: set[int]
@@ -190,13 +192,14 @@ class Intake:
 
     def _register(self, attempts: Sequence[submissions.Attempt]) -> _Registered:
         """Read a student's attempts, and keep them with their regrade requests."""
-        read = _Registered({}, set(), set(), set())
+        read = _Registered({}, [], set(), set(), set())
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
             is_whole = attempt.only is None
             if not (is_whole or submission.files):
                 continue
             id_ = self._book.register(attempt, submission, whole=is_whole).id
+            read.every.append((id_, submission.files))
             # The same files at the same time are one attempt; the student's own copy says more about them.
             if is_whole or (attempt.of_team and id_ not in read.own) or id_ not in read.files:
                 read.files[id_] = submission.files
@@ -264,20 +267,32 @@ class Intake:
     def _attention(
         self, work: Work, read: _Registered, before: Iterable[Attention]
     ) -> list[Attention]:
-        """Return entries on the student's newest attempt, and on the newest one with files for the team."""
+        """Return entries on the attempts just read, and earlier ones on exercises without work since.
+
+        An attempt has none on exercises with work since, unless it is the student's newest one, or the newest
+        one with files for the team.
+        """
         entries: list[Attention] = []
-        for ids in filter(None, (read.own, read.of_team)):
-            newest = _newest(work, ids)
-            files = read.files[newest.id]
+        newest = {_newest(work, ids).id for ids in (read.own, read.of_team) if ids}
+        places = {attempt.id: place for place, attempt in enumerate(work.attempts)}
+        worked = {e.id: self._newest_work(work, read, e) for e in self._exercises}
+        for id_, files in read.every:
+            attempt = work.attempts[places[id_]]
+            open_ones = [e for e in self._exercises if id_ in newest or places[id_] > worked[e.id]]
             without = [file for file in files.values() if file.source is None]
             is_empty = len(without) == len(self._course.exercises)
             # A request needs no files.
-            if is_empty and newest.id not in read.with_request:
-                entries += nothing_found(newest.student, self._exercises, files)
-            for exercise in self._exercises:
+            if is_empty and id_ not in read.with_request:
+                entries += nothing_found(attempt.student, open_ones, files)
+            for exercise in open_ones:
                 file = files.get(exercise.id)
                 if file is not None and file.source is None:
-                    entries += about_file(self._book, self._course, work, newest, exercise, file)
+                    entries += about_file(self._book, self._course, work, attempt, exercise, file)
+                elif file is not None and file.seems_misnamed and places[id_] > worked[exercise.id]:
+                    # Only the file that counts gets a verdict, and with it the entries on it.
+                    result = settle(self._course, exercise, file, GradingOptions())
+                    if result is not None:
+                        entries += attention(attempt.student, exercise, file, result)
         before = [entry for entry in before if entry.kind in OF_DOWNLOADS]
         listed = {e for entry in before if entry.kind is Reason.NO_POINTS for e in entry.exercises}
         for exercise in self._exercises:
@@ -285,12 +300,31 @@ class Intake:
                 found := self._newest_file(work, read, exercise, again=exercise.id in listed)
             ) is not None:
                 entries += about_file(self._book, self._course, work, found[0], exercise, found[1])
-        if not read.own:
-            # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
-            again = {name for id_ in read.of_team for name in read.files[id_]}
-            others = (e for e in before if e.kind is not Reason.NO_POINTS)
-            entries += [e for e in others if again.isdisjoint(e.exercises)]
+        now = {e.id for e in self._exercises if self._is_read(work, read, worked[e.id])}
+        graded = {exercise.id for exercise in self._exercises}
+        for entry in before:
+            # Those without points were looked at again, if they are graded now.
+            over = graded if entry.kind is Reason.NO_POINTS else now
+            if names := tuple(name for name in entry.exercises if name not in over):
+                entries.append(msgspec.structs.replace(entry, exercises=names))
         return entries
+
+    def _newest_work(self, work: Work, read: _Registered, exercise: Exercise) -> int:
+        """Return the place of the newest attempt with work for an exercise; -1 if there is none."""
+        stub = self._course.stub(exercise)
+        for place, attempt in reversed([*enumerate(work.attempts)]):
+            file = read.files.get(attempt.id, {}).get(exercise.id)
+            if file is None:
+                is_work = _has_work(self._course, work, exercise, attempt.id)
+            else:
+                is_work = file.state(stub) in (State.EDITED, State.INVALID)
+            if is_work:
+                return place
+        return -1
+
+    def _is_read(self, work: Work, read: _Registered, place: int) -> bool:
+        """Whether the attempt at a place was just read."""
+        return place >= 0 and work.attempts[place].id in read.files
 
     def still_without_points(self, entries: Iterable[Attention]) -> list[Attention]:
         """Return the entries, without files that turned out to cost no points when all verdicts were there."""
@@ -350,7 +384,9 @@ def about_file(
     after work, an empty file, comments, or code that is not valid Python. An untouched stub alone has none.
     """
     if file.source is None:
-        has_earlier = bool(work.sources(exercise.id))
+        has_earlier = any(
+            _has_work(course, work, exercise, each.id) for each, _ in work.sources(exercise.id)
+        )
         return [*passed_over(attempt.student, exercise, file, earlier=has_earlier)]
     if [each.id for each, _ in work.sources(exercise.id)][-1:] != [attempt.id]:
         return []
@@ -365,6 +401,14 @@ def about_file(
             return [] if is_shared else [stub_after_work(attempt.student, exercise)]
     entry = without_code(attempt.student, exercise, file, look)
     return [entry] if entry is not None and not _has_points(work, rules, exercise) else []
+
+
+def _has_work(course: Course, work: Work, exercise: Exercise, attempt: int) -> bool:
+    """Whether an attempt in the gradebook has work for an exercise, as far as is known without reading it."""
+    source = work.files.get(exercise.id, {}).get(attempt)
+    stub = ExerciseFile(course.stub(exercise).source)
+    is_stub = source in (None, source_digest(stub))
+    return not is_stub and not work.is_untouched(exercise.id, attempt)
 
 
 def _has_points(work: Work, rules: ClassRules, exercise: Exercise) -> bool:

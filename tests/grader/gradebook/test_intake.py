@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+from grader import submissions
+from grader.course.manifest import load_course
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, intake, verdict_key
 from grader.gradebook.intake import (
@@ -15,14 +20,16 @@ from grader.gradebook.intake import (
     refuse_other_roster,
 )
 from grader.gradebook.policy import CountedAttempt, Rules
-from grader.gradebook.review import Attention, Reason
+from grader.gradebook.review import Attention, Reason, most_pressing_first
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ExerciseFile
+from grader.submissions.member import AttemptFile
 from tests.grader.builders import checked, exercise
 
 from .conftest import School
 
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 BEFORE = [
     StudentInfo(id="jdoe", name="Jane Doe", email="jane@uni.edu"),
     StudentInfo(id="pb", name="Piet B", ids={"id_number": "502"}),
@@ -196,3 +203,77 @@ def test_an_entry_on_a_file_that_cost_no_points_ends_with_the_verdicts(school: S
         assert taking.still_without_points(entries) == entries
         there.judge(ann)
         assert taking.still_without_points(entries) == entries[1:]
+
+
+# --- work under other names -------------------------------------------------------------------------
+
+
+class Downloads:
+    """The plain course, a gradebook, and downloads of one student in it, read one after the other."""
+
+    def __init__(self, book: Gradebook, folder: Path) -> None:
+        self.course = load_course(PLAIN)
+        self._book, self._folder = book, folder
+        self._taking = Intake(book, self.course, self.course.exercises)
+        self._number = 0
+        book.begin(self.course)
+
+    def stub(self, exercise: str) -> bytes:
+        return self.course.stub(self.course.exercise(exercise)).source
+
+    def attempt(self, files: dict[str, bytes]) -> submissions.Attempt:
+        """Return an attempt with these files."""
+        self._number += 1
+        folder = self._folder / str(self._number)
+        folder.mkdir()
+        for name, source in files.items():
+            (folder / name).write_bytes(source)
+        pieces = (AttemptFile("", folder),)
+        student = StudentInfo(id="zed")
+        return submissions.Attempt(
+            student=student, attempt=self._number, path=folder, members=pieces
+        )
+
+    def read(self, *attempts: dict[str, bytes]) -> list[tuple[Reason, str]]:
+        """Read a download with these attempts; return the kind and the exercise of each entry kept."""
+        with self._book.transaction():
+            found = [self.attempt(files) for files in attempts]
+            entries = self._taking.take_in(found, all_attempts=False).attention
+            self._book.change(attention=most_pressing_first(entries))
+        listed = self._book.facts.attention
+        return [(entry.kind, name) for entry in listed for name in entry.exercises]
+
+
+@pytest.fixture
+def downloads(tmp_path: Path) -> Iterator[Downloads]:
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        yield Downloads(book, tmp_path)
+
+
+MISNAMED = (Reason.MISNAMED, "greeting")
+GREETING = b"def greeting(name):\n    return name\n"
+COUNT = b"def word_count(text):\n    return {}\n"
+
+
+def test_misnamed_work_stays_listed_until_a_newer_download_has_work(downloads: Downloads) -> None:
+    assert downloads.read({"greeting_final.py": GREETING}) == [MISNAMED]
+    assert downloads.read({"word_count.py": COUNT}) == [MISNAMED]
+    assert downloads.read({"greeting.py": downloads.stub("greeting")}) == [MISNAMED]
+    assert downloads.read({"greeting.py": GREETING}) == []
+    assert downloads.read({"word_count.py": COUNT}) == []
+
+
+@pytest.mark.parametrize("with_stub", [True, False])
+def test_misnamed_work_in_an_older_attempt_of_a_download_is_listed(
+    downloads: Downloads, with_stub: bool
+) -> None:
+    stub = {"greeting.py": downloads.stub("greeting")}
+    first = {"greeting_final.py": GREETING} | (stub if with_stub else {})
+    assert downloads.read(first, {"word_count.py": COUNT}) == [MISNAMED]
+    assert downloads.read(first, {"word_count.py": COUNT}, stub) == [MISNAMED]
+    assert downloads.read(first, {"word_count.py": COUNT}, {"greeting.py": GREETING}) == []
+
+
+def test_attempts_that_differ_only_in_misnamed_files_are_all_listed(downloads: Downloads) -> None:
+    both = [MISNAMED, (Reason.MISNAMED, "word_count")]
+    assert downloads.read({"greeting_v2.py": GREETING}, {"word_count_v2.py": COUNT}) == both
