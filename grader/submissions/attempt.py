@@ -289,7 +289,10 @@ class _Gathering:
         idle = [e.id for e in self._course.exercises if e.id not in self._seen]
         if idle and self._named:
             # One note is enough: no exercise is nearer to these leftovers than another.
-            first = next((name for name in idle if files[name].source is not None), idle[0])
+            stubs = [name for name in idle if files[name].source is not None]
+            packed = [piece.path.rpartition("/")[2].lower() for piece in self._packed]
+            spoken_of = [name for name in idle if any(name in other for other in packed)]
+            first = (spoken_of or stubs or idle)[0]
             is_idle = len(idle) == len(files)
             files[first] = self._with_leftovers(files[first], is_idle=is_idle)
         return {e.id: self.with_given(e, files[e.id]) for e in self._course.exercises}
@@ -467,7 +470,9 @@ class _Gathering:
         if packed := [piece for piece in self._extras if looks_packed(piece.name)]:
             remark = "An archive in an archive is not opened."
             sentences.append(f"Also handed in: {_listed(packed)}. {remark}")
-        return first.with_note(*sentences) if sentences or is_told else first
+        if not (sentences or is_told):
+            return first
+        return msgspec.structs.replace(first.with_note(*sentences), seems_misnamed=True)
 
     @functools.cached_property
     def _has_leftovers(self) -> bool:

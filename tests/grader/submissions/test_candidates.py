@@ -204,6 +204,29 @@ def test_an_archive_beside_the_stub_is_opened(
     assert handed_in.seems_misnamed
 
 
+@pytest.mark.parametrize(
+    ("archives", "noted", "problem"),
+    [
+        ({"glu.rar": b"Rar!\x1a\x07\x01\x00"}, "glu", "glu.rar is not a zip or tar, and other"),
+        ({"rest.zip": b"PK\x03\x04"}, "relu", "rest.zip is cut off or damaged"),
+        ({"glu.zip": WORK}, "glu", "glu.zip is not a zip or tar"),
+        (dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], b""), "relu", "There are 4 archives"),
+    ],
+)
+def test_an_archive_that_is_not_opened_is_noted_beside_work(
+    few: Course,
+    tmp_path: Path,
+    lay: Callable[[Path, Files], Path],
+    archives: dict[str, bytes],
+    noted: str,
+    problem: str,
+) -> None:
+    handed_in = {"autograd/gelu.py": b"x = 1\n"} | archives
+    files = read_submission(lay(tmp_path / "ada", handed_in), few).files
+    assert [name for name, file in files.items() if file.seems_misnamed] == [noted]
+    assert f" And {problem}" in files[noted].problem
+
+
 def test_exercises_that_are_not_graded_give_no_note(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
