@@ -390,7 +390,8 @@ def about_file(
         return [*passed_over(attempt.student, exercise, file, earlier=has_earlier)]
     if [each.id for each, _ in work.sources(exercise.id)][-1:] != [attempt.id]:
         return []
-    look, rules = file.look(course.stub(exercise)), book.rules()
+    stub, rules = course.stub(exercise), book.rules()
+    look = file.look(stub)
     if look.state in (State.UNTOUCHED, State.EMPTY):
         earlier = [
             each for each in handed_in(work, rules, exercise.id) if each.attempt != attempt.number
@@ -399,7 +400,7 @@ def about_file(
             # In a team, the earlier work still counts.
             is_shared = rules.is_shared(work.student, exercise.id)
             return [] if is_shared else [stub_after_work(attempt.student, exercise)]
-    entry = without_code(attempt.student, exercise, file, look)
+    entry = without_code(attempt.student, exercise, file, look, stub)
     return [entry] if entry is not None and not _has_points(work, rules, exercise) else []
 
 

@@ -374,13 +374,14 @@ class Desk:
         except CorrectionsError:
             # A mistake in the file of corrections must refuse no work, and stop no judge. Which file counts is
             # not known then, so list each without points.
-            look = file.look(self._course.stub(exercise))
+            stub = self._course.stub(exercise)
+            look = file.look(stub)
             earlier = [each.id for each, _ in work.sources(exercise.id) if each.id != attempt.id]
             has_work = not all(work.is_untouched(exercise.id, id_) for id_ in earlier)
             is_shared = self._teams.hands_in(exercise.id)
             if look.state is State.UNTOUCHED and has_work and not is_shared:
                 return [stub_after_work(attempt.student, exercise)]
-            entry = without_code(attempt.student, exercise, file, look)
+            entry = without_code(attempt.student, exercise, file, look, stub)
             return [entry] if entry is not None else []
 
     # --- drafts ---------------------------------------------------------------------------------

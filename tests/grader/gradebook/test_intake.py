@@ -205,7 +205,7 @@ def test_an_entry_on_a_file_that_cost_no_points_ends_with_the_verdicts(school: S
         assert taking.still_without_points(entries) == entries[1:]
 
 
-# --- work under other names -------------------------------------------------------------------------
+# --- work that earns nothing -------------------------------------------------------------------------
 
 
 class Downloads:
@@ -240,8 +240,11 @@ class Downloads:
             found = [self.attempt(files) for files in attempts]
             entries = self._taking.take_in(found, all_attempts=False).attention
             self._book.change(attention=most_pressing_first(entries))
-        listed = self._book.facts.attention
-        return [(entry.kind, name) for entry in listed for name in entry.exercises]
+        return [(entry.kind, name) for entry in self.listed() for name in entry.exercises]
+
+    def listed(self) -> tuple[Attention, ...]:
+        """Return the entries of the gradebook."""
+        return self._book.facts.attention
 
 
 @pytest.fixture
@@ -253,6 +256,31 @@ def downloads(tmp_path: Path) -> Iterator[Downloads]:
 MISNAMED = (Reason.MISNAMED, "greeting")
 GREETING = b"def greeting(name):\n    return name\n"
 COUNT = b"def word_count(text):\n    return {}\n"
+
+
+RAISE = '    raise NotImplementedError("greeting: say hello")\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("def greet(name):\n    return name\n", "does not define greeting, as the stub does"),
+        ("class A:\n    def greeting(name):\n        return name\n", "does not define greeting"),
+        (COUNT.decode(), "does not define greeting"),
+        (f"def greeting(name):\n    print(name)\n{RAISE}", "greeting: there is code, but also"),
+        (f"def greeting(name):\n{RAISE}    return name\n", "greeting: there is code, but also"),
+        (f"def greeting(name):\n{RAISE}return name\n", "line 3 is not valid Python"),
+        # Ordinary wrong answers, and files without work.
+        ("def greeting(name):\n    return 1\n", ""),
+        ("if True:\n    from words import hello as greeting\n", ""),
+        ("greeting = str.upper\n", ""),
+        (f"import os\ndef greeting(name):\n    # Here.\n{RAISE}", ""),
+    ],
+)
+def test_work_that_cannot_run_is_listed(downloads: Downloads, source: str, what: str) -> None:
+    listed = downloads.read({"greeting.py": source.encode()})
+    assert listed == ([(Reason.NO_POINTS, "greeting")] if what else [])
+    assert all(what in entry.what for entry in downloads.listed())
 
 
 def test_misnamed_work_stays_listed_until_a_newer_download_has_work(downloads: Downloads) -> None:
