@@ -36,12 +36,13 @@ from grader.submissions.archive import (
     list_archive,
     looks_like_code,
     looks_packed,
+    may_be_text,
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
 from grader.submissions.member import AttemptFile, Member, read_member
 from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
 from grader.submissions.requests import message_of, requested
-from grader.submissions.source import canonical, is_empty, is_untouched
+from grader.submissions.source import canonical, is_empty, is_python, is_untouched
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
     ExerciseFile,
@@ -70,6 +71,8 @@ _REASONS = {
 }
 # This also fits the JSON of a notebook, where a line may begin after `\n`.
 _DEFINED = re.compile(rb"(?:def|class)[ \t]+([A-Za-z]\w*)")
+# In a web page, which is how platforms keep text that was typed in.
+_TYPED = re.compile(rb"(?:def|class)(?:[ \t]|&nbsp;|\xc2\xa0)+\w+[ \t]*[(:]")
 _AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -193,6 +196,16 @@ class _Piece:
         return frozenset(
             name.decode("ascii", "replace") for name in _DEFINED.findall(self.file.source or b"")
         )
+
+    @functools.cached_property
+    def is_code(self) -> bool:
+        """Whether a text is code, whatever its name: Python, or the web page of a text that was typed in."""
+        source = self.file.source or b""
+        if not self.defined:
+            return False
+        if self.name.lower().endswith((".html", ".htm")):
+            return _TYPED.search(source) is not None
+        return is_python(source)
 
 
 class _Choice(NamedTuple):
@@ -450,8 +463,13 @@ class _Gathering:
         others = [piece for piece in self._named[:_MAX_NAMED] if piece not in ranked]
         near = [
             piece
-            for piece in (*ranked, *self._code, *others)
-            if (piece in ranked or exercise in piece.spoken_of or self._holds(exercise, piece))
+            for piece in (*ranked, *self._code, *self._texts, *others)
+            if (
+                piece in ranked
+                or exercise in piece.spoken_of
+                or self._holds(exercise, piece, of_test=True)
+            )
+            and (piece not in self._texts or piece.is_code)
             and not (piece.file.source is not None and is_empty(piece.file.source))
             and not is_untouched(piece.file.source or b"", stub)
             and not self._is_given(piece)
@@ -478,7 +496,7 @@ class _Gathering:
     def _has_leftovers(self) -> bool:
         """Whether there is something to note if an exercise has no work."""
         packed = any(looks_packed(piece.name) for piece in self._extras)
-        return bool(self._code or self._problems) or packed
+        return bool(self._code or self._texts or self._problems) or packed
 
     def _is_elsewhere(self, exercise: Exercise) -> bool:
         """Whether the file of another exercise seems to have the work for this one, too."""
@@ -492,11 +510,21 @@ class _Gathering:
         code.sort(key=lambda piece: (not piece.spoken_of, piece.path.count("/"), piece.name))
         return code[:_MAX_READ]
 
-    def _holds(self, exercise: Exercise, piece: _Piece) -> bool:
-        """Whether a file has the exercise's definitions: some of them, or all if it is another exercise's."""
+    @functools.cached_property
+    def _texts(self) -> list[_Piece]:
+        """Files that may be texts, and so code without a name of code, the nearest first."""
+        texts = [p for p in self._extras if p not in self._code and may_be_text(p.name)]
+        texts.sort(key=lambda piece: (piece.path.count("/"), piece.name))
+        return texts[: _MAX_READ - len(self._code)]
+
+    def _holds(self, exercise: Exercise, piece: _Piece, *, of_test: bool = False) -> bool:
+        """Whether a file has the exercise's definitions: some of them, or all if it is another exercise's.
+
+        A file named like a test has them only with `of_test`.
+        """
         own = self._own_names[exercise.id]
         wanted = own or self._names[exercise.id]
-        if not wanted & piece.defined or is_test(piece.name):
+        if not wanted & piece.defined or (is_test(piece.name) and not of_test):
             return False
         stub = b"" if piece.owner is exercise else self._stub_of(piece)
         if own and not stub:

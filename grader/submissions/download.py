@@ -279,6 +279,8 @@ class _Finding:
         """Yield a person's attempts in order of time."""
         for number, items in enumerate(_in_attempts(person), 1):
             pieces = tuple(piece for item, entry in items for piece in _renamed(item, entry))
+            # Text that was typed in beside files may be read, but does not make the attempt.
+            items = [pair for pair in items if not pair[1].typed] or items
             single = pieces[0].place if len(pieces) == 1 else None
             origin = ", ".join(normalized(item.name) for item, _ in items[:3])
             problem = next((item.problem for item, _ in items if item.problem), "")
@@ -300,14 +302,23 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
     """Yield the items of each attempt of a person, oldest first.
 
     Each folder or archive is an attempt. Files are one attempt until a name is repeated. Then a new attempt
-    begins, with the new file in place of the old one and the other files as before.
+    begins, with the new file in place of the old one and the other files as before. Text that was typed in has
+    no number, so it belongs to the newest attempt.
     """
-    typed: list[tuple[Item, ItemInfo]] = []
+    attempts = [*_of_files(person)]
+    if typed := [(item, entry) for item, entry in person.items if entry.typed]:
+        attempts[-1:] = [[*(attempts[-1] if attempts else []), *typed]]
+    yield from attempts
+
+
+def _of_files(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
+    """Yield the files, folders and archives of each attempt of a person, oldest first."""
     whole: list[tuple[Item, ItemInfo]] = []
     loose: list[tuple[Item, ItemInfo]] = []
     for item, entry in person.items:
-        is_whole = entry.rest in ("", item.name)
-        (typed if entry.typed else whole if is_whole else loose).append((item, entry))
+        if not entry.typed:
+            is_whole = entry.rest in ("", item.name)
+            (whole if is_whole else loose).append((item, entry))
     whole.sort(key=lambda pair: (pair[1].submitted_at, pair[1].order, pair[0].newest, pair[0].name))
     for item, entry in whole:
         yield [(item, entry)]
@@ -320,8 +331,6 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
         current[name] = item, entry
     if current:
         yield list(current.values())
-    if typed and not whole and not loose:
-        yield typed
 
 
 def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:

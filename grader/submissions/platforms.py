@@ -197,15 +197,15 @@ class Canvas(Platform):
     )
 
     def entry(self, match: re.Match[str]) -> ItemInfo:
-        user, name = match["user"], match["name"] or ""
+        user, name, typed = match["user"], match["name"] or "", match["typed"]
         ids = {"canvas_id": user} if user.isdigit() else {}
         return ItemInfo(
             # Two names with one id may be two people, since students may imitate such names.
             f"{user}/{name}",
             StudentInfo(id=user, name=normalized(name), ids=ids),
-            match["rest"] or "",
+            f"{typed}.html" if typed else match["rest"],
             late=match["late"] is not None,
-            typed=match["typed"] is not None,
+            typed=typed is not None,
             order=int((match["file"] or "0")[:20]),
         )
 

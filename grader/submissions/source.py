@@ -145,6 +145,17 @@ def has_no_code(source: bytes) -> bool:
     return all(isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) for n in body)
 
 
+def is_python(source: bytes) -> bool:
+    """Whether a file is valid Python; false if it takes long to find out."""
+    if _is_suspicious(source):
+        return False
+    try:
+        parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
 def parse(source: bytes) -> ast.Module:
     """Return the syntax tree; raises SyntaxError, also if the source is not UTF-8 or too expensive to parse.
 

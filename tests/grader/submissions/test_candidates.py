@@ -166,6 +166,43 @@ def test_work_in_a_file_with_another_name_is_noted(
     assert (f"Also handed in: {name.rpartition('/')[2]}" in found.problem) is is_told
 
 
+HTML = b"<p>def gradient_flow(x):<br>    return 1</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "is_told"),
+    [
+        ("glu", WORK, True),
+        ("glu.py.download", WORK, True),
+        ("glu.py~", WORK, True),
+        ("glu.py (1)", WORK, True),
+        ("glu.text", WORK, True),
+        ("loesung.txt", WORK, True),
+        ("hw1.md", WORK, True),
+        ("solution.py3", WORK, True),
+        ("test_glu.py", WORK, True),
+        ("glu/__init__.py", WORK, True),
+        ("onlinetext.html", HTML, True),
+        # Prose, other code, and tests of the exercise.
+        ("notes.txt", b"I wrote the class GatedLinearUnit and def gradient_flow.\n", False),
+        ("report.html", b"<p>My class GatedLinearUnit is done.</p>", False),
+        ("hw1.md", b"def other(x):\n    return 1\n", False),
+        ("test_glu.py", b"import glu\n\ndef test_glu():\n    glu.gradient_flow(1)\n", False),
+        ("weights.npy", WORK, False),
+    ],
+)
+@pytest.mark.parametrize("first", ["stub", "missing"])
+def test_work_in_a_text_of_any_name_is_noted(
+    handed: Handed, stub: bytes, name: str, source: bytes, is_told: bool, first: str
+) -> None:
+    files = {"modules/glu.py": stub} if first == "stub" else {}
+    others = {f"a{number}.csv": b"1" for number in range(5)}
+    found = handed({"autograd/gelu.py": b"x = 1\n", **others, **files, name: source})
+    assert found.seems_misnamed is is_told
+    assert not is_told or f"Also handed in: {name.rpartition('/')[2]}" in found.problem
+    assert not handed({"modules/glu.py": OTHER, name: source}).seems_misnamed
+
+
 def test_code_of_no_exercise_is_noted_once_if_there_is_no_other_work(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.submissions import ClassDownload, Roster, find_class, safe_name
+from grader.submissions import ClassDownload, Roster, find_class, read_attempt, safe_name
 
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Files, Pack, Sources
@@ -207,6 +207,27 @@ def test_a_download_of_moodle_is_read(find: Find, sources: Sources, zipped: Pack
     assert kim.problem.startswith("Only text was typed in")
     assert sources(zoe) == {"glu": GLU, "gelu": GELU}
     assert sources(ann) == {"glu": GLU}
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (
+            "Jane Doe_501_assignsubmission_file_/glu.py",
+            "Jane Doe_501_assignsubmission_onlinetext_/onlinetext.html",
+        ),
+        ("doejane_101_9001_glu.py", "doejane_101_text.html"),
+    ],
+)
+def test_typed_text_beside_files_may_be_work(
+    find: Find, course: Course, file: str, text: str
+) -> None:
+    stub = course.stub(course.exercise("glu")).source
+    (jane,) = find({file: stub, text: b"<p>def gradient_flow(x):<br>return 1</p>"}).attempts
+    glu = read_attempt(jane, course).files["glu"]
+    assert glu.source == stub
+    assert glu.seems_misnamed and "text.html" in glu.problem
+    assert "text" not in jane.origin
 
 
 METADATA = b"""\
