@@ -30,12 +30,15 @@ _NAMES_SHOWN = 3
 # For each depth, so that a library which was handed in with the work does not hide files above it.
 _MAX_EXTRA_CODE = 20
 
-# Files whose content is surely no code.
-_DATA = re.compile(
-    r".+\.(png|jpe?g|gif|bmp|svg|webp|heic|pdf|docx?|odt|pages|rtf|xlsx?|pptx?|csv|tsv|json|npy|npz|pt|pth|pkl"
-    r"|pickle|h5|hdf5|bin|mp[34]|mov|wav|exe|pyc|so|dll)",
-    re.IGNORECASE,
+# Files in which a student may have written or shown an answer, and files whose content is surely no code.
+_DOCUMENT = re.compile(
+    r".+\.(png|jpe?g|gif|bmp|webp|heic|pdf|docx?|odt|pages|rtf|xlsx?|pptx?|html?|url|webloc)", re.I
 )
+_DATA = re.compile(
+    r".+\.(svg|csv|tsv|json|npy|npz|pt|pth|pkl|pickle|h5|hdf5|bin|mp[34]|mov|wav|exe|pyc|so|dll)",
+    re.I,
+)
+_PAGE = re.compile(r".+\.html?", re.I)
 _PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.zst)", re.I)
 
 
@@ -84,7 +87,8 @@ class Extras:
         is_kin = self._is_kin(name)
         is_code = is_kin or looks_like_code(name)
         is_work = is_code or may_be_text(name)
-        kind = is_code, is_kin or looks_packed(name), path.count("/") if is_work else -1
+        others = -2 if looks_like_document(name) else -1
+        kind = is_code, is_kin or looks_packed(name), path.count("/") if is_work else others
         count = self._counts.get(kind, 0)
         if count >= (_MAX_EXTRA_CODE if is_work else _NAMES_SHOWN):
             return False
@@ -99,7 +103,13 @@ def looks_like_code(name: str) -> bool:
 
 def may_be_text(name: str) -> bool:
     """Whether a file may be text, so that only its content shows whether it is code."""
-    return _DATA.fullmatch(name) is None and not looks_packed(name)
+    is_other = _DATA.fullmatch(name) or looks_packed(name)
+    return not is_other and (not looks_like_document(name) or _PAGE.fullmatch(name) is not None)
+
+
+def looks_like_document(name: str) -> bool:
+    """Whether a file may show an answer, such as a document, a picture, a web page or a link."""
+    return _DOCUMENT.fullmatch(name) is not None
 
 
 def looks_packed(name: str) -> bool:

@@ -35,6 +35,7 @@ from grader.submissions.archive import (
     Extras,
     list_archive,
     looks_like_code,
+    looks_like_document,
     looks_packed,
     may_be_text,
 )
@@ -482,6 +483,8 @@ class _Gathering:
         if is_idle and (code := [piece for piece in self._code if self._is_own_code(piece)]):
             remark = "is not an exercise's name" if len(code) == 1 else "are not exercises' names"
             sentences.append(f"Also handed in: {_listed(code)}, which {remark}.")
+        elif is_idle and (documents := [p for p in self._documents if not self._is_given(p)]):
+            sentences.append(f"Also handed in: {_listed(documents)}.")
         is_told = bool(sentences)
         if first.source is None and first.path is None:
             sentences = []  # the reason why it is missing has them
@@ -493,10 +496,15 @@ class _Gathering:
         return msgspec.structs.replace(first.with_note(*sentences), seems_misnamed=True)
 
     @functools.cached_property
+    def _documents(self) -> list[_Piece]:
+        """Files that may show an answer, and links."""
+        return [p for p in self._extras if looks_like_document(p.name) or p.shown != p.name]
+
+    @functools.cached_property
     def _has_leftovers(self) -> bool:
         """Whether there is something to note if an exercise has no work."""
         packed = any(looks_packed(piece.name) for piece in self._extras)
-        return bool(self._code or self._texts or self._problems) or packed
+        return bool(self._code or self._texts or self._documents or self._problems) or packed
 
     def _is_elsewhere(self, exercise: Exercise) -> bool:
         """Whether the file of another exercise seems to have the work for this one, too."""

@@ -98,8 +98,8 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
             tree = parse(self.source)
         except SyntaxError as error:
             return Look(State.INVALID, *explain_syntax_error(self.source, error))
-        if (error := misplaced(tree)) is not None:
-            return Look(State.INVALID, *error)
+        if (refused := misplaced(tree)) is not None:
+            return Look(State.INVALID, *refused)
         if stub_source is not None and has_same_code(tree, parse(stub_source)):
             return Look(State.UNTOUCHED)
         return Look(State.EDITED)

@@ -218,6 +218,23 @@ def test_code_of_no_exercise_is_noted_once_if_there_is_no_other_work(
     assert not any(file.seems_misnamed for file in files.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [("answer.docx", True), ("a.PDF", True), ("me.png", True), ("x.csv", False), ("x.md", False)],
+)
+def test_a_document_is_noted_only_if_there_is_no_work(
+    few: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], name: str, is_told: bool
+) -> None:
+    stubs = {e.file: few.stub(e).source for e in few.exercises}
+    folder = lay(tmp_path / "ada", stubs | {name: b"?"})
+    files = read_submission(folder, few).files
+    problems = [file.problem for file in files.values() if file.seems_misnamed]
+    assert problems == ([f"Also handed in: {name}."] if is_told else [])
+    lay(folder, {few.exercises[-1].file: b"x = 1\n"})
+    files = read_submission(folder, few).files
+    assert not any(file.seems_misnamed for file in files.values())
+
+
 def test_an_archive_beside_the_stub_is_opened(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], zipped: Pack, stub: bytes
 ) -> None:
