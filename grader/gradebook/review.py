@@ -124,9 +124,7 @@ def without_code(
         case State.EDITED if file.source is not None and (
             names := written_but_raising(file.source, stub.source)
         ):
-            what = (
-                f"{_listed(names)}: there is code, but also still the stub's NotImplementedError."
-            )
+            what = f"The code in {_listed(names)} still raises the stub's NotImplementedError."
         case _:
             return None
     return Attention(Reason.NO_POINTS, student, (exercise.id,), what)

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ from grader.course.syntax import syntax_tree
 from grader.errors import GraderError
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Documented = Definition | ast.Module
 # Nodes that only a function may have, and their keywords.
 _OF_FUNCTIONS: dict[type[ast.AST], str] = {
@@ -345,30 +346,41 @@ def written_but_raising(source: bytes, stub: bytes) -> tuple[str, ...]:
     if not parts.todo or b"NotImplementedError" not in source or _is_suspicious(source):
         return ()
     try:
-        functions = _functions(parse(source))
+        tree = parse(source)
+        functions = _functions(tree)
         before = {**parts.given, **parts.todo}
         changed = [
             name for name in before if name in functions and _code(functions[name]) != before[name]
         ]
+        if not changed:
+            # The stub's definition may replace another one above it.
+            known = {*before.values()}
+            changed = [n for n in parts.todo if n in functions and _is_written(n, tree, known)]
     except (SyntaxError, RecursionError, ValueError):
         return ()
     return tuple(changed) if all(_is_to_do(functions[name]) for name in changed) else ()
 
 
-def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+def _is_written(name: str, tree: ast.Module, known: Collection[str]) -> bool:
+    """Whether any function of this name has other code than the `known` functions."""
+    named = (n for n in ast.walk(tree) if isinstance(n, _Function) and n.name == name)
+    return any(_code(node) not in known for node in named)
+
+
+def _functions(tree: ast.Module) -> dict[str, _Function]:
     """Return the functions and methods by their qualified names."""
     return {
         name: node for name, node in definitions(tree).items() if not isinstance(node, ast.ClassDef)
     }
 
 
-def _code(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def _code(node: _Function) -> str:
     """Return the statements of a function, without its docstring."""
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     return ast.dump(ast.Module(body, []))
 
 
-def _is_to_do(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_to_do(node: _Function) -> bool:
     """Whether a function raises NotImplementedError, as a stub does."""
     raised = (each.exc for each in ast.walk(node) if isinstance(each, ast.Raise))
     types = (exc.func if isinstance(exc, ast.Call) else exc for exc in raised)

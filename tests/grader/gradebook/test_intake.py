@@ -267,13 +267,18 @@ RAISE = '    raise NotImplementedError("greeting: say hello")\n'
         ("def greet(name):\n    return name\n", "does not define greeting, as the stub does"),
         ("class A:\n    def greeting(name):\n        return name\n", "does not define greeting"),
         (COUNT.decode(), "does not define greeting"),
-        (f"def greeting(name):\n    print(name)\n{RAISE}", "greeting: there is code, but also"),
-        (f"def greeting(name):\n{RAISE}    return name\n", "greeting: there is code, but also"),
+        (f"def greeting(name):\n    print(name)\n{RAISE}", "The code in greeting still raises"),
+        (f"def greeting(name):\n{RAISE}    return name\n", "The code in greeting still raises"),
+        (
+            f"def greeting(name):\n    return name\ndef greeting(name):\n{RAISE}",
+            "The code in greeting still raises",
+        ),
         (f"def greeting(name):\n{RAISE}return name\n", "line 3 is not valid Python"),
         # Ordinary wrong answers, and files without work.
         ("def greeting(name):\n    return 1\n", ""),
         ("if True:\n    from words import hello as greeting\n", ""),
         ("greeting = str.upper\n", ""),
+        (f"if True:\n    def greeting(name):\n    {RAISE}", ""),
         (f"import os\ndef greeting(name):\n    # Here.\n{RAISE}", ""),
     ],
 )
