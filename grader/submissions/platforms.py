@@ -173,7 +173,7 @@ class Moodle(Platform):
     @staticmethod
     def may_be(student: StudentInfo, _listed: StudentInfo, /) -> bool:
         # The number is for this assignment, and not a student number.
-        return "moodle_identifier" not in student.ids
+        return student.ids.get("moodle_identifier") != f"Participant {student.id}"
 
 
 class Canvas(Platform):
