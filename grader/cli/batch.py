@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from grader.cli import options as shared
-from grader.cli.border import Command
+from grader.cli.border import Command, tell_unfinished
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -183,15 +183,34 @@ def batch(
             gradebook.assign(course)
         if named is not None:
             gradebook.set_policy(rules, named)
-        summary = grade_class(
-            download, gradebook, course, pool, grading, all_attempts=all_attempts, progress=display
-        )
+        with _saying_unfinished(gradebook, display):
+            summary = grade_class(
+                download,
+                gradebook,
+                course,
+                pool,
+                grading,
+                all_attempts=all_attempts,
+                progress=display,
+            )
         display.__exit__()
         book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
         summary = book.shown(summary)
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
+        tell_unfinished(gradebook)
     _exit(summary)
+
+
+@contextlib.contextmanager
+def _saying_unfinished(book: Gradebook, display: BatchDisplay) -> Iterator[None]:
+    """Say how to go on after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        display.__exit__()
+        tell_unfinished(book)
+        raise
 
 
 def _shared(
@@ -295,7 +314,8 @@ def regrade(
     ):
         if assignment is not None:
             gradebook.assign(course)
-        summary = grade_again(gradebook, course, pool, grading, progress=display)
+        with _saying_unfinished(gradebook, display):
+            summary = grade_again(gradebook, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(gradebook))
         book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
@@ -305,6 +325,7 @@ def regrade(
             _show(book, summary)
             show_changes(console, differences, book.names())
             show_attention(console, summary.attention, book.names())
+            tell_unfinished(gradebook)
         finally:
             # Also if nobody reads on, as with `| head`: the next regrade does not find these changes again.
             if json_file is not None:

@@ -55,6 +55,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     strangers: students who are not in the roster.
     teams: teams by the id of their attempts' student; such attempts belong to all members (`share_in_teams`).
     timed: the ids in a list of times that belong to somebody here or in the roster.
+    paths: the places of the downloads.
     """
 
     layout: str
@@ -64,6 +65,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     strangers: tuple[StudentInfo, ...] = ()
     teams: Mapping[str, str] = {}
     timed: frozenset[str] = frozenset()
+    paths: tuple[Path, ...] = ()
 
 
 def find_class(
@@ -120,6 +122,7 @@ def find_class(
         strangers=matched.strangers,
         teams=matched.teams,
         timed=timed,
+        paths=(path.resolve(),),
     )
 
 
@@ -138,6 +141,7 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
         strangers=tuple(strangers.values()),
         teams={id_: team for download in downloads for id_, team in download.teams.items()},
         timed=frozenset().union(*(download.timed for download in downloads)),
+        paths=tuple(path for download in downloads for path in download.paths),
     )
 
 
