@@ -34,7 +34,12 @@ from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
 from grader.gradebook.facts import Facts
-from grader.gradebook.intake import refuse_two_ids
+from grader.gradebook.intake import (
+    notes_on_known,
+    notes_on_two_ids,
+    refuse_other_ids,
+    refuse_two_ids,
+)
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.policy_file import (
     name_policy,
@@ -159,13 +164,18 @@ def batch(
         for path in submissions
     ]
     refuse_two_ids(downloads)
+    ids = [*notes_on_two_ids(downloads)]
     download = joined(downloads)
     notes: list[str] = []
     if times is not None:
         handed_in = [attempt.student for attempt in download.attempts]
         notes += times.unmatched(download.timed, handed_in)
     download = _shared(download, course, memory.students)
-    notes = [*download.notes, *notes, *likely_matches(download)]
+    notes = [*download.notes, *notes, *ids, *likely_matches(download)]
+    if memory.students:
+        with Gradebook.open(results) as before:
+            refuse_other_ids(before, download)
+            notes += notes_on_known(before, download)
     class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
     refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
     for note in () if options["anonymous"] else notes:
