@@ -250,7 +250,7 @@ class Intake:
             student.id,
             self._chosen(work, wanted, read.files),
             tuple(self._attention(work, read, before)),
-            is_undated=work.has_versions and not work.is_dated,
+            is_undated=work.has_versions and not work.is_ordered,
             is_older=_newest(work, read.files) != work.attempts[-1],
         )
 

@@ -284,7 +284,9 @@ class _Finding:
         for number, items in enumerate(_in_attempts(person), 1):
             pieces = tuple(piece for item, entry in items for piece in _renamed(item, entry))
             single = pieces[0].place if len(pieces) == 1 else None
-            origin = ", ".join(normalized(item.name) for item, _ in items[:3])
+            # The newest file first: on Canvas, it orders attempts without a time.
+            newest = sorted(items, key=lambda pair: pair[1].order, reverse=True)
+            origin = ", ".join(normalized(item.name) for item, _ in newest[:3])
             problem = next((item.problem for item, _ in items if item.problem), "")
             if all(entry.typed for _, entry in items):
                 problem = _TYPED
