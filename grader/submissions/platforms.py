@@ -211,7 +211,7 @@ class Canvas(Platform):
 
     @classmethod
     def file_number(cls, origin: str) -> int:
-        """Return Canvas's number of the first file in an attempt's origin, 0 without one; it grows with time."""
+        """Return Canvas's number of the first file in an origin, 0 without one; it grows with time."""
         match = cls.pattern.fullmatch(origin)
         return 0 if match is None else _order(match)
 
