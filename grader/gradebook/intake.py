@@ -9,7 +9,8 @@ or from a judge.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -38,7 +39,11 @@ from grader.grading import environment_of, settle, unjudged, version_of, with_no
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
+from grader.submissions.folder import listed_names
 from grader.submissions.odd_code import ordinary_in, reasons
+from grader.submissions.platforms import Platform
+from grader.submissions.roster import Finder, Roster
+from grader.text import names_differ
 
 # The origin of a request in a file beside the work.
 _FILE = "a file"
@@ -58,15 +63,16 @@ def refuse_other_course(book: Gradebook, course: Course) -> None:
 
 
 def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
-    """Raise SubmissionError if most of a class are in the gradebook under other ids.
+    """Raise SubmissionError if most of a class are in the gradebook under other ids or names.
 
-    This happens if the earlier roster is omitted, and would put students into the gradebook twice. A few
-    matches are allowed: they may be other people with equal numbers.
+    This happens if the earlier roster is omitted, or with Moodle's numbers, which are new in each assignment,
+    and would put students into the gradebook twice. A few matches are allowed: they may be other people with
+    equal numbers. `notes_on_known` names them.
     """
-    counts = book.attempt_counts()
-    registered = {student.id: student for student in book.students() if student.id in counts}
-    advice = "grade with the same --roster as before, or into a new folder."
-    _refuse_known(registered, _students(download), str(book.folder), advice)
+    advice = (
+        "grade with the same --roster as before, or, if there was none, with one into a new folder."
+    )
+    _refuse_known(_handed_in(book), _students(download), str(book.folder), advice)
 
 
 def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
@@ -95,21 +101,87 @@ def _refuse_known(
     where: str,
     advice: str,
 ) -> None:
-    """Raise SubmissionError if most students have new ids, and most of these are known under other ids."""
-    new = {id_: student for id_, student in students.items() if id_ not in registered}
-    if not registered or 2 * len(new) <= len(students):
-        return
-    ids = {name: student.id for student in registered.values() for name in _names_of(student)}
-    other_ids = {id_: ids[id_] for id_ in new if id_ in ids}
-    for id_, student in new.items():
-        for other in _names_of(student) & registered.keys():
-            other_ids[id_] = other
-    if 2 * len(other_ids) > len(students):
-        id_, other = next(iter(other_ids.items()))
+    """Raise SubmissionError if most students are `registered` under other ids, or their ids are others'."""
+    if 2 * len(others := _other_ids(registered, students)) > len(students):
+        id_, other = next(iter(others.items()))
         raise SubmissionError(
-            f"{len(other_ids)} of these {len(students)} students are in {where} under another id, such "
+            f"{len(others)} of these {len(students)} students are in {where} under another id, such "
             f"as {id_} under {other}, and would be there twice: {advice}"
         )
+    names = _other_names(registered, students)
+    # One student may have a new name.
+    if len(names) > 1 and 2 * len(names) > len(students):
+        raise SubmissionError(
+            f"{len(names)} of these {len(students)} students have the id of somebody else in {where}, such as "
+            f"{names[0]}. Another site or course may use the same numbers: {advice}"
+        )
+
+
+def notes_on_ids(
+    registered: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo], where: str
+) -> Iterator[str]:
+    """Yield notes on students who may be `registered` under another id, or whose id is somebody else's."""
+    if others := _other_ids(registered, students):
+        pairs = listed_names([f"{id_} may be {other}" for id_, other in others.items()])
+        yield (
+            f"Perhaps in {where} under another id, and so there twice, each time with a part of the points: "
+            f"{pairs}. If they are the same people, grade with a --roster into a new folder."
+        )
+    if names := _other_names(registered, students):
+        yield (
+            f"The same id as in {where}, but another name, so please check: {listed_names(names)}. If they are "
+            "different people, grade with a --roster into a new folder."
+        )
+
+
+def notes_on_known(book: Gradebook, download: ClassDownload) -> list[str]:
+    """Return notes on students who may be in the gradebook under another id, or whose id is somebody else's."""
+    return [*notes_on_ids(_handed_in(book), _students(download), str(book.folder))]
+
+
+def notes_on_two_ids(downloads: Sequence[ClassDownload]) -> Iterator[str]:
+    """Yield such notes on students of several downloads."""
+    earlier: dict[str, StudentInfo] = {}
+    for download in downloads:
+        yield from notes_on_ids(earlier, _students(download), "another of these downloads")
+        earlier |= _students(download)
+
+
+def _other_ids(
+    registered: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo]
+) -> dict[str, str]:
+    """Map the new ids of students to the ids under which they are registered; each is taken once."""
+    finder = Finder(Roster(registered.values()), Platform(), students.values())
+    others: dict[str, str] = {}
+    for id_, student in students.items():
+        if id_ in registered:
+            continue
+        if names := _names_of(student) & registered.keys():
+            others[id_] = min(names)
+        elif (found := finder.find(student)) is not None:
+            others[id_] = found.student.id
+    uses = Counter(others.values())
+    return {
+        id_: other
+        for id_, other in others.items()
+        if uses[other] == 1 and not names_differ(students[id_].name, registered[other].name)
+    }
+
+
+def _other_names(
+    registered: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo]
+) -> list[str]:
+    """Return students with the id of somebody who is registered under a name without a common word."""
+    return [
+        f"{id_} ({student.name}, there {registered[id_].name})"
+        for id_, student in students.items()
+        if id_ in registered and names_differ(student.name, registered[id_].name)
+    ]
+
+
+def _handed_in(book: Gradebook) -> dict[str, StudentInfo]:
+    counts = book.attempt_counts()
+    return {student.id: student for student in book.students() if student.id in counts}
 
 
 def _students(download: ClassDownload) -> dict[str, StudentInfo]:
@@ -180,7 +252,7 @@ class Intake:
             student.id,
             self._chosen(work, wanted, read.files),
             tuple(self._attention(work, read, before)),
-            is_undated=work.has_versions and not work.is_dated,
+            is_undated=work.has_versions and not work.is_ordered,
             is_older=_newest(work, read.files) != work.attempts[-1],
         )
 

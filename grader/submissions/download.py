@@ -55,6 +55,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     strangers: students who are not in the roster.
     teams: teams by the id of their attempts' student; such attempts belong to all members (`share_in_teams`).
     timed: the ids in a list of times that belong to somebody here or in the roster.
+    paths: the places of the downloads.
     """
 
     layout: str
@@ -64,6 +65,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     strangers: tuple[StudentInfo, ...] = ()
     teams: Mapping[str, str] = {}
     timed: frozenset[str] = frozenset()
+    paths: tuple[Path, ...] = ()
 
 
 def find_class(
@@ -120,6 +122,7 @@ def find_class(
         strangers=matched.strangers,
         teams=matched.teams,
         timed=timed,
+        paths=(path.resolve(),),
     )
 
 
@@ -138,6 +141,7 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
         strangers=tuple(strangers.values()),
         teams={id_: team for download in downloads for id_, team in download.teams.items()},
         timed=frozenset().union(*(download.timed for download in downloads)),
+        paths=tuple(path for download in downloads for path in download.paths),
     )
 
 
@@ -282,7 +286,9 @@ class _Finding:
             # Text that was typed in beside files may be read, but does not make the attempt.
             items = [pair for pair in items if not pair[1].typed] or items
             single = pieces[0].place if len(pieces) == 1 else None
-            origin = ", ".join(normalized(item.name) for item, _ in items[:3])
+            # The newest file first: on Canvas, it orders attempts without a time.
+            newest = sorted(items, key=lambda pair: pair[1].order, reverse=True)
+            origin = ", ".join(normalized(item.name) for item, _ in newest[:3])
             problem = next((item.problem for item, _ in items if item.problem), "")
             if all(entry.typed for _, entry in items):
                 problem = _TYPED

@@ -173,7 +173,7 @@ class Moodle(Platform):
     @staticmethod
     def may_be(student: StudentInfo, _listed: StudentInfo, /) -> bool:
         # The number is for this assignment, and not a student number.
-        return "moodle_identifier" not in student.ids
+        return student.ids.get("moodle_identifier") != f"Participant {student.id}"
 
 
 class Canvas(Platform):
@@ -206,13 +206,23 @@ class Canvas(Platform):
             f"{typed}.html" if typed else match["rest"],
             late=match["late"] is not None,
             typed=typed is not None,
-            order=int((match["file"] or "0")[:20]),
+            order=_order(match),
         )
+
+    @classmethod
+    def file_number(cls, origin: str) -> int:
+        """Return Canvas's number of the first file in an origin, 0 without one; it grows with time."""
+        match = cls.pattern.fullmatch(origin)
+        return 0 if match is None else _order(match)
 
     @staticmethod
     def may_be(student: StudentInfo, listed: StudentInfo, /) -> bool:
         # The number is Canvas's own: if both have different names, it means nothing.
         return not ("canvas_id" in student.ids and listed.name and student.name)
+
+
+def _order(match: re.Match[str]) -> int:
+    return int((match["file"] or "0")[:20])
 
 
 class Gradescope(Platform):

@@ -17,6 +17,7 @@ from grader.gradebook.intake import (
     Questions,
     Verdicts,
     about_file,
+    notes_on_ids,
     refuse_other_roster,
 )
 from grader.gradebook.policy import CountedAttempt, Rules
@@ -58,6 +59,52 @@ def test_a_roster_with_other_ids_is_refused() -> None:
 def test_a_roster_with_the_same_ids_or_new_students_is_accepted(roster: list[StudentInfo]) -> None:
     refuse_other_roster(BEFORE, roster, "results")
     refuse_other_roster([], roster, "results")
+
+
+def moodle(*students: tuple[int, str]) -> dict[str, StudentInfo]:
+    return {
+        str(number): StudentInfo(
+            id=str(number), name=name, ids={"moodle_identifier": f"Participant {number}"}
+        )
+        for number, name in students
+    }
+
+
+FIRST = moodle((501, "Ada Ok"), (502, "Ben Ok"), (503, "Cem Ok"))
+
+
+@pytest.mark.parametrize(
+    ("week", "words"),
+    [
+        # Moodle's numbers are new in each assignment.
+        (moodle((601, "Ada Ok"), (602, "Ben Ok"), (604, "Dan New")), "such as 601 under 501"),
+        # Another site has the same numbers.
+        (
+            moodle((501, "Zoe Other"), (502, "Yan Other"), (503, "Cem Ok")),
+            r"such as 501 \(Zoe Other, there Ada Ok\)",
+        ),
+    ],
+)
+def test_a_class_under_other_numbers_or_names_is_refused(
+    week: dict[str, StudentInfo], words: str
+) -> None:
+    with pytest.raises(SubmissionError, match=f"2 of these 3 students .*{words}"):
+        refuse_other_roster(FIRST.values(), week.values(), "results")
+
+
+def test_a_few_students_under_other_numbers_or_names_are_noted() -> None:
+    week = FIRST | moodle((503, "Zoe Other"), (601, "Ada Ok"), (604, "Dan New"))
+    del week["501"]
+    refuse_other_roster(FIRST.values(), week.values(), "results")
+    ids, names = notes_on_ids(FIRST, week, "results")
+    assert "a part of the points: 601 may be 501." in ids
+    assert "please check: 503 (Zoe Other, there Cem Ok)." in names
+    # Two people with one name may be other people, and so may a namesake with another id of Canvas.
+    doubled = FIRST | moodle((601, "Ada Ok"), (602, "Ada Ok"))
+    assert [*notes_on_ids(FIRST, doubled, "results")] == []
+    here = StudentInfo(id="7", name="Jane Doe", ids={"canvas_id": "7"})
+    other = StudentInfo(id="8", name="Jane Doe", ids={"canvas_id": "8"})
+    assert [*notes_on_ids({"7": here}, {"8": other}, "results")] == []
 
 
 # --- verdicts ---------------------------------------------------------------------------------------

@@ -238,3 +238,17 @@ def test_a_list_that_matches_nobody_is_refused_and_a_partial_match_noted(
         list(times.unmatched(frozenset(), here))
     found = _found(tmp_path, course, "id,submitted_at\ns3,2026-10-12T08:00:00Z\n", ROSTER)
     assert found.timed == {"s3"}, "a student in the roster is not unknown"
+
+
+@pytest.mark.parametrize("other", ["other@uni.edu", "s9"])
+def test_the_row_of_a_namesake_gives_no_time(tmp_path: Path, course: Course, other: str) -> None:
+    rows = "id,name,submitted_at\ns1,Jane Doe,{0}\n{1},Piet van der Berg,{0}\n"
+    roster = Roster(
+        [
+            StudentInfo(id="s1", name="Jane Doe"),
+            StudentInfo(id="s2", name="Piet van der Berg", email="piet@uni.edu"),
+        ]
+    )
+    found = _found(tmp_path, course, rows.format("2026-10-12T08:00:00Z", other), roster)
+    assert _times_of(found) == {"Jane Doe": "2026-10-12T08:00:00Z", "Piet van der Berg": ""}
+    assert found.timed == {"s1"}
