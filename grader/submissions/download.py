@@ -190,7 +190,7 @@ class _Finding:
         code = [name for name in self._ignored if looks_like_code(name)]
         if others := [name for name in self._ignored if name not in code]:
             yield f"Ignored: {listed_names(others)}."
-        if code:
+        if code := [*code, *self._download.code]:
             yield (
                 f"Code of no student, which is not graded: {listed_names(code)}. If it is a student's, name it "
                 f"after the student and the exercise, such as alice_{self._course.exercises[0].id}.py."

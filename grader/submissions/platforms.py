@@ -47,7 +47,7 @@ class Download(msgspec.Struct, frozen=True):
     """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder.
 
     `strays` is the number of names that lead out of the archive. `hidden` has names with a dot in front that
-    may be somebody's. `notes` are about skipped names.
+    may be somebody's. `notes` are about skipped names. `code` has paths of exercises that are no student's.
     """
 
     path: Path
@@ -57,6 +57,7 @@ class Download(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] = ()
     metadata: Mapping[str, Path | Member] = {}
     notes: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def open_metadata(self, name: str) -> Iterator[Readable]:

@@ -454,7 +454,10 @@ def test_names_that_lead_out_of_a_class_archive_are_noted(
         ({"notes.txt": b""}, "has no submissions"),
         ({"modules/glu.py": GLU}, "is one submission, not a class"),
         ({"exercises/modules/glu.py": GLU, "README.md": b""}, "is one submission"),
-        ({"glu.py": GLU}, "is one submission"),
+        (
+            {"glu.py": GLU, "old/glu.py": GLU, "jo/glu.py": GLU, "my_gelu.py": GELU},
+            "is one submission, not a class, since it has glu.py: use .*move it out of",
+        ),
     ],
 )
 def test_a_folder_that_is_not_a_class_is_refused(
