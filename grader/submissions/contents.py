@@ -59,6 +59,9 @@ _OF_TOOLS = re.compile(
     r"snapshots?)",
     re.IGNORECASE,
 )
+# The folders of a course of nbgrader: submissions are in one of them, below folders of the students.
+_SUBMITTED = "submitted"
+_OF_NBGRADER = frozenset(("source", "release", "autograded", "feedback", "solution", "downloaded"))
 _METADATA = frozenset(platform.metadata for platform in PLATFORMS if platform.metadata)
 # Names at the top level of a clone, and of no other folder of a student.
 _OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
@@ -227,6 +230,9 @@ def _unwrapped(
 def _only_folder(level: Download, context: Context) -> Item | None:
     """Return the folder that may only wrap the rest, None if there is anything else of a student."""
     folders = [item for item in level.items if item.kind is EntryKind.FOLDER]
+    names = {item.name for item in level.items}
+    if _SUBMITTED in names and names & {*_OF_NBGRADER, "nbgrader_config.py", "gradebook.db"}:
+        return next(item for item in folders if item.name == _SUBMITTED)
     others = any(item.name.endswith(".py") or looks_packed(item.name) for item in level.items)
     if len(folders) != 1 or others or level.metadata or _is_submission(context, level.items):
         return None

@@ -141,6 +141,23 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
     )
 
 
+def refuse_unlisted(
+    download: ClassDownload, roster: Roster, former: Iterable[StudentInfo] = ()
+) -> None:
+    """Raise SubmissionError if nobody who handed in is in the roster or among the `former` students."""
+    here = {attempt.student.id: attempt.student for attempt in download.attempts}
+    known = {student.id for student in (*roster.students, *former)}
+    if not here or download.teams or here.keys() & known:
+        return
+    found = [student.name or student.id for student in here.values()]
+    raise SubmissionError(
+        "Nobody who handed in is in the roster, so all of its students would get nothing. The submissions, "
+        f"read as {download.layout}, are of {listed_names(found)}, and the roster has "
+        f"{listed_names([student.id for student in roster.students])}. Give a download that docs/intake.md "
+        "lists, or write the names of the folders into a column of the roster."
+    )
+
+
 def likely_matches(download: ClassDownload) -> Iterator[str]:
     """Yield a note if strangers and missing students of the roster may be the same people.
 
@@ -299,16 +316,26 @@ class _Finding:
 def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
     """Yield the items of each attempt of a person, oldest first.
 
-    Each folder or archive is an attempt. Files are one attempt until a name is repeated. Then a new attempt
-    begins, with the new file in place of the old one and the other files as before.
+    Each folder or archive is an attempt, and so are files that were `sent` together. Other files are one
+    attempt until a name is repeated. Then a new attempt begins, with the new file in place of the old one and
+    the other files as before.
     """
     typed: list[tuple[Item, ItemInfo]] = []
     whole: list[tuple[Item, ItemInfo]] = []
     loose: list[tuple[Item, ItemInfo]] = []
+    together: dict[str, list[tuple[Item, ItemInfo]]] = {}
     for item, entry in person.items:
+        if entry.sent and entry.rest and not entry.typed:
+            together.setdefault(entry.sent, []).append((item, entry))
+            continue
         is_whole = entry.rest in ("", item.name)
         (typed if entry.typed else whole if is_whole else loose).append((item, entry))
-    whole.sort(key=lambda pair: (pair[1].submitted_at, pair[1].order, pair[0].newest, pair[0].name))
+    whole.sort(
+        key=lambda pair: (
+            *(pair[1].submitted_at, pair[1].sent, pair[1].order),
+            *(pair[0].newest, pair[0].name),
+        )
+    )
     for item, entry in whole:
         yield [(item, entry)]
     loose.sort(key=lambda pair: (pair[1].order, copy_number(pair[1].rest)[1]))
@@ -320,7 +347,9 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
         current[name] = item, entry
     if current:
         yield list(current.values())
-    if typed and not whole and not loose:
+    for sent in sorted(together):
+        yield together[sent]
+    if typed and not whole and not loose and not together:
         yield typed
 
 

@@ -23,15 +23,16 @@ _WORD = re.compile(r"[^\W\d_]+")
 _WORK = frozenset(
     _WORD.findall(
         """
-        abgabe abgaben ai answer answers archive assignment assignments attempt attempts blatt build class
-        classroom clones code course coursework cs data deep dl doc docs download downloads draft ex exam
-        example examples exercise exercises export exports file files final finished fix fixed friday group
-        groups hand hausaufgabe hausaufgaben homework homeworks hw implementation improved in inf ins kurs lab
-        labs late latest learning lib lösung machine main milestone ml module modules monday my neu new nlp
-        notebook notebooks old part problem problems proj project projects pset python py pytorch question
-        questions quiz repo repos repositories section semester set sheet sol solution solutions solved source
-        sources src submission submissions submitted submit task tasks team teams term test thursday torch
-        tuesday tutorial übung übungen unit update updated upload uploads version wednesday week weeks wk work
+        abgabe abgaben ai answer answers arbeitsblatt archive assignment assignments attempt attempts blatt
+        build class classroom clones code course coursework cs data deep dl doc docs download downloads
+        draft ex exam example examples exercise exercises export exports file files final finished fix fixed
+        friday group groups hand hausaufgabe hausaufgaben homework homeworks hw implementation improved in
+        inf ins kurs lab labs late latest learning lib lösung machine main milestone ml module modules
+        monday my neu new nlp notebook notebooks old part problem problems proj project projects pset python
+        py pytorch question questions quiz repo repos repositories section semester set sheet sol solution
+        solutions solved source sources src submission submissions submitted submit task tasks team teams
+        term test thursday torch tuesday tutorial übung übungen übungsblatt unit update updated upload
+        uploads version wednesday week weeks wk work
         """
     )
 )
@@ -197,14 +198,19 @@ def without_suffix(name: str) -> str:
 
 
 def owner_of(course: Course, name: str) -> tuple[str, str] | None:
-    """Return the student and the exercise in a file's name, such as `alice_glu.py`, else None."""
+    """Return the student and the exercise in a file's name, such as `alice_glu.py`, else None.
+
+    Google Classroom writes `Alice A - glu.py`.
+    """
     stem, dot, suffix = name.rpartition(".")
     fitting = [
-        exercise.id
+        (exercise.id, separator)
         for exercise in course.exercises
-        if dot and suffix == "py" and stem.lower().endswith((f"_{exercise.id}", f"-{exercise.id}"))
+        for separator in (" - ", "_", "-")
+        if dot and suffix == "py" and stem.lower().endswith(f"{separator}{exercise.id}")
     ]
     if not fitting:
         return None
-    longest = max(fitting, key=len)
-    return (stem[: -len(longest) - 1], f"{longest}.py") if len(stem) > len(longest) + 1 else None
+    longest, separator = max(fitting, key=lambda pair: len(pair[0]))
+    owner = stem[: -len(longest) - len(separator)]
+    return (owner, f"{longest}.py") if owner else None

@@ -15,6 +15,7 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions import ClassDownload, Roster, find_class, safe_name
+from grader.submissions.download import refuse_unlisted
 
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Files, Pack, Sources
@@ -258,6 +259,101 @@ def test_gradescope_without_metadata_is_read_without_names(
     found = find(files | ({"submission_metadata.yml": metadata} if metadata else {}))
     assert who(found) == [("submission_1", 1), ("submission_2", 1)]
     assert len(found.notes) == 1 and "names are not known" in found.notes[0]
+
+
+BLACKBOARD = {
+    "Lab_1_jane_doe_attempt_2026-10-11-18-30-00.txt": b"Name: Jane Doe (jane_doe)",
+    "Lab_1_jane_doe_attempt_2026-10-11-18-30-00_glu.py": GLU,
+    "Lab_1_jane_doe_attempt_2026-10-11-18-30-00_gelu.py": GELU,
+    "Lab_1_jane_doe_attempt_2026-10-12-18-30-00.txt": b"Name: Jane Doe (jane_doe)",
+    "Lab_1_jane_doe_attempt_2026-10-12-18-30-00_gelu.py": GELU,
+    # The rest of a name is the student's.
+    "Lab_1_kim_attempt_2026-10-11-18-30-00_x_jane_doe_attempt_2026-10-13-18-30-00_glu.py": NEWER,
+    "Lab_1_7_attempt_2026-10-11-18-30-00.txt": b"Name: Lee (7)",
+}
+
+
+@pytest.mark.parametrize(
+    "roster", [None, Roster([StudentInfo(id="jane_doe"), StudentInfo(id="kim")])]
+)
+def test_a_download_of_blackboard_is_read(
+    find: Find, sources: Sources, roster: Roster | None
+) -> None:
+    found = find(BLACKBOARD, roster)
+    assert found.layout == "Blackboard"
+    assert who(found) == [("7", 1), ("jane_doe", 1), ("jane_doe", 2), ("kim", 1)]
+    assert found.attempts[0].problem.startswith("Only text was typed in")
+    assert [sources(each) for each in found.attempts[1:3]] == [
+        {"glu": GLU, "gelu": GELU},
+        {"gelu": GELU},
+    ]
+
+
+@pytest.mark.parametrize("then", ["/", " - "])
+def test_a_download_of_brightspace_is_read(find: Find, sources: Sources, then: str) -> None:
+    found = find(
+        {
+            "index.html": b"",
+            f"4000-90001 - Jane Doe - Oct 12, 2026 630 PM{then}glu.py": NEWER,
+            f"4000-90002 - Jane Doe - Oct 2, 2026 630 PM{then}glu.py": GLU,
+            f"4001-90003 - Jane Doe - 11 October, 2026 1830{then}glu.py": GLU,
+        }
+    )
+    assert found.layout == "Brightspace"
+    assert who(found) == [("Jane Doe", 1), ("Jane Doe", 2), ("Jane Doe~2", 1)]
+    assert sources(found.attempts[1]) == {"glu": NEWER}
+    assert found.notes[0] == "Ignored: index.html."
+
+
+def test_a_download_of_sakai_is_read(find: Find) -> None:
+    jane, kim = StudentInfo(id="1", ids={"username": "jdoe"}), StudentInfo(id="2", name="Kim Li")
+    sakai = {
+        "grades.csv": b"",
+        "Doe, Jane(jdoe)/timestamp.txt": b"20261011183000000",
+        "Doe, Jane(jdoe)/Submission attachment(s)/glu.py": GLU,
+        "Li, Kim(x)/Submission attachment(s)/glu.py": GLU,
+    }
+    found = find(sakai, Roster([jane, kim]))
+    assert (found.layout, who(found)) == ("Sakai", [("1", 1), ("2", 1)])
+
+
+def test_a_download_of_ilias_is_read(find: Find, sources: Sources) -> None:
+    files = {
+        "Doe_Jane_jdoe_300/20261011183000_glu.py": GLU,
+        "Doe_Jane_jdoe_300/20261012183000_glu.py": NEWER,
+        "Li_Kim_k_li_301/glu.py": GLU,
+        "multi_feedback.xlsx": b"",
+    }
+    found = find(files)
+    assert (found.layout, who(found)) == ("ILIAS", [("jdoe", 1), ("k_li", 1)])
+    assert sources(found.attempts[0]) == {"glu": NEWER}
+
+
+def test_a_name_as_in_ilias_may_be_around_a_class(find: Find) -> None:
+    found = find({"deep_learning_lab_1/ann_glu.py": GLU, "deep_learning_lab_1/bob_glu.py": GLU})
+    assert who(found) == [("ann", 1), ("bob", 1)]
+
+
+def test_files_of_google_classroom_are_read(find: Find, sources: Sources) -> None:
+    found = find({"Jane Doe - glu.py": GLU, "Kim Li - glu.py": GLU})
+    assert who(found) == [("Jane Doe", 1), ("Kim Li", 1)]
+    assert sources(found.attempts[0]) == {"glu": GLU}
+
+
+def test_the_folder_of_a_course_of_nbgrader_is_opened(find: Find) -> None:
+    found = find(
+        {"submitted/jdoe/lab1/glu.py": GLU, "source/lab1/glu.py": GLU, "nbgrader_config.py": b""}
+    )
+    assert who(found) == [("jdoe", 1)]
+
+
+def test_a_class_without_a_student_of_the_roster_is_refused(find: Find) -> None:
+    roster = Roster([StudentInfo(id="jane"), StudentInfo(id="kim")])
+    found = find({"s1/glu.py": GLU, "s2/glu.py": GLU}, roster)
+    with pytest.raises(SubmissionError, match=r"are of s1, s2, and the roster has jane, kim\."):
+        refuse_unlisted(found, roster)
+    refuse_unlisted(found, roster, [StudentInfo(id="s1")])
+    refuse_unlisted(found, Roster([StudentInfo(id="s2")]))
 
 
 def test_clones_of_a_classroom_are_read(find: Find, sources: Sources) -> None:
