@@ -17,7 +17,6 @@ from grader.text import clean
 
 # A student's folder with a virtual environment and torch has about 30,000.
 MAX_ENTRIES = 50_000
-MAX_DEPTH = 8
 
 _JUNK = frozenset(("__macosx", "__pycache__", "thumbs.db", "desktop.ini"))
 # Other names that are not the student's work: tools, and stubs that came with the course.
@@ -91,10 +90,11 @@ def open_regular(path: Path, name: str) -> BinaryIO:
 def walk(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files below a folder, nearest first, as paths below it and places; links are not followed.
 
+    They may be as deep as in an archive, since only the number of entries is limited.
     Raises Unreadable for too many files, and for a folder that cannot be listed.
     """
     level, count = [("", folder)], 0
-    for _ in range(MAX_DEPTH):
+    while level:
         below: list[tuple[str, Path]] = []
         for prefix, place in level:
             for entry in entries(place):

@@ -78,6 +78,11 @@ def test_each_folder_is_a_student(find: Find, sources: Sources) -> None:
     assert found.attempts[1].origin == "alice"
 
 
+def test_work_is_read_at_any_depth(find: Find, sources: Sources) -> None:
+    found = find({f"alice/{'deep/' * 30}glu.py": GLU, "bob/glu.py": GLU})
+    assert [sources(each) for each in found.attempts] == [{"glu": GLU}] * 2
+
+
 def test_each_archive_is_a_student(
     find: Find, sources: Sources, zipped: Pack, tarred: Pack
 ) -> None:
