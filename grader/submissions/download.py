@@ -26,6 +26,7 @@ from grader.submissions.member import AttemptFile
 from grader.submissions.owners import (
     DISPUTED,
     Affixes,
+    known_owner,
     owner_of,
     shared_affixes,
     without_suffix,
@@ -204,7 +205,7 @@ class _Finding:
     def notes(self) -> Iterator[str]:
         """Yield notes on items that were skipped."""
         yield from self._notes
-        code = [name for name in self._ignored if looks_like_code(name)]
+        code = [name for name in self._ignored if looks_like_code(name) or looks_packed(name)]
         if others := [name for name in self._ignored if name not in code]:
             yield f"Ignored: {listed_names(others)}."
         if code := [*code, *self._download.code]:
@@ -230,17 +231,23 @@ class _Finding:
         platform.begin(self._download, self._known)
         self._notes += platform.notes
         by_name: list[tuple[Item, ItemInfo]] = []
+        by_part: list[tuple[Item, ItemInfo]] = []
         for item in items:
             entries = list(platform.read(item))
             for entry in entries:
                 self._add(entry, item)
-            if not entries:
-                named = self._by_name(item) if platform.mixed else None
-                if named is None:
-                    self._ignored.append(item.name)
-                else:
-                    by_name.append((item, named))
+            if entries:
+                continue
+            if (part := self._by_known_part(item)) is not None:
+                by_part.append((item, part))
+                continue
+            named = self._by_name(item)
+            if named is None or not (platform.mixed or self._known.whom(named.person)):
+                self._ignored.append(item.name)
+            else:
+                by_name.append((item, named))
         self._add_by_name(by_name)
+        self._add_by_part(by_part)
         return platform
 
     def _add(self, entry: ItemInfo, item: Item) -> None:
@@ -268,6 +275,18 @@ class _Finding:
                 return ItemInfo(owner[0], student, owner[1], order=copy)
         return None
 
+    def _by_known_part(self, item: Item) -> ItemInfo | None:
+        """Return the known student in a part of a name in which `_by_name` finds nobody or a stranger."""
+        named = self._by_name(item)
+        if named is not None and self._known.whom(named.person) is not None:
+            return None
+        is_file = item.kind is EntryKind.FILE
+        owner = known_owner(self._course, item.name, self._known, is_file=is_file)
+        if owner is None:
+            return None
+        rest = owner[1] if is_file and not looks_packed(item.name) else item.name
+        return ItemInfo(owner[0], StudentInfo(id=normalized(owner[0])), rest)
+
     def _add_by_name(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:
         """Add items by the people in their names; a class list may tell these from a common prefix."""
         names = sorted({entry.person for _, entry in named})
@@ -283,6 +302,16 @@ class _Finding:
                 student = StudentInfo(id=normalized(affixes.without(entry.person)))
                 entry = msgspec.structs.replace(entry, student=student)
             self._add(entry, item)
+
+    def _add_by_part(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:
+        """Add items to the people in parts of their names, who may have other items under another name."""
+        found = {
+            self._known.whom(person.student.name or person.student.id): key
+            for key, person in self._people.items()
+        }
+        for item, entry in named:
+            key = found.setdefault(self._known.whom(entry.person), entry.person)
+            self._add(msgspec.structs.replace(entry, person=key), item)
 
     def _is_copy(self, stem: str, base: str) -> bool:
         """Whether a numbered name is another attempt under the name without a number."""

@@ -189,6 +189,8 @@ def without_groups(names: Iterable[str], known: Knows) -> dict[str, str]:
 
 # --- names of files -------------------------------------------------------------------------------
 
+_BEFORE_EXERCISE = re.compile(r"[-_. ]+")
+
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 
 
@@ -214,3 +216,24 @@ def owner_of(course: Course, name: str) -> tuple[str, str] | None:
     longest, separator = max(fitting, key=lambda pair: len(pair[0]))
     owner = stem[: -len(longest) - len(separator)]
     return (owner, f"{longest}.py") if owner else None
+
+
+def known_owner(
+    course: Course, name: str, known: Knows, *, is_file: bool
+) -> tuple[str, str] | None:
+    """Return the listed student or team in a name, and the rest of it, which names an exercise, else None.
+
+    `alice_glu.ipynb`, `alice glu_v2.py` and `alice_glu.zip` are Alice's. So is the file `alice.docx`, a name
+    without an exercise; its rest is the whole name.
+    """
+    exercises = [f"_{exercise.id}_" for exercise in course.exercises]
+    gaps = [match.span() for match in _BEFORE_EXERCISE.finditer(name)]
+    for start, end in reversed(gaps):
+        words = f"_{_BEFORE_EXERCISE.sub('_', name[end:].lower())}_"
+        is_of_exercise = any(words.startswith(exercise) for exercise in exercises)
+        if start and is_of_exercise and known.whom(name[:start]) is not None:
+            return name[:start], name[end:]
+    for start, _ in gaps if is_file else ():
+        if name[start] == "." and start and known.whom(name[:start]) is not None:
+            return name[:start], name
+    return None

@@ -410,6 +410,69 @@ def test_a_roster_gives_ids_and_shows_missing_students(find: Find) -> None:
     )
 
 
+def test_a_known_name_before_an_exercise_is_the_students(
+    find: Find, sources: Sources, zipped: Pack
+) -> None:
+    packed = zipped({"glu.py": GLU})
+    files = {
+        "ann_glu.ipynb": b"{}",
+        "ben_glu.txt": GLU,
+        "cem glu.py": GLU,
+        "dan_glu.PY": GLU,
+        "eva.glu_v2.py": GLU,
+        "fay_glu.zip": packed,
+        "gus.docx": b"",
+        "gelu.py.md": b"",
+        "zoe_gelu.py": GELU,
+    }
+    names = ("ann", "ben", "cem", "dan", "eva", "fay", "gus")
+    roster = Roster([StudentInfo(id=f"{name}1", name=name.title()) for name in names])
+    found = find(files, roster)
+    assert who(found) == [(f"{name}1", 1) for name in names] + [("zoe", 1)]
+    assert found.missing == ()
+    read = [sources(each) for each in found.attempts]
+    assert [each.get("glu") == GLU for each in read[2:6]] == [True, True, False, True]
+    assert found.notes[0] == "Ignored: gelu.py.md."
+
+
+def test_a_known_name_elsewhere_in_a_name_is_nobodys(find: Find) -> None:
+    files = {
+        "ann_smith_glu.ipynb": b"",
+        "mary_ann_glu.ipynb": b"",
+        "ann_notes.txt": b"",
+        "x_gelu.py": GELU,
+    }
+    assert who(find(files, Roster([StudentInfo(id="ann")]))) == [("x", 1)]
+
+
+def test_a_known_part_of_a_name_joins_the_students_other_work(find: Find, sources: Sources) -> None:
+    roster = Roster([StudentInfo(id="ann", name="Ann A", email="ann@uni.edu"), StudentInfo(id="x")])
+    found = find({"ann@uni.edu/glu.py": GLU, "Ann A.docx": b"", "x/glu.py": GLU}, roster)
+    assert {student for student, _ in who(found)} == {"ann", "x"}
+    assert found.notes == ()
+
+
+def test_known_students_beside_clones_and_entries_of_moodle_are_read(
+    find: Find, zipped: Pack
+) -> None:
+    packed, roster = (
+        zipped({"glu.py": GLU}),
+        Roster([StudentInfo(id=name) for name in ("zoe", "yan")]),
+    )
+    clones = {
+        f"lab-1-{name}/{file}": GLU for name in ("kim", "lee") for file in (".git/x", "glu.py")
+    }
+    found = find({**clones, "zoe.zip": packed, "yan_glu.py": GLU, "new.zip": packed}, roster)
+    assert {"zoe", "yan"} < {student for student, _ in who(found)}
+    assert any("Code of no student, which is not graded: new.zip." in note for note in found.notes)
+
+
+def test_one_entry_of_moodle_among_others_is_read(find: Find) -> None:
+    files = {"Ada A_501_assignsubmission_file_/glu.py": GLU, "ben/glu.py": GLU, "cem/glu.py": GLU}
+    found = find(files)
+    assert who(found) == [("501", 1), ("ben", 1), ("cem", 1)]
+
+
 def test_two_names_for_one_student_of_the_roster_match_neither(find: Find) -> None:
     roster = Roster([StudentInfo(id="1", name="Jane Doe", email="jane@uni.edu")])
     found = find({"Jane Doe/glu.py": GLU, "jane/glu.py": NEWER}, roster)
