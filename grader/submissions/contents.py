@@ -21,6 +21,7 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
 from grader.submissions.folder import (
+    MOST_NAMES,
     Damaged,
     EntryKind,
     Unreadable,
@@ -194,7 +195,7 @@ def _part_of(course: Course, item: Item) -> str:
 def _with_skipped(level: Download, around: Download, folder: Item) -> Download:
     """Return a level with the names that were skipped in the level around its folder."""
     beside = [item.name for item in around.items if item is not folder]
-    note = (f"Ignored: {listed_names(beside)}.",) if beside else ()
+    note = (f"Ignored: {listed_names(beside, MOST_NAMES)}.",) if beside else ()
     return msgspec.structs.replace(
         level,
         hidden=tuple(sorted((*around.hidden, *level.hidden))),

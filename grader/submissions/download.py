@@ -21,7 +21,7 @@ from grader.results import TEAM, StudentInfo
 from grader.submissions.archive import looks_like_code, looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
-from grader.submissions.folder import EntryKind, listed_names, normalized
+from grader.submissions.folder import MOST_NAMES, EntryKind, listed_names, normalized
 from grader.submissions.member import AttemptFile
 from grader.submissions.owners import (
     DISPUTED,
@@ -207,11 +207,12 @@ class _Finding:
         yield from self._notes
         code = [name for name in self._ignored if looks_like_code(name) or looks_packed(name)]
         if others := [name for name in self._ignored if name not in code]:
-            yield f"Ignored: {listed_names(others)}."
+            yield f"Ignored: {listed_names(others, MOST_NAMES)}."
         if code := [*code, *self._download.code]:
             yield (
-                f"Code of no student, which is not graded: {listed_names(code)}. If it is a student's, name it "
-                f"after the student and the exercise, such as alice_{self._course.exercises[0].id}.py."
+                f"Code of no student, which is not graded: {listed_names(code, MOST_NAMES)}. If it is a "
+                "student's, name it after the student and the exercise, such as "
+                f"alice_{self._course.exercises[0].id}.py."
             )
         if hidden := self._download.hidden:
             yield (

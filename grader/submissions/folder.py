@@ -163,10 +163,19 @@ def normalized(text: str) -> str:
     return f"{line[: LONGEST_ID - 17]}~{digest[:16]}"
 
 
-def listed_names(names: Sequence[str]) -> str:
-    """Return the first five names, and the number of further ones, for a message."""
-    first = ", ".join(clean(name, 60) for name in names[:5])
-    return first if len(names) <= 5 else f"{first} and {len(names) - 5} more"
+# Most names in a note that is the only place for them, such as work that belongs to no student.
+MOST_NAMES = 200
+
+
+def listed_names(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, by default five, and the number of further ones, for a message.
+
+    >>> listed_names(["Doe, Jane", "Li, Kim"])
+    'Doe, Jane; Li, Kim'
+    """
+    between = "; " if any("," in name for name in names[:most]) else ", "
+    first = between.join(clean(name, 60) for name in names[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 def safe_name(student_id: str) -> str:
