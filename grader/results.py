@@ -172,6 +172,10 @@ class StudentRequest(msgspec.Struct, frozen=True):
     answered_at: str = ""
 
 
+# In reasons to hold points for an action that was reported while the code ran, perhaps in a hidden test.
+AS_IT_RUNS = "as it runs"
+
+
 class ExerciseResult(msgspec.Struct, frozen=True):
     """One exercise of one submission; `output` is the printed output of the student's code, bounded.
 

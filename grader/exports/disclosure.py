@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from grader.findings import message_of, without_values
 from grader.results import (
+    AS_IT_RUNS,
     Disclosure,
     Entry,
     ExerciseResult,
@@ -34,6 +35,7 @@ from grader.results import (
 
 # Students control the line number, so a line up to 1,000 leaks at most 10 bits.
 _LAST_LINE = 1_000
+_AS_IT_RAN = "the code did something odd as it ran"
 
 
 class Audience(enum.Enum):
@@ -100,9 +102,12 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
         tests = [test if _is_open(test, exercise) else reduced(test) for test in exercise.tests]
     # Printed text and times exist for all tests together, with the inputs of hidden ones, and for each.
     public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
+    # The lines that do something odd could be chosen by the inputs of hidden tests.
+    held = dict.fromkeys(_AS_IT_RAN if AS_IT_RUNS in each else each for each in exercise.held)
     return replace(
         exercise,
         tests=tuple(tests),
+        held=tuple(held),
         output="\n".join(test.printed for test in public if test.printed),
         duration_seconds=round(sum(test.duration_seconds for test in public), 4),
     )

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable
 
 from grader.course.names import is_within
+from grader.results import AS_IT_RUNS
 from grader.sandbox.wire.messages import Report
-from grader.text import clean
+from grader.text import clean, counted
 
 # The meaning of events by their names; the first match counts.
 _MEANINGS = (
@@ -34,16 +35,17 @@ _LIBRARY = re.compile(r"([\w./-]+)\.py:([\w<>]+)")
 def reasons(
     reports: Iterable[Report], lines: int, ordinary: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the reasons why the points of a file are held, one for each line and kind of event.
+    """Return the reasons why the points of a file are held, one for each kind of event, with its first line.
 
     `lines` is the length of the file. Events and libraries that the course calls `ordinary` are left out.
     """
-    found: dict[tuple[int, str], str] = {}
+    found: dict[str, str] = {}
+    places: dict[str, set[int]] = {}
     for report in reports:
         action = next((text for names, text in _MEANINGS if re.fullmatch(names, report.event)), "")
         if not action:
             # The sandbox itself reports no other events.
-            found.setdefault((0, ""), "the code kept the sandbox from reporting its actions")
+            found.setdefault("", "the code kept the sandbox from reporting its actions")
             continue
         if report.event in ordinary:
             continue
@@ -54,6 +56,12 @@ def reasons(
         line = report.line if 0 < report.line <= lines else 0
         where = f"line {line} " if line else ""
         by = f" by {name}.{library[2]}" if library else ""
-        reason = clean(f"{where}{action} as it runs ({report.event}{by})", 200)
-        found.setdefault((line, action), reason)
-    return tuple(found.values())
+        reason = clean(f"{where}{action} {AS_IT_RUNS} ({report.event}{by})", 200)
+        found.setdefault(action, reason)
+        places.setdefault(action, set()).add(line)
+    return tuple(
+        f"{reason} (and on {counted(more, 'more line')})"
+        if (more := len(places.get(action, ())) - 1) > 0
+        else reason
+        for action, reason in found.items()
+    )

@@ -358,12 +358,29 @@ class Desk:
                         for entry in before
                         if entry.kind is not Reason.NO_POINTS
                     ]
+                elif odd := [entry for entry in before if entry.kind is Reason.ODD_CODE]:
+                    held = self._held_in_others(work, attempt, name)
+                    entries += [
+                        msgspec.structs.replace(entry, exercises=(name,))
+                        for entry in odd
+                        if entry.what in held
+                    ]
                 if not kept.result.score or Reason.NO_POINTS in {entry.kind for entry in before}:
                     # A newer file may have had its verdict before this one.
                     of = attempt if is_newest else newest
                     file = question.file if is_newest else self._book.files_of(of.id)[name]
                     entries += self._about_file(work, of, question.exercise, file)
             self._book.replace_attention(attempt.student, name, dict.fromkeys(entries))
+
+    def _held_in_others(self, work: Work, attempt: Attempt, exercise: str) -> set[str]:
+        """Return the odd code in other attempts that may count, such as the best one."""
+        try:
+            others = needed(work, self._book.rules(), exercise)
+        except CorrectionsError:
+            others = list(work.attempts)
+        verdicts = work.verdicts.get(exercise, {})
+        ids = {other.id for other in others} & verdicts.keys() - {attempt.id}
+        return {reason for id_ in ids for reason in verdicts[id_].result.held}
 
     def _about_file(
         self, work: Work, attempt: Attempt, exercise: Exercise, file: ExerciseFile

@@ -28,7 +28,7 @@ from grader.text import listed
 
 # Larger than any student's folder.
 _MAX_FILES = 500
-_LONGEST_NAME = 255
+_LONGEST_NAME = 255  # bytes
 # How many names of files a message shows.
 _NAMES_SHOWN = 5
 # Base64 is a third longer than the bytes; names and punctuation take the rest.
@@ -182,7 +182,7 @@ def _refuse_strange(name: str) -> None:
     parts = name.split("/")
     if (
         not name.isprintable()
-        or len(name) > _LONGEST_NAME
+        or len(name.encode()) > _LONGEST_NAME
         or "\\" in name
         or any(part in ("", ".", "..") for part in parts)
     ):

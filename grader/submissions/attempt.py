@@ -20,6 +20,7 @@ import glob
 import io
 import itertools
 import re
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise
 from grader.course.stub import Stub
+from grader.errors import GraderError
 from grader.results import StudentInfo
 from grader.submissions.archive import (
     Candidate,
@@ -102,11 +104,14 @@ def read_attempt(attempt: Attempt, course: Course) -> Submission:
     attempt has them for a person to see.
     """
     if attempt.problem:
-        refused = ExerciseFile(None, attempt.problem, attempt.path)
-        files = {exercise.id: refused for exercise in course.exercises}
-        found = Submission(attempt.student.id, files)
+        found = _refused(attempt, attempt.problem, course)
     else:
-        found = gather(attempt.student.id, attempt.members, attempt.path, course)
+        try:
+            found = gather(attempt.student.id, attempt.members, attempt.path, course)
+        except GraderError:
+            raise
+        except Exception as error:  # noqa: BLE001  one submission must not end the batch
+            found = _refused(attempt, _fault(error), course)
     if attempt.only is None:
         return found
     shared = {
@@ -116,6 +121,21 @@ def read_attempt(attempt: Attempt, course: Course) -> Submission:
         and _is_shared(found.files[exercise.id], attempt, course.stub(exercise))
     }
     return Submission(attempt.student.id, shared)
+
+
+def _fault(error: Exception) -> str:
+    """Return a problem for an error that is a mistake of ours, with its place."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
+    return (
+        f"The submission could not be read ({where}). This is a fault of the grader, not yours: "
+        "ask your instructor to report it."
+    )
+
+
+def _refused(attempt: Attempt, problem: str, course: Course) -> Submission:
+    refused = ExerciseFile(None, problem, attempt.path)
+    return Submission(attempt.student.id, {exercise.id: refused for exercise in course.exercises})
 
 
 def _is_shared(file: ExerciseFile, attempt: Attempt, stub: Stub) -> bool:
@@ -512,7 +532,11 @@ class _Gathering:
     def _in_course(self, piece: _Piece) -> list[Path]:
         """Return the files of this name among the exercises of the course."""
         folder, name = self._course.folder, glob.escape(piece.name)
-        return [path for path in (*folder.glob(name), *folder.glob(f"*/{name}")) if path.is_file()]
+        # In an archive, a name may be longer than a file system allows.
+        with contextlib.suppress(OSError, ValueError):
+            paths = (*folder.glob(name), *folder.glob(f"*/{name}"))
+            return [path for path in paths if path.is_file()]
+        return []
 
     @functools.cached_property
     def _names(self) -> dict[str, frozenset[str]]:

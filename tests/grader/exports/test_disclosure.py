@@ -230,6 +230,15 @@ def test_everything_that_a_level_allows_is_shown(name: str) -> None:
     assert all("The output is 5, expected 6." in text for text in shown.values()), "public tests"
 
 
+@pytest.mark.parametrize("name", STUDENTS)
+def test_no_line_tells_students_where_a_hidden_test_made_odd_code_run(name: str) -> None:
+    held = ("line 2 imports ctypes", "line 7777 runs code from a string as it runs (exec)")
+    whole = msgspec.structs.replace(secretive().result.exercises[0], held=held)
+    text = "".join(texts(name, entry(whole)))
+    assert "7777" not in text
+    assert ("imports ctypes" in text) is ("did something odd as it ran" in text)
+
+
 @pytest.mark.parametrize("name", ["jsonl"])
 def test_staff_read_everything(name: str) -> None:
     text = "\n".join(texts(name, secretive()))

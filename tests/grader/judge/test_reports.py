@@ -472,6 +472,7 @@ def test_reasons_name_line_and_event_and_skip_ordinary_libraries() -> None:
     reports = [
         Report("tb_frame", 3, "torch/ao/quantization/utils.py:getattr_from_fqn"),
         Report("f_back", 3, ""),
+        Report("f_back", 4, ""),
         Report("exec", 99, "numpy/testing/_private/utils.py:measure"),
         Report("invented", 1, ""),
         UNCLEAR,
@@ -479,9 +480,9 @@ def test_reasons_name_line_and_event_and_skip_ordinary_libraries() -> None:
     assert reasons(reports, 10) == (
         (
             "line 3 reads a running function's frame as it runs "
-            "(tb_frame by torch.ao.quantization.utils.getattr_from_fqn)"
+            "(tb_frame by torch.ao.quantization.utils.getattr_from_fqn) (and on 1 more line)"
         ),
         "runs code from a string as it runs (exec by numpy.testing._private.utils.measure)",
         "the code kept the sandbox from reporting its actions",
     )
-    assert reasons(reports[:3], 10, {"torch.ao", "f_back", "numpy"}) == ()
+    assert reasons(reports[:4], 10, {"torch.ao", "f_back", "numpy"}) == ()

@@ -370,6 +370,26 @@ def test_a_finding_has_its_first_line_and_a_count() -> None:
     assert oddity.what == "imports ctypes, which reaches into the process's memory"
 
 
+def test_a_relative_star_import_has_no_meaning_and_hides_none() -> None:
+    assert found("from . import *\nx\n") == []
+    hiding = "from os import *\ndef f():\n    from .helpers import *\n    system('x')\n"
+    assert "uses os.system" in found(hiding)
+
+
+def test_a_mistake_in_the_check_holds_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(_: object) -> str:
+        raise IndexError
+
+    monkeypatch.setattr("grader.submissions.odd_code._bound", mistaken)
+    (oddity,) = odd_code(b"x = 1\n")
+    assert oddity.name == "unchecked"
+
+
+def test_a_long_chain_of_calls_is_odd_without_being_followed() -> None:
+    (oddity,) = odd_code(b"import torch\nx = torch" + b".a()" * 850 + b"\n")
+    assert oddity.name == "nested"
+
+
 @pytest.mark.parametrize(
     "source",
     [

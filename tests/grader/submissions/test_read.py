@@ -13,7 +13,8 @@ import pytest
 
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
-from grader.submissions import State, file_of, read_submission
+from grader.results import StudentInfo
+from grader.submissions import Attempt, State, attempt, file_of, read_attempt, read_submission
 
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Files, Pack
@@ -209,6 +210,29 @@ def test_misnamed_work_beside_the_untouched_stub_is_noted(
         "" if name in ("gluten.py", "plot.py") else " Only glu.py is judged: put the code there."
     )
     assert handed.problem == (note + advice if is_told else "")
+
+
+def test_a_name_longer_than_a_file_system_allows_is_noted(
+    course: Course, tmp_path: Path, zipped: Pack
+) -> None:
+    name = f"{'é' * 200}.py"
+    path = tmp_path / "alice.zip"
+    path.write_bytes(zipped({"glu.py": course.stub(course.exercise("glu")).source, name: GLU}))
+    assert read_submission(path, course).files["glu"].seems_misnamed
+
+
+def test_an_error_of_ours_makes_a_submission_unreadable_and_says_so(
+    course: Course, tmp_path: Path, lay: Lay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gather(*_: object) -> None:
+        raise IndexError("mistake")
+
+    monkeypatch.setattr(attempt, "gather", gather)
+    folder = lay(tmp_path / "alice", {"glu.py": GLU})
+    given = Attempt(student=StudentInfo(id="alice"), path=folder)
+    (problem,) = {file.problem for file in read_attempt(given, course).files.values()}
+    assert problem.startswith("The submission could not be read (IndexError in test_read.py:")
+    assert "fault of the grader, not yours" in problem
 
 
 def test_misnamed_work_beside_work_is_not_noted(course: Course, tmp_path: Path, lay: Lay) -> None:
