@@ -63,6 +63,14 @@ def test_a_weaker_key_does_not_match_if_a_stronger_one_differs() -> None:
     assert len(notes) == 2 and "Ada L." in notes[1]
 
 
+def test_ids_that_a_spreadsheet_changed_are_named() -> None:
+    _, notes = matched([person("x1", "Ada", "101")], [row("row 2", "Ada", "101.0")])
+    assert any(
+        note.startswith("A spreadsheet changed ids, for example to 101.0:") for note in notes
+    )
+    assert matched([person("x1", "Ada", "101")], [row("row 2", "Ada", "101")])[1] == []
+
+
 def test_an_alias_may_differ() -> None:
     found, _ = matched([person("ada", "Ada L.")], [row("row 2", "Ada L.", login="al99")])
     assert found == {0: 0}
