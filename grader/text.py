@@ -53,10 +53,11 @@ def with_article(noun: str) -> str:
 
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Join names: a, b and c; if there are more than `most`, only the first, and the number of the rest."""
+    between = "; " if any("," in name for name in names[:most]) else ", "
     if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
+        return f"{between.join(names[:most])} and {len(names) - most} more"
     *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{between.join(first)} and {last}" if first else last
 
 
 def rounded(value: float) -> float:

@@ -54,7 +54,12 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
 from grader.submissions import ClassDownload, find_class, joined, read_roster, read_times
-from grader.submissions.download import for_teams, likely_matches, share_in_teams
+from grader.submissions.download import (
+    for_teams,
+    likely_matches,
+    refuse_unlisted,
+    share_in_teams,
+)
 from grader.text import clean, counted
 
 
@@ -166,6 +171,8 @@ def batch(
     refuse_two_ids(downloads)
     ids = [*notes_on_two_ids(downloads)]
     download = joined(downloads)
+    if roster is not None:
+        refuse_unlisted(download, roster, memory.students)
     notes: list[str] = []
     if times is not None:
         handed_in = [attempt.student for attempt in download.attempts]

@@ -6,6 +6,7 @@ weaker key never joins people whom a stronger one separates.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,8 @@ from grader.results import Entry, StudentInfo
 from grader.submissions.sheet import as_number
 from grader.text import names_differ, number
 
+# An id that a spreadsheet took for a number.
+_CHANGED_ID = re.compile(r"\d+[.,]0+|\d[.,]\d+E\+\d+")
 # Grades are written with two decimals.
 _SAME = 0.005
 
@@ -157,6 +160,12 @@ class Grades:
                 )
             elif person not in contested:
                 self.unmatched.append(f"{self._people[person]['id']}: is not {self._place}.")
+        texts = (each.cells.get(key.column, "") for each in rows for key in keys)
+        changed = next(filter(_CHANGED_ID.fullmatch, texts), None)
+        if left and changed is not None:
+            self.unmatched.append(
+                f"A spreadsheet changed ids, for example to {changed}: use the file as it was exported."
+            )
         fought_over: set[int] = set()
         for person in left:
             if places := sorted(contested.get(person, ())):

@@ -18,7 +18,7 @@ import msgspec
 from grader.errors import SubmissionError
 from grader.results import TEAM, StudentInfo
 from grader.submissions.class_list import OWN_IDS, merged, read_list
-from grader.submissions.folder import listed_names
+from grader.submissions.folder import MOST_NAMES, listed_names
 from grader.submissions.platforms import PLATFORMS, Item, ItemInfo, Platform
 from grader.text import clean, names_differ
 
@@ -291,7 +291,7 @@ def match_people(
             "RESULTS of its own, with --assignment."
         )
     if roster is not None and strangers:
-        called = listed_names([_called(person) for person in strangers])
+        called = listed_names([_called(person) for person in strangers], MOST_NAMES)
         notes.append(f"Not in the roster, graded under their own ids: {called}.")
     unknown = tuple(person.student for person in strangers) if roster is not None else ()
     return MatchedPeople(tuple(notes), teams, unknown)

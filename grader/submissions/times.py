@@ -140,7 +140,8 @@ def read_times(text: str, zone: datetime.tzinfo | None = None) -> Times:
             with _explaining_errors(f"{what}, {where}:"):
                 time = in_utc(cell, zone)
         except SubmissionError as error:
-            if not isinstance(given_list, MoodleWorksheet) or _DATES.search(cell):
+            is_worksheet = isinstance(given_list, MoodleWorksheet)
+            if not is_worksheet or _DATES.search(cell) or _is_time(cell):
                 raise
             title = clean(given_list.sheet.header[column])
             raise SubmissionError(
@@ -207,6 +208,14 @@ def read_time(text: str) -> datetime.datetime:
     raise ValueError(
         f"{clean(text)!r} cannot be read as a time: write it as 2026-10-12T23:59:00+02:00."
     )
+
+
+def _is_time(text: str) -> bool:
+    """Whether a text can be read as a time, perhaps without a time zone."""
+    with contextlib.suppress(ValueError, OverflowError):
+        read_time(text)
+        return True
+    return False
 
 
 @contextlib.contextmanager

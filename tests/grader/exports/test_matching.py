@@ -79,6 +79,14 @@ def test_a_number_that_each_assignment_uses_again_does_not_match_another_name() 
     assert found.notes()[0].startswith("ada: has the number of Lee, Kim, but another name, so none")
 
 
+def test_ids_that_a_spreadsheet_changed_are_named() -> None:
+    _, notes = matched([person("x1", "Ada", "101")], [row("row 2", "Ada", "101.0")])
+    assert any(
+        note.startswith("A spreadsheet changed ids, for example to 101.0:") for note in notes
+    )
+    assert matched([person("x1", "Ada", "101")], [row("row 2", "Ada", "101")])[1] == []
+
+
 def test_an_alias_may_differ() -> None:
     found, _ = matched([person("ada", "Ada L.")], [row("row 2", "Ada L.", login="al99")])
     assert found == {0: 0}

@@ -95,7 +95,7 @@ def test_an_exact_id_is_preferred_to_other_names(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "has no column that names a student"),
-        ("points,grade\n1,2\n", "has no column that names a student"),
+        ("points,grade\n1,2\n", "has no column that names a student.* columns are points, grade"),
         ("id,name\n", "has a header, but no students"),
         ("id,name\n1,A\n1,B\n", "has the id '1' twice"),
         ("id,section\n,x\n", "has no student in row 2"),

@@ -166,6 +166,13 @@ def test_a_date_in_another_language_is_reported_with_its_column(tmp_path: Path) 
     assert "switch it to English and download the worksheet again" in str(caught.value)
 
 
+def test_a_worksheet_without_a_time_zone_is_not_told_to_be_in_english(tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text(GERMAN.format("Monday, 12 October 2026, 23:59"), "utf-8")
+    with pytest.raises(SubmissionError, match="has no time zone") as caught:
+        read_times(str(tmp_path / "times.csv"))
+    assert "English" not in str(caught.value)
+
+
 def test_a_worksheet_without_submission_times_is_reported(tmp_path: Path) -> None:
     # The remaining dates are those of grades.
     lines = [",".join(line.split(",")[:6]) for line in GERMAN.splitlines()]
