@@ -190,9 +190,9 @@ def both_passes(
     torch.manual_seed(seed)
     y = module.checkpointed_forward(iter(layers), x)
     report: dict[str, Any] = {"output": y.detach().clone()}
-    report["random after forward"] = torch.get_rng_state()
+    report["random state after the forward pass"] = torch.get_rng_state()
     (y * factors).sum().backward()
-    report["random after backward"] = torch.get_rng_state()
+    report["random state after the backward pass"] = torch.get_rng_state()
     report["gradients"] = [x.grad, *(layer.weight.grad for layer in layers)]
     return report
 
