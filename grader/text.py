@@ -53,10 +53,11 @@ def with_article(noun: str) -> str:
 
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Join names: a, b and c; if there are more than `most`, only the first, and the number of the rest."""
+    between = "; " if any("," in name for name in names[:most]) else ", "
     if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
+        return f"{between.join(names[:most])} and {len(names) - most} more"
     *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{between.join(first)} and {last}" if first else last
 
 
 def rounded(value: float) -> float:
@@ -112,6 +113,38 @@ def nearest(name: str, known: Iterable[str], also: Mapping[str, str] | None = No
     closest = get_close_matches(name.casefold(), words, n=_NAMES_SHOWN, cutoff=0.0)
     shown = list(dict.fromkeys(words[match] for match in closest))
     return f"There are: {', '.join(shown)} and {len(names) - len(shown)} more."
+
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+def names_differ(one: str, other: str) -> bool:
+    """Whether two full names have no word in common, so that they hardly are the same person's.
+
+    Accents do not matter, and one of them may be a single word, as in Canvas's downloads. Names that cannot be
+    compared do not differ: empty ones, "Participant 501", and names in two scripts.
+
+    >>> names_differ("Jane Doe", "Kim Lee"), names_differ("Größe, Jürgen", "groessejuergen")
+    (True, False)
+    """
+    first, second = _words_of(one), _words_of(other)
+    if not first or not second or "".join(first).isascii() != "".join(second).isascii():
+        return False
+    shortest = 2 if 1 in (len(first), len(second)) else 3
+    return not (
+        {*first} & {*second}
+        or any(len(word) >= shortest and word in "".join(second) for word in first)
+        or any(len(word) >= shortest and word in "".join(first) for word in second)
+    )
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a name without accents, with ä and ae alike; none if there are digits."""
+    if any(map(str.isdigit, name)):
+        return []
+    parts = unicodedata.normalize("NFKD", name.casefold())
+    plain = "".join(sign for sign in parts if not unicodedata.combining(sign))
+    return _WORD.findall(re.sub("(?<=[aou])e", "", plain))
 
 
 def alike(name: str, known: Iterable[str]) -> list[str]:

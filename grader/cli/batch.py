@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from grader.cli import options as shared
-from grader.cli.border import Command
+from grader.cli.border import Command, tell_unfinished
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -34,7 +34,12 @@ from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
 from grader.gradebook.facts import Facts
-from grader.gradebook.intake import refuse_two_ids
+from grader.gradebook.intake import (
+    notes_on_known,
+    notes_on_two_ids,
+    refuse_other_ids,
+    refuse_two_ids,
+)
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.policy_file import (
     name_policy,
@@ -49,7 +54,12 @@ from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
 from grader.submissions import ClassDownload, find_class, joined, read_roster, read_times
-from grader.submissions.download import for_teams, likely_matches, share_in_teams
+from grader.submissions.download import (
+    for_teams,
+    likely_matches,
+    refuse_unlisted,
+    share_in_teams,
+)
 from grader.text import clean, counted
 
 
@@ -159,13 +169,20 @@ def batch(
         for path in submissions
     ]
     refuse_two_ids(downloads)
+    ids = [*notes_on_two_ids(downloads)]
     download = joined(downloads)
+    if roster is not None:
+        refuse_unlisted(download, roster, memory.students)
     notes: list[str] = []
     if times is not None:
         handed_in = [attempt.student for attempt in download.attempts]
         notes += times.unmatched(download.timed, handed_in)
     download = _shared(download, course, memory.students)
-    notes = [*download.notes, *notes, *likely_matches(download)]
+    notes = [*download.notes, *notes, *ids, *likely_matches(download)]
+    if memory.students:
+        with Gradebook.open(results) as before:
+            refuse_other_ids(before, download)
+            notes += notes_on_known(before, download)
     class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
     refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
     for note in () if options["anonymous"] else notes:
@@ -183,15 +200,34 @@ def batch(
             gradebook.assign(course)
         if named is not None:
             gradebook.set_policy(rules, named)
-        summary = grade_class(
-            download, gradebook, course, pool, grading, all_attempts=all_attempts, progress=display
-        )
+        with _saying_unfinished(gradebook, display):
+            summary = grade_class(
+                download,
+                gradebook,
+                course,
+                pool,
+                grading,
+                all_attempts=all_attempts,
+                progress=display,
+            )
         display.__exit__()
         book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
         summary = book.shown(summary)
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
+        tell_unfinished(gradebook)
     _exit(summary)
+
+
+@contextlib.contextmanager
+def _saying_unfinished(book: Gradebook, display: BatchDisplay) -> Iterator[None]:
+    """Say how to go on after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        display.__exit__()
+        tell_unfinished(book)
+        raise
 
 
 def _shared(
@@ -295,7 +331,8 @@ def regrade(
     ):
         if assignment is not None:
             gradebook.assign(course)
-        summary = grade_again(gradebook, course, pool, grading, progress=display)
+        with _saying_unfinished(gradebook, display):
+            summary = grade_again(gradebook, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(gradebook))
         book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
@@ -305,6 +342,7 @@ def regrade(
             _show(book, summary)
             show_changes(console, differences, book.names())
             show_attention(console, summary.attention, book.names())
+            tell_unfinished(gradebook)
         finally:
             # Also if nobody reads on, as with `| head`: the next regrade does not find these changes again.
             if json_file is not None:

@@ -11,7 +11,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell
-from grader.cli.results import open_book
+from grader.cli.results import ToLookAt, open_book
 from grader.errors import GraderError
 from grader.text import counted
 
@@ -172,13 +172,17 @@ def _pushed(
     from grader.cli.terminal.push import show_plan
     from grader.exports.files import ClassSource
     from grader.exports.push import comparison
+    from grader.gradebook import Gradebook
     from grader.gradebook.pushed import pushing, reading
 
     with (reading if dry_run else pushing)(results, platform.address) as memory:
-        entries = ClassSource(results, assignment)
+        with Gradebook.open(results, assignment) as book:
+            to_look_at = ToLookAt(book)
+        entries = to_look_at.over(ClassSource(results, assignment))
         plan = comparison.planned(entries, platform, memory.all(), options)
         for note in (*platform.notes, *plan.left, *_not_due(plan, options)):
             tell(note)
+        to_look_at.tell()
         show_plan(open_console(), plan, names)
         if dry_run:
             return []

@@ -59,6 +59,10 @@ def report(
             similarity = similarity.only(whole.exercises)
             similarity = similarity if hidden is None else hidden.similarity(similarity)
         book = hidden or whole
+        unfinished = whole.unfinished
+        if unfinished and anonymous:
+            # The path of the download may name a student.
+            unfinished = "A grading of this class did not finish; students may be missing."
         written = write_report(
             with_progress(book, "Writing"),
             folder,
@@ -70,6 +74,7 @@ def report(
             history=lambda entry: book.history(entry.student, FEWEST_TRIES),
             before=book.totals_before(),
             disclose=shared.disclosure(disclose),
+            unfinished=unfinished,
         )
         tell_passed(whole)
     count = counted(written.students, "student")

@@ -14,7 +14,8 @@ from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
 from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.retention import old_backup_words, passed_words
-from grader.results import StudentInfo
+from grader.gradebook.review import Reason
+from grader.results import Entry, StudentInfo
 from grader.text import counted, nearest
 
 _SHOWN_STUDENTS = 5
@@ -33,6 +34,40 @@ def open_book(
             refuse_other_course(book, course)
         tell_unfinished(book)
         yield book
+
+
+class ToLookAt:
+    """Count the students with 0 points in an exercise for which something is listed to look at."""
+
+    def __init__(self, book: Gradebook) -> None:
+        self._listed = {
+            (entry.student, name)
+            for entry in book.attention()
+            for name in entry.exercises
+            if entry.kind.costs_points and entry.kind is not Reason.FAULT
+        }
+        self._students: set[str] = set()
+
+    def over(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Yield the entries, and count their students."""
+        for entry in entries:
+            self.see(entry)
+            yield entry
+
+    def see(self, entry: Entry) -> None:
+        """Count the student of an entry."""
+        results = entry.result.exercises
+        zeros = ((entry.student.id, each.name) for each in results if not each.score)
+        if not self._listed.isdisjoint(zeros):
+            self._students.add(entry.student.id)
+
+    def tell(self) -> None:
+        """Say on stderr how many students these are."""
+        if number := len(self._students):
+            tell(
+                f"{counted(number, 'student')} with something to look at, such as a misnamed file, "
+                f"{'has' if number == 1 else 'have'} 0 points in that exercise: the report lists them all."
+            )
 
 
 def tell_passed(book: Gradebook) -> None:

@@ -6,6 +6,7 @@ weaker key never joins people whom a stronger one separates.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,8 +17,10 @@ from grader.exports.texts import one_line
 from grader.exports.verdicts import total, why_open
 from grader.results import Entry, StudentInfo
 from grader.submissions.sheet import as_number
-from grader.text import number
+from grader.text import names_differ, number
 
+# An id that a spreadsheet took for a number.
+_CHANGED_ID = re.compile(r"\d+[.,]0+|\d[.,]\d+E\+\d+")
 # Grades are written with two decimals.
 _SAME = 0.005
 
@@ -34,12 +37,14 @@ class Key(msgspec.Struct, frozen=True):
     """A column of the template, and the property of a person that it contains.
 
     If both are an identity (as Canvas's ID), different values mean different people. An `alias` may differ,
-    such as a login name in another system.
+    such as a login name in another system. A `reused` one, as a number of an assignment, matches nobody if the
+    names differ.
     """
 
     column: str
     person: str
     alias: bool = False
+    reused: bool = False
 
 
 def name_key(name: str) -> str:
@@ -83,6 +88,7 @@ class Grades:
         self.whys: dict[int, str] = {}
         self._people: list[Mapping[str, str]] = []
         self.unmatched: list[str] = []
+        self._misnamed: list[str] = []
         self._rows_left: list[str] = []
         self._replaced: list[str] = []
         self._identity, self._worth, self._out_of = identity, 0.0, out_of
@@ -103,7 +109,8 @@ class Grades:
 
         By each key, a person gets the row with the same value if that row is free, is the only one, is claimed
         by no other person, and differs from the person in no identity compared before. All others are left to
-        the next key; people without a match at the end are in `unmatched`, with the reason.
+        the next key; people without a match at the end are in `unmatched`, with the reason. A match whose names
+        differ is noted.
 
         Args:
             rows: the rows of students.
@@ -113,6 +120,8 @@ class Grades:
         person_of: dict[int, int] = {}
         # For each person, the matching rows that other people or rows contest.
         contested: dict[int, set[int]] = defaultdict(set)
+        # For each person, the row with the same number and another name.
+        renumbered: dict[int, int] = {}
         for place, key in enumerate(keys):
             stronger = [key for key in keys[:place] if not key.alias]
             by_value: dict[str, list[int]] = defaultdict(list)
@@ -127,20 +136,36 @@ class Grades:
                     for row in by_value.get(value, ())
                     if row not in person_of and not _differ(values, rows[row].cells, stronger)
                 ]
-                if len(fitting) == 1:
+                differ = fitting and _have_other_names(values, rows[fitting[0]].cells)
+                if len(fitting) == 1 and key.reused and differ:
+                    renumbered[person] = fitting[0]
+                elif len(fitting) == 1:
                     claims[fitting[0]].append(person)
                 elif fitting:
                     contested[person] |= {*fitting}
             for row, claimants in claims.items():
                 if len(claimants) == 1:
                     row_of[claimants[0]], person_of[row] = row, claimants[0]
+                    self._note_names(claimants[0], rows[row])
                 else:
                     for person in claimants:
                         contested[person].add(row)
         left = [person for person in range(len(self._people)) if person not in row_of]
         for person in left:
-            if person not in contested:
+            if person in renumbered:
+                other = rows[renumbered[person]].name
+                self.unmatched.append(
+                    f"{self._people[person]['id']}: has the number of {other}, but another name, so "
+                    f"{self._outcome}. Is it the file of this assignment?"
+                )
+            elif person not in contested:
                 self.unmatched.append(f"{self._people[person]['id']}: is not {self._place}.")
+        texts = (each.cells.get(key.column, "") for each in rows for key in keys)
+        changed = next(filter(_CHANGED_ID.fullmatch, texts), None)
+        if left and changed is not None:
+            self.unmatched.append(
+                f"A spreadsheet changed ids, for example to {changed}: use the file as it was exported."
+            )
         fought_over: set[int] = set()
         for person in left:
             if places := sorted(contested.get(person, ())):
@@ -158,6 +183,14 @@ class Grades:
             if row not in person_of and row not in fought_over
         ]
         return person_of
+
+    def _note_names(self, person: int, row: TemplateRow) -> None:
+        """Note that a person and the matching row have names without a word in common."""
+        values = self._people[person]
+        if _have_other_names(values, row.cells):
+            self._misnamed.append(
+                f"{row.name}: matches {values['id']} ({values['name']}), but the names differ. Please check."
+            )
 
     def replaces(self, row: TemplateRow, before: str, after: str) -> None:
         """Note that the export replaces the grade in a cell, which a person may have entered.
@@ -178,6 +211,7 @@ class Grades:
         return [
             *self._replaced,
             *[keep for _ in self._replaced[:1]],
+            *self._misnamed,
             *self.unmatched,
             *self._rows_left,
         ]
@@ -193,6 +227,10 @@ class Grades:
             return []
         scale = f"--out-of {number(worth)} scales them."
         return [f"{text.format(number(worth))}, the scores are out of {number(out_of)}: {scale}"]
+
+
+def _have_other_names(person: Mapping[str, str], row: Mapping[str, str]) -> bool:
+    return names_differ(person.get("name", ""), row.get("name", ""))
 
 
 def _differ(person: Mapping[str, str], row: Mapping[str, str], keys: Sequence[Key]) -> bool:

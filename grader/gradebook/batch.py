@@ -8,7 +8,7 @@ gradebook; the rest is the same.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -110,7 +110,8 @@ def batch(
         for _, attempts in students:
             yield grading.intake.take_in(list(attempts), all_attempts=all_attempts)
 
-    return grading.run(read(), len({attempt.student.id for attempt in download.attempts}))
+    count = len({attempt.student.id for attempt in download.attempts})
+    return grading.run(read(), count, [str(path) for path in download.paths])
 
 
 def regrade(
@@ -176,14 +177,16 @@ class _Batch:
             for exercise in self._questions.exercises
         }
 
-    def run(self, students: Iterator[ToJudge], total: int) -> BatchSummary:
-        """Judge the students' files, and end the grading.
+    def run(
+        self, students: Iterator[ToJudge], total: int, paths: Sequence[str] = ()
+    ) -> BatchSummary:
+        """Judge the students' files from the downloads at these `paths`, and end the grading.
 
         If the rules changed, write the results of all other students, too.
         """
         blank = nothing_handed_in(self._course, self._questions.exercises, self._options)
         policy = policy_of(self._course, self._book.facts.named_policy)
-        is_other = self._book.begin(self._course, blank, policy)
+        is_other = self._book.begin(self._course, blank, policy, paths)
         self._progress.begin(total)
         for task, judged in self._pool.judged(self._tasks(students)):
             self._take(task, judged)
@@ -192,7 +195,7 @@ class _Batch:
         others = [
             entry for entry in self._book.facts.attention if entry.student not in self._students
         ]
-        self._book.finish(most_pressing_first([*entries, *others]))
+        self._book.finish(most_pressing_first([*entries, *others]), paths)
         for student in self._book.students() if is_other else self._book.absent():
             if student.id not in self._students:
                 self._book.write_result(student.id)
@@ -227,7 +230,7 @@ class _Batch:
         """
         self._students.add(asked.student)
         self._missing[asked.student] = 0
-        self._attention += asked.attention
+        self._list(asked.student, asked.attention)
         self._undated += [asked.student] * asked.is_undated
         self._older += [asked.student] * asked.is_older
         for attempt, exercise, file in asked.files:
@@ -268,8 +271,19 @@ class _Batch:
                 self._complete(attempt.student)
 
     def _tell(self, attempt: Attempt, kept: Kept) -> None:
-        self._attention += kept.attention
+        if kept.attention:
+            self._list(attempt.student, kept.attention)
         self._progress.judged(attempt.student, kept.result)
+
+    def _list(self, student: str, entries: Iterable[Attention]) -> None:
+        """List entries about a student, and keep them now, for a kill before the end of the grading."""
+        self._attention += entries
+        before = self._book.facts.attention
+        own = [entry for entry in self._attention if entry.student == student]
+        others = [entry for entry in before if entry.student != student]
+        after = most_pressing_first([*others, *own])
+        if after != before:
+            self._book.change(attention=after)
 
     def _complete(self, student: str) -> None:
         del self._missing[student]

@@ -203,7 +203,17 @@ class Gradebook:
 
     @property
     def unfinished(self) -> str:
-        """A warning while a grading goes on or after it was interrupted, else empty."""
+        """A warning while a grading goes on or after it was interrupted, else empty.
+
+        Only a batch that reads an interrupted download again to its end ends the warning about it.
+        """
+        if unread := self.facts.unread:
+            more = f" and {len(unread) - 3} more" if unread[3:] else ""
+            return (
+                f"The grading of {', '.join(unread[:3])}{more} into {self.folder} did not finish; students not "
+                "reached yet have no score or are missing. Let it end, or run `grade batch` with the same path "
+                "again; a newer download may take its place there."
+            )
         if not self.facts.is_unfinished:
             return ""
         return (
@@ -214,11 +224,16 @@ class Gradebook:
     # --- the grading ----------------------------------------------------------------------------
 
     def begin(
-        self, course: Course, blank: Result | None = None, policy: Rules | None = None
+        self,
+        course: Course,
+        blank: Result | None = None,
+        policy: Rules | None = None,
+        reading: Iterable[str] = (),
     ) -> bool:
         """Begin a grading by this course; one that was interrupted goes on, with the verdicts it set aside.
 
-        `blank` is the result of a student who handed in nothing; a `policy` replaces the one before. Returns
+        `blank` is the result of a student who handed in nothing; a `policy` replaces the one before. Downloads
+        that it is `reading` are unread until `finish` names them. Returns
         whether any student's result may have changed, including students not regraded here. Raises
         CorrectionsError before anything is written.
         """
@@ -256,7 +271,8 @@ class Gradebook:
         if facts.totals_without != before.totals_without:
             # Totals now count other exercises: drop the old ones, or students would seem to have lost points.
             facts = msgspec.structs.replace(facts, totals={}, totals_before={})
-        is_other = facts != before or before.is_unfinished or before.is_stale
+        is_other = facts != before or before.is_unfinished or before.is_stale or bool(before.unread)
+        facts = msgspec.structs.replace(facts, unread=tuple(sorted({*before.unread, *reading})))
         if is_other:
             # Until `mark_current`, even if a kill comes after the grading and before the last result.
             facts = msgspec.structs.replace(facts, is_stale=True)
@@ -280,12 +296,18 @@ class Gradebook:
             teams=assignment is not None and assignment.teams,
         )
 
-    def finish(self, attention: tuple[Attention, ...]) -> None:
-        """End the grading: the next one is compared with this one."""
+    def finish(self, attention: tuple[Attention, ...], read: Collection[str] = ()) -> None:
+        """End the grading, which has `read` these downloads: the next one is compared with this one."""
         rules = self.rules()
         totals = {s.id: total_of(self.work(s), rules) for s in self.students()}
         final = {student: points for student, points in totals.items() if points is not None}
-        self.change(totals=final, attention=attention, is_unfinished=False)
+        unread = tuple(
+            path
+            for path in self.facts.unread
+            # A download may have been read as part of a folder.
+            if {path, *map(str, Path(path).parents)}.isdisjoint(read)
+        )
+        self.change(totals=final, attention=attention, is_unfinished=False, unread=unread)
 
     def mark_current(self) -> None:
         """Note that the results on the disk are current."""
@@ -368,7 +390,7 @@ class Gradebook:
                 has_policy=facts.policy != Rules(),
                 corrections=self._of_files(file.correction),
                 extensions=file.extension,
-                unfinished=facts.is_unfinished,
+                unfinished=facts.is_unfinished or bool(facts.unread),
                 extra_credit=frozenset(facts.extra_credit),
                 without_hints=frozenset(facts.without_hints),
                 practice=facts.practice,

@@ -79,6 +79,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The number of the grading that goes on, or of the last one.
     revision: int = 0
     is_unfinished: bool = False
+    # The paths of downloads that no batch has read to the end, even if another grading ended since.
+    unread: tuple[str, ...] = ()
     # Whether results on the disk may differ from the points that count.
     is_stale: bool = False
     # The digest of the file of corrections from which these results were written.

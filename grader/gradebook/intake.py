@@ -9,7 +9,8 @@ or from a judge.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -38,7 +39,11 @@ from grader.grading import environment_of, settle, unjudged, version_of, with_no
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
+from grader.submissions.folder import listed_names
 from grader.submissions.odd_code import ordinary_in, reasons
+from grader.submissions.platforms import Platform
+from grader.submissions.roster import Finder, Roster
+from grader.text import names_differ
 
 # The origin of a request in a file beside the work.
 _FILE = "a file"
@@ -58,15 +63,16 @@ def refuse_other_course(book: Gradebook, course: Course) -> None:
 
 
 def refuse_other_ids(book: Gradebook, download: ClassDownload) -> None:
-    """Raise SubmissionError if most of a class are in the gradebook under other ids.
+    """Raise SubmissionError if most of a class are in the gradebook under other ids or names.
 
-    This happens if the earlier roster is omitted, and would put students into the gradebook twice. A few
-    matches are allowed: they may be other people with equal numbers.
+    This happens if the earlier roster is omitted, or with Moodle's numbers, which are new in each assignment,
+    and would put students into the gradebook twice. A few matches are allowed: they may be other people with
+    equal numbers. `notes_on_known` names them.
     """
-    counts = book.attempt_counts()
-    registered = {student.id: student for student in book.students() if student.id in counts}
-    advice = "grade with the same --roster as before, or into a new folder."
-    _refuse_known(registered, _students(download), str(book.folder), advice)
+    advice = (
+        "grade with the same --roster as before, or, if there was none, with one into a new folder."
+    )
+    _refuse_known(_handed_in(book), _students(download), str(book.folder), advice)
 
 
 def refuse_two_ids(downloads: Sequence[ClassDownload]) -> None:
@@ -95,21 +101,87 @@ def _refuse_known(
     where: str,
     advice: str,
 ) -> None:
-    """Raise SubmissionError if most students have new ids, and most of these are known under other ids."""
-    new = {id_: student for id_, student in students.items() if id_ not in registered}
-    if not registered or 2 * len(new) <= len(students):
-        return
-    ids = {name: student.id for student in registered.values() for name in _names_of(student)}
-    other_ids = {id_: ids[id_] for id_ in new if id_ in ids}
-    for id_, student in new.items():
-        for other in _names_of(student) & registered.keys():
-            other_ids[id_] = other
-    if 2 * len(other_ids) > len(students):
-        id_, other = next(iter(other_ids.items()))
+    """Raise SubmissionError if most students are `registered` under other ids, or their ids are others'."""
+    if 2 * len(others := _other_ids(registered, students)) > len(students):
+        id_, other = next(iter(others.items()))
         raise SubmissionError(
-            f"{len(other_ids)} of these {len(students)} students are in {where} under another id, such "
+            f"{len(others)} of these {len(students)} students are in {where} under another id, such "
             f"as {id_} under {other}, and would be there twice: {advice}"
         )
+    names = _other_names(registered, students)
+    # One student may have a new name.
+    if len(names) > 1 and 2 * len(names) > len(students):
+        raise SubmissionError(
+            f"{len(names)} of these {len(students)} students have the id of somebody else in {where}, such as "
+            f"{names[0]}. Another site or course may use the same numbers: {advice}"
+        )
+
+
+def notes_on_ids(
+    registered: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo], where: str
+) -> Iterator[str]:
+    """Yield notes on students who may be `registered` under another id, or whose id is somebody else's."""
+    if others := _other_ids(registered, students):
+        pairs = listed_names([f"{id_} may be {other}" for id_, other in others.items()])
+        yield (
+            f"Perhaps in {where} under another id, and so there twice, each time with a part of the points: "
+            f"{pairs}. If they are the same people, grade with a --roster into a new folder."
+        )
+    if names := _other_names(registered, students):
+        yield (
+            f"The same id as in {where}, but another name, so please check: {listed_names(names)}. If they are "
+            "different people, grade with a --roster into a new folder."
+        )
+
+
+def notes_on_known(book: Gradebook, download: ClassDownload) -> list[str]:
+    """Return notes on students who may be in the gradebook under another id, or whose id is somebody else's."""
+    return [*notes_on_ids(_handed_in(book), _students(download), str(book.folder))]
+
+
+def notes_on_two_ids(downloads: Sequence[ClassDownload]) -> Iterator[str]:
+    """Yield such notes on students of several downloads."""
+    earlier: dict[str, StudentInfo] = {}
+    for download in downloads:
+        yield from notes_on_ids(earlier, _students(download), "another of these downloads")
+        earlier |= _students(download)
+
+
+def _other_ids(
+    registered: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo]
+) -> dict[str, str]:
+    """Map the new ids of students to the ids under which they are registered; each is taken once."""
+    finder = Finder(Roster(registered.values()), Platform(), students.values())
+    others: dict[str, str] = {}
+    for id_, student in students.items():
+        if id_ in registered:
+            continue
+        if names := _names_of(student) & registered.keys():
+            others[id_] = min(names)
+        elif (found := finder.find(student)) is not None:
+            others[id_] = found.student.id
+    uses = Counter(others.values())
+    return {
+        id_: other
+        for id_, other in others.items()
+        if uses[other] == 1 and not names_differ(students[id_].name, registered[other].name)
+    }
+
+
+def _other_names(
+    registered: Mapping[str, StudentInfo], students: Mapping[str, StudentInfo]
+) -> list[str]:
+    """Return students with the id of somebody who is registered under a name without a common word."""
+    return [
+        f"{id_} ({student.name}, there {registered[id_].name})"
+        for id_, student in students.items()
+        if id_ in registered and names_differ(student.name, registered[id_].name)
+    ]
+
+
+def _handed_in(book: Gradebook) -> dict[str, StudentInfo]:
+    counts = book.attempt_counts()
+    return {student.id: student for student in book.students() if student.id in counts}
 
 
 def _students(download: ClassDownload) -> dict[str, StudentInfo]:
@@ -142,10 +214,12 @@ class _Registered(NamedTuple):
     """A student's attempts that were read and kept: the files of each, by the attempt's id in the gradebook.
 
     Attempts in `own` are the student's submissions, those in `of_team` have only files for the team, and those
-    `with_request` have a regrade request.
+    `with_request` have a regrade request. `every` also has attempts that are one in the gradebook, because they
+    differ only in files that are not judged.
     """
 
     files: dict[int, Mapping[str, ExerciseFile]]
+    every: list[tuple[int, Mapping[str, ExerciseFile]]]
     own: set[int]
     of_team: set[int]
     with_request: set[int]
@@ -178,7 +252,7 @@ class Intake:
             student.id,
             self._chosen(work, wanted, read.files),
             tuple(self._attention(work, read, before)),
-            is_undated=work.has_versions and not work.is_dated,
+            is_undated=work.has_versions and not work.is_ordered,
             is_older=_newest(work, read.files) != work.attempts[-1],
         )
 
@@ -190,13 +264,14 @@ class Intake:
 
     def _register(self, attempts: Sequence[submissions.Attempt]) -> _Registered:
         """Read a student's attempts, and keep them with their regrade requests."""
-        read = _Registered({}, set(), set(), set())
+        read = _Registered({}, [], set(), set(), set())
         for attempt in attempts:
             submission = read_attempt(attempt, self._course)
             is_whole = attempt.only is None
             if not (is_whole or submission.files):
                 continue
             id_ = self._book.register(attempt, submission, whole=is_whole).id
+            read.every.append((id_, submission.files))
             # The same files at the same time are one attempt; the student's own copy says more about them.
             if is_whole or (attempt.of_team and id_ not in read.own) or id_ not in read.files:
                 read.files[id_] = submission.files
@@ -264,20 +339,32 @@ class Intake:
     def _attention(
         self, work: Work, read: _Registered, before: Iterable[Attention]
     ) -> list[Attention]:
-        """Return entries on the student's newest attempt, and on the newest one with files for the team."""
+        """Return entries on the attempts just read, and earlier ones on exercises without work since.
+
+        An attempt has none on exercises with work since, unless it is the student's newest one, or the newest
+        one with files for the team.
+        """
         entries: list[Attention] = []
-        for ids in filter(None, (read.own, read.of_team)):
-            newest = _newest(work, ids)
-            files = read.files[newest.id]
+        newest = {_newest(work, ids).id for ids in (read.own, read.of_team) if ids}
+        places = {attempt.id: place for place, attempt in enumerate(work.attempts)}
+        worked = {e.id: self._newest_work(work, read, e) for e in self._exercises}
+        for id_, files in read.every:
+            attempt = work.attempts[places[id_]]
+            open_ones = [e for e in self._exercises if id_ in newest or places[id_] > worked[e.id]]
             without = [file for file in files.values() if file.source is None]
             is_empty = len(without) == len(self._course.exercises)
             # A request needs no files.
-            if is_empty and newest.id not in read.with_request:
-                entries += nothing_found(newest.student, self._exercises, files)
-            for exercise in self._exercises:
+            if is_empty and id_ not in read.with_request:
+                entries += nothing_found(attempt.student, open_ones, files)
+            for exercise in open_ones:
                 file = files.get(exercise.id)
                 if file is not None and file.source is None:
-                    entries += about_file(self._book, self._course, work, newest, exercise, file)
+                    entries += about_file(self._book, self._course, work, attempt, exercise, file)
+                elif file is not None and file.seems_misnamed and places[id_] > worked[exercise.id]:
+                    # Only the file that counts gets a verdict, and with it the entries on it.
+                    result = settle(self._course, exercise, file, GradingOptions())
+                    if result is not None:
+                        entries += attention(attempt.student, exercise, file, result)
         before = [entry for entry in before if entry.kind in OF_DOWNLOADS]
         listed = {e for entry in before if entry.kind is Reason.NO_POINTS for e in entry.exercises}
         for exercise in self._exercises:
@@ -285,12 +372,31 @@ class Intake:
                 found := self._newest_file(work, read, exercise, again=exercise.id in listed)
             ) is not None:
                 entries += about_file(self._book, self._course, work, found[0], exercise, found[1])
-        if not read.own:
-            # The student's own submissions are not read again: their unreadable and misnamed files stay listed.
-            again = {name for id_ in read.of_team for name in read.files[id_]}
-            others = (e for e in before if e.kind is not Reason.NO_POINTS)
-            entries += [e for e in others if again.isdisjoint(e.exercises)]
+        now = {e.id for e in self._exercises if self._is_read(work, read, worked[e.id])}
+        graded = {exercise.id for exercise in self._exercises}
+        for entry in before:
+            # Those without points were looked at again, if they are graded now.
+            over = graded if entry.kind is Reason.NO_POINTS else now
+            if names := tuple(name for name in entry.exercises if name not in over):
+                entries.append(msgspec.structs.replace(entry, exercises=names))
         return entries
+
+    def _newest_work(self, work: Work, read: _Registered, exercise: Exercise) -> int:
+        """Return the place of the newest attempt with work for an exercise; -1 if there is none."""
+        stub = self._course.stub(exercise)
+        for place, attempt in reversed([*enumerate(work.attempts)]):
+            file = read.files.get(attempt.id, {}).get(exercise.id)
+            if file is None:
+                is_work = _has_work(self._course, work, exercise, attempt.id)
+            else:
+                is_work = file.state(stub) in (State.EDITED, State.INVALID)
+            if is_work:
+                return place
+        return -1
+
+    def _is_read(self, work: Work, read: _Registered, place: int) -> bool:
+        """Whether the attempt at a place was just read."""
+        return place >= 0 and work.attempts[place].id in read.files
 
     def still_without_points(self, entries: Iterable[Attention]) -> list[Attention]:
         """Return the entries, without files that turned out to cost no points when all verdicts were there."""
@@ -350,11 +456,14 @@ def about_file(
     after work, an empty file, comments, or code that is not valid Python. An untouched stub alone has none.
     """
     if file.source is None:
-        has_earlier = bool(work.sources(exercise.id))
+        has_earlier = any(
+            _has_work(course, work, exercise, each.id) for each, _ in work.sources(exercise.id)
+        )
         return [*passed_over(attempt.student, exercise, file, earlier=has_earlier)]
     if [each.id for each, _ in work.sources(exercise.id)][-1:] != [attempt.id]:
         return []
-    look, rules = file.look(course.stub(exercise)), book.rules()
+    stub, rules = course.stub(exercise), book.rules()
+    look = file.look(stub)
     if look.state in (State.UNTOUCHED, State.EMPTY):
         earlier = [
             each for each in handed_in(work, rules, exercise.id) if each.attempt != attempt.number
@@ -363,8 +472,16 @@ def about_file(
             # In a team, the earlier work still counts.
             is_shared = rules.is_shared(work.student, exercise.id)
             return [] if is_shared else [stub_after_work(attempt.student, exercise)]
-    entry = without_code(attempt.student, exercise, file, look)
+    entry = without_code(attempt.student, exercise, file, look, stub)
     return [entry] if entry is not None and not _has_points(work, rules, exercise) else []
+
+
+def _has_work(course: Course, work: Work, exercise: Exercise, attempt: int) -> bool:
+    """Whether an attempt in the gradebook has work for an exercise, as far as is known without reading it."""
+    source = work.files.get(exercise.id, {}).get(attempt)
+    stub = ExerciseFile(course.stub(exercise).source)
+    is_stub = source in (None, source_digest(stub))
+    return not is_stub and not work.is_untouched(exercise.id, attempt)
 
 
 def _has_points(work: Work, rules: ClassRules, exercise: Exercise) -> bool:

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from grader.course.manifest import Exercise
+from grader.course.stub import Stub
 from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile, State
-from grader.submissions.source import has_no_code
+from grader.submissions.source import has_no_code, names_to_write, written_but_raising
 from grader.submissions.submission import Look
 
 
@@ -101,12 +102,13 @@ def stub_after_work(student: str, exercise: Exercise) -> Attention:
 
 
 def without_code(
-    student: str, exercise: Exercise, file: ExerciseFile, look: Look
+    student: str, exercise: Exercise, file: ExerciseFile, look: Look, stub: Stub
 ) -> Attention | None:
     """Return the entry for a file that earns nothing, though it may not be the file that the student meant.
 
-    It is empty, as after a failed upload, has only comments, or is not valid Python. None for any other file,
-    and for one that is not Python at all, which is listed as unreadable.
+    It is empty, as after a failed upload, has only comments, is not valid Python, lacks the names of the stub,
+    or still raises NotImplementedError in each function with new code. None for any other file, and for one
+    that is not Python at all, which is listed as unreadable.
     """
     match look.state:
         case State.EMPTY:
@@ -115,6 +117,14 @@ def without_code(
             what = f"line {look.line} is not valid Python, so the file was not run."
         case State.EDITED if file.source is not None and has_no_code(file.source):
             what = "The file has only comments."
+        case State.EDITED if file.source is not None and (
+            names := names_to_write(file.source, stub.source)
+        ):
+            what = f"The file does not define {_listed(names)}, as the stub does."
+        case State.EDITED if file.source is not None and (
+            names := written_but_raising(file.source, stub.source)
+        ):
+            what = f"The code in {_listed(names)} still raises the stub's NotImplementedError."
         case _:
             return None
     return Attention(Reason.NO_POINTS, student, (exercise.id,), what)

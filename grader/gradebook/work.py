@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from grader.results import Environment, ExerciseResult, Status, StudentInfo, in_version_2
+from grader.submissions.platforms import Canvas
 
 _result_of = msgspec.json.Decoder(ExerciseResult).decode
 
@@ -127,18 +128,29 @@ def work_of(
 ) -> Work:
     """Return the work of a student from rows in any order.
 
-    Attempts are sorted by time, or by number if any has no time. An empty digest means that there is no file.
+    Attempts are sorted by time. If any has no time, they are sorted by Canvas's numbers of files, or else by
+    their own number. An empty digest means that there is no file.
     """
     numbered = sorted(attempts, key=lambda attempt: attempt.number)
     ordered = numbered
     if all(attempt.submitted_at for attempt in numbered):
         times = _times(numbered)
         ordered = sorted(numbered, key=lambda attempt: times[attempt.id])
+    elif numbers := _file_numbers(numbered):
+        ordered = sorted(numbered, key=lambda attempt: numbers[attempt.id])
     in_order = {
         exercise: {a.id: sources[a.id] for a in numbered if sources.get(a.id)}
         for exercise, sources in files.items()
     }
     return Work(student, tuple(ordered), in_order, verdicts, tuple(requests))
+
+
+def _file_numbers(attempts: Sequence[Attempt]) -> dict[int, int]:
+    """Map attempts to Canvas's numbers of their newest files; empty if any has none."""
+    if len(attempts) < 2:
+        return {}
+    numbers = {attempt.id: Canvas.file_number(attempt.origin) for attempt in attempts}
+    return numbers if all(numbers.values()) else {}
 
 
 def _times(numbered: Iterable[Attempt]) -> dict[int, str]:
@@ -165,8 +177,13 @@ class Work(NamedTuple):
 
     @property
     def is_dated(self) -> bool:
-        """Whether every attempt has a time, so that they are in order."""
+        """Whether every attempt has a time."""
         return all(attempt.submitted_at for attempt in self.attempts)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order of the attempts is known, by times or by Canvas's numbers of files."""
+        return self.is_dated or bool(_file_numbers(self.attempts))
 
     @property
     def has_versions(self) -> bool:

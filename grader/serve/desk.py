@@ -358,12 +358,29 @@ class Desk:
                         for entry in before
                         if entry.kind is not Reason.NO_POINTS
                     ]
+                elif odd := [entry for entry in before if entry.kind is Reason.ODD_CODE]:
+                    held = self._held_in_others(work, attempt, name)
+                    entries += [
+                        msgspec.structs.replace(entry, exercises=(name,))
+                        for entry in odd
+                        if entry.what in held
+                    ]
                 if not kept.result.score or Reason.NO_POINTS in {entry.kind for entry in before}:
                     # A newer file may have had its verdict before this one.
                     of = attempt if is_newest else newest
                     file = question.file if is_newest else self._book.files_of(of.id)[name]
                     entries += self._about_file(work, of, question.exercise, file)
             self._book.replace_attention(attempt.student, name, dict.fromkeys(entries))
+
+    def _held_in_others(self, work: Work, attempt: Attempt, exercise: str) -> set[str]:
+        """Return the odd code in other attempts that may count, such as the best one."""
+        try:
+            others = needed(work, self._book.rules(), exercise)
+        except CorrectionsError:
+            others = list(work.attempts)
+        verdicts = work.verdicts.get(exercise, {})
+        ids = {other.id for other in others} & verdicts.keys() - {attempt.id}
+        return {reason for id_ in ids for reason in verdicts[id_].result.held}
 
     def _about_file(
         self, work: Work, attempt: Attempt, exercise: Exercise, file: ExerciseFile
@@ -374,13 +391,14 @@ class Desk:
         except CorrectionsError:
             # A mistake in the file of corrections must refuse no work, and stop no judge. Which file counts is
             # not known then, so list each without points.
-            look = file.look(self._course.stub(exercise))
+            stub = self._course.stub(exercise)
+            look = file.look(stub)
             earlier = [each.id for each, _ in work.sources(exercise.id) if each.id != attempt.id]
             has_work = not all(work.is_untouched(exercise.id, id_) for id_ in earlier)
             is_shared = self._teams.hands_in(exercise.id)
             if look.state is State.UNTOUCHED and has_work and not is_shared:
                 return [stub_after_work(attempt.student, exercise)]
-            entry = without_code(attempt.student, exercise, file, look)
+            entry = without_code(attempt.student, exercise, file, look, stub)
             return [entry] if entry is not None else []
 
     # --- drafts ---------------------------------------------------------------------------------

@@ -30,6 +30,15 @@ _NAMES_SHOWN = 3
 # For each depth, so that a library which was handed in with the work does not hide files above it.
 _MAX_EXTRA_CODE = 20
 
+# Files in which a student may have written or shown an answer, and files whose content is surely no code.
+_DOCUMENT = re.compile(
+    r".+\.(png|jpe?g|gif|bmp|webp|heic|pdf|docx?|odt|pages|rtf|xlsx?|pptx?|html?|url|webloc)", re.I
+)
+_DATA = re.compile(
+    r".+\.(svg|csv|tsv|json|npy|npz|pt|pth|pkl|pickle|h5|hdf5|bin|mp[34]|mov|wav|exe|pyc|so|dll)",
+    re.I,
+)
+_PAGE = re.compile(r".+\.html?", re.I)
 _PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.zst)", re.I)
 
 
@@ -60,8 +69,8 @@ class Listing(NamedTuple):
 class Extras:
     """A choice of the files to keep among those without an exercise's name.
 
-    Keep some files of each depth that have code or are nearly named after an exercise (`is_kin`), and a few
-    others for their names.
+    Keep some files of each depth that may have code or are nearly named after an exercise (`is_kin`), and a few
+    archives and others for their names.
     """
 
     def __init__(self, is_kin: Callable[[str], bool]) -> None:
@@ -70,14 +79,16 @@ class Extras:
 
     def may_hold_work(self, name: str) -> bool:
         """Whether a file of this name may hold an exercise, so that it may have to be read."""
-        return looks_like_code(name) or self._is_kin(name)
+        return looks_like_code(name) or self._is_kin(name) or may_be_text(name)
 
     def keep(self, path: str) -> bool:
         """Return whether to keep the file at this path, and count it if so."""
         name = path.rpartition("/")[2]
         is_kin = self._is_kin(name)
-        is_work = is_kin or looks_like_code(name)
-        kind = is_work, is_kin, path.count("/") if is_work else 0
+        is_code = is_kin or looks_like_code(name)
+        is_work = is_code or may_be_text(name)
+        others = -2 if looks_like_document(name) else -1
+        kind = is_code, is_kin or looks_packed(name), path.count("/") if is_work else others
         count = self._counts.get(kind, 0)
         if count >= (_MAX_EXTRA_CODE if is_work else _NAMES_SHOWN):
             return False
@@ -88,6 +99,17 @@ class Extras:
 def looks_like_code(name: str) -> bool:
     """Whether a file may hold an exercise although it is named after none."""
     return name.lower().endswith((".py", ".pyw", ".py.txt", ".ipynb"))
+
+
+def may_be_text(name: str) -> bool:
+    """Whether a file may be text, so that only its content shows whether it is code."""
+    is_other = _DATA.fullmatch(name) or looks_packed(name)
+    return not is_other and (not looks_like_document(name) or _PAGE.fullmatch(name) is not None)
+
+
+def looks_like_document(name: str) -> bool:
+    """Whether a file may show an answer, such as a document, a picture, a web page or a link."""
+    return _DOCUMENT.fullmatch(name) is not None
 
 
 def looks_packed(name: str) -> bool:

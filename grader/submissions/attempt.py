@@ -37,13 +37,15 @@ from grader.submissions.archive import (
     Extras,
     list_archive,
     looks_like_code,
+    looks_like_document,
     looks_packed,
+    may_be_text,
 )
 from grader.submissions.folder import Unreadable, open_regular, walk
 from grader.submissions.member import AttemptFile, Member, read_member
 from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
 from grader.submissions.requests import message_of, requested
-from grader.submissions.source import canonical, is_empty, is_untouched
+from grader.submissions.source import canonical, is_empty, is_python, is_untouched
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
     ExerciseFile,
@@ -72,6 +74,8 @@ _REASONS = {
 }
 # This also fits the JSON of a notebook, where a line may begin after `\n`.
 _DEFINED = re.compile(rb"(?:def|class)[ \t]+([A-Za-z]\w*)")
+# In a web page, which is how platforms keep text that was typed in.
+_TYPED = re.compile(rb"(?:def|class)(?:[ \t]|&nbsp;|\xc2\xa0)+\w+[ \t]*[(:]")
 _AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -214,6 +218,16 @@ class _Piece:
             name.decode("ascii", "replace") for name in _DEFINED.findall(self.file.source or b"")
         )
 
+    @functools.cached_property
+    def is_code(self) -> bool:
+        """Whether a text is code, whatever its name: Python, or the web page of a text that was typed in."""
+        source = self.file.source or b""
+        if not self.defined:
+            return False
+        if self.name.lower().endswith((".html", ".htm")):
+            return _TYPED.search(source) is not None
+        return is_python(source)
+
 
 class _Choice(NamedTuple):
     """A file that may be an exercise's, with the rank of its name and its state."""
@@ -309,7 +323,10 @@ class _Gathering:
         idle = [e.id for e in self._course.exercises if e.id not in self._seen]
         if idle and self._named:
             # One note is enough: no exercise is nearer to these leftovers than another.
-            first = next((name for name in idle if files[name].source is not None), idle[0])
+            stubs = [name for name in idle if files[name].source is not None]
+            packed = [piece.path.rpartition("/")[2].lower() for piece in self._packed]
+            spoken_of = [name for name in idle if any(name in other for other in packed)]
+            first = (spoken_of or stubs or idle)[0]
             is_idle = len(idle) == len(files)
             files[first] = self._with_leftovers(files[first], is_idle=is_idle)
         return {e.id: self.with_given(e, files[e.id]) for e in self._course.exercises}
@@ -467,8 +484,13 @@ class _Gathering:
         others = [piece for piece in self._named[:_MAX_NAMED] if piece not in ranked]
         near = [
             piece
-            for piece in (*ranked, *self._code, *others)
-            if (piece in ranked or exercise in piece.spoken_of or self._holds(exercise, piece))
+            for piece in (*ranked, *self._code, *self._texts, *others)
+            if (
+                piece in ranked
+                or exercise in piece.spoken_of
+                or self._holds(exercise, piece, of_test=True)
+            )
+            and (piece not in self._texts or piece.is_code)
             and not (piece.file.source is not None and is_empty(piece.file.source))
             and not is_untouched(piece.file.source or b"", stub)
             and not self._is_given(piece)
@@ -481,19 +503,28 @@ class _Gathering:
         if is_idle and (code := [piece for piece in self._code if self._is_own_code(piece)]):
             remark = "is not an exercise's name" if len(code) == 1 else "are not exercises' names"
             sentences.append(f"Also handed in: {_listed(code)}, which {remark}.")
+        elif is_idle and (documents := [p for p in self._documents if not self._is_given(p)]):
+            sentences.append(f"Also handed in: {_listed(documents)}.")
         is_told = bool(sentences)
         if first.source is None and first.path is None:
             sentences = []  # the reason why it is missing has them
         if packed := [piece for piece in self._extras if looks_packed(piece.name)]:
             remark = "An archive in an archive is not opened."
             sentences.append(f"Also handed in: {_listed(packed)}. {remark}")
-        return first.with_note(*sentences) if sentences or is_told else first
+        if not (sentences or is_told):
+            return first
+        return msgspec.structs.replace(first.with_note(*sentences), seems_misnamed=True)
+
+    @functools.cached_property
+    def _documents(self) -> list[_Piece]:
+        """Files that may show an answer, and links."""
+        return [p for p in self._extras if looks_like_document(p.name) or p.shown != p.name]
 
     @functools.cached_property
     def _has_leftovers(self) -> bool:
         """Whether there is something to note if an exercise has no work."""
         packed = any(looks_packed(piece.name) for piece in self._extras)
-        return bool(self._code or self._problems) or packed
+        return bool(self._code or self._texts or self._documents or self._problems) or packed
 
     def _is_elsewhere(self, exercise: Exercise) -> bool:
         """Whether the file of another exercise seems to have the work for this one, too."""
@@ -507,11 +538,21 @@ class _Gathering:
         code.sort(key=lambda piece: (not piece.spoken_of, piece.path.count("/"), piece.name))
         return code[:_MAX_READ]
 
-    def _holds(self, exercise: Exercise, piece: _Piece) -> bool:
-        """Whether a file has the exercise's definitions: some of them, or all if it is another exercise's."""
+    @functools.cached_property
+    def _texts(self) -> list[_Piece]:
+        """Files that may be texts, and so code without a name of code, the nearest first."""
+        texts = [p for p in self._extras if p not in self._code and may_be_text(p.name)]
+        texts.sort(key=lambda piece: (piece.path.count("/"), piece.name))
+        return texts[: _MAX_READ - len(self._code)]
+
+    def _holds(self, exercise: Exercise, piece: _Piece, *, of_test: bool = False) -> bool:
+        """Whether a file has the exercise's definitions: some of them, or all if it is another exercise's.
+
+        A file named like a test has them only with `of_test`.
+        """
         own = self._own_names[exercise.id]
         wanted = own or self._names[exercise.id]
-        if not wanted & piece.defined or is_test(piece.name):
+        if not wanted & piece.defined or (is_test(piece.name) and not of_test):
             return False
         stub = b"" if piece.owner is exercise else self._stub_of(piece)
         if own and not stub:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from grader.errors import SubmissionError
 from grader.results import GROUPS, SECTION, StudentInfo
-from grader.submissions.folder import normalized
+from grader.submissions.folder import listed_names, normalized
 from grader.submissions.platforms import PLATFORMS
 from grader.submissions.sheet import Sheet, as_number, read_sheet
 from grader.text import clean, listed
@@ -34,6 +34,10 @@ COLUMNS = {
     "username": "username", "user": "username", "netid": "username",
     "idnumber": "id_number", "orgdefinedid": "id_number",
     "repository": "repository", "githubrepository": "repository",
+    # Stud.IP and ILIAS write German titles.
+    "vorname": "first", "nachname": "last", "familienname": "last",
+    "emailadresse": "email", "mailadresse": "email", "matrikelnummer": "id_number", "idnummer": "id_number",
+    "benutzername": "username", "nutzername": "username", "anmeldename": "username", "kennung": "username",
     **{column: key for platform in PLATFORMS for column, key in platform.columns.items()},
 }  # fmt: skip
 _OF_PLATFORMS = dict.fromkeys(key for platform in PLATFORMS for key in platform.columns.values())
@@ -93,7 +97,8 @@ class ClassList:
         if not set(self.columns.values()) & {*ID_ORDER, "first", "last"}:
             raise SubmissionError(
                 f"{what} has no column that names a student: give it a header with `id`, "
-                "`name`, `email`, `username` or the like."
+                "`name`, `email`, `username` or the like. Its columns are "
+                f"{listed_names(sheet.header, 20)}."
             )
 
     def rows(self) -> Iterator[ListRow]:

@@ -11,6 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
 from grader.submissions.folder import (
+    MOST_NAMES,
     Damaged,
     EntryKind,
     Unreadable,
@@ -31,6 +33,7 @@ from grader.submissions.folder import (
     normalized,
     open_regular,
     safe_name,
+    walk,
 )
 from grader.submissions.member import AttemptFile, Member, check_path, read_member
 from grader.submissions.names import is_named_after, spoken_of
@@ -57,6 +60,9 @@ _OF_TOOLS = re.compile(
     r"snapshots?)",
     re.IGNORECASE,
 )
+# The folders of a course of nbgrader: submissions are in one of them, below folders of the students.
+_SUBMITTED = "submitted"
+_OF_NBGRADER = frozenset(("source", "release", "autograded", "feedback", "solution", "downloaded"))
 _METADATA = frozenset(platform.metadata for platform in PLATFORMS if platform.metadata)
 # Names at the top level of a clone, and of no other folder of a student.
 _OF_CLONES = (".git", ".github", ".classroom50.yml", ".classroom50.yaml")
@@ -92,20 +98,68 @@ def open_download(path: Path, context: Context) -> Download:
             f"{path} {problem} If it is the download of a class, unpack it and name its folder."
         ) from problem
     name = real.name if is_folder else without_suffix(real.name)
-    if _is_submission(context, contents.items) or _is_of(context, name, contents):
+    is_one = _is_submission(context, contents.items)
+    if is_one or _is_of(context, name, contents):
+        parts = (_part_of(context.course, item) for item in contents.items)
+        part = clean(next(filter(None, parts), ""), 100)
+        stray = f" If {part} belongs to no student, move it out of {path}." if is_one else ""
         raise SubmissionError(
-            f"{path} is one submission, not a class: use grade run --submission {path}, "
-            "or name the folder that contains all of them."
+            f"{path} is one submission, not a class{f', since it has {part}' if is_one else ''}: use "
+            f"grade run --submission {path}, or name the folder that contains all of them.{stray}"
         )
-    return contents
+    return _without_parts(contents, context)
 
 
 def _is_submission(context: Context, items: Iterable[Item]) -> bool:
-    """Whether these items are one student's work: exercises, or folders of them."""
+    """Whether these items are one student's work: exercises, or folders of them.
+
+    An exercise that somebody left beside the work of two others makes no submission out of a class.
+    """
     items = list(items)
     if any(item.kind is EntryKind.FOLDER and context.known.student(item.name) for item in items):
         return False
-    return any(_is_part(context.course, item) for item in items)
+    course = context.course
+    return any(_part_of(course, item) for item in items) and not _is_class(course, items)
+
+
+def _is_class(course: Course, items: Iterable[Item]) -> bool:
+    """Whether two of the items have work and may be named after students."""
+    return sum(_has_work(course, item) for item in items if not _part_of(course, item)) > 1
+
+
+def _has_work(course: Course, item: Item) -> bool:
+    """Whether an item has an exercise in it and may be named after a student."""
+    if all(is_work(name, course) for name in _names_in(course, item)):
+        return False
+    if item.kind is not EntryKind.FOLDER:
+        return owner_of(course, item.name) is not None
+    with contextlib.suppress(Unreadable):
+        return any(
+            is_named_after(course, name.rpartition("/")[2])
+            for piece in item.pieces
+            for name in (
+                (found for found, _ in islice(walk(piece.place), _MAX_PIECES))
+                if isinstance(piece.place, Path)
+                else [piece.path]
+            )
+        )
+    return False
+
+
+def _without_parts(contents: Download, context: Context) -> Download:
+    """Return a class's items without folders of exercises that are no student's; `code` has their files."""
+    code = {
+        item.name: part
+        for item in contents.items
+        if item.kind is EntryKind.FOLDER
+        and context.known.whom(item.name) is None
+        and (part := _part_of(context.course, item))
+    }
+    return msgspec.structs.replace(
+        contents,
+        items=tuple(item for item in contents.items if item.name not in code),
+        code=tuple(code.values()),
+    )
 
 
 def _is_of(context: Context, name: str, contents: Download) -> bool:
@@ -116,22 +170,23 @@ def _is_of(context: Context, name: str, contents: Download) -> bool:
     return shared_affixes(sorted(names), context.known, course=context.course) is None
 
 
-def _is_part(course: Course, item: Item) -> bool:
-    """Whether an item is an exercise's file, or a folder of a submission with such files."""
+def _part_of(course: Course, item: Item) -> str:
+    """Return the path of an exercise's file in an item, where a submission has it; empty if there is none."""
     if item.kind is not EntryKind.FOLDER:
-        return any(item.name == f"{exercise.id}.py" for exercise in course.exercises)
+        is_file = any(item.name == f"{exercise.id}.py" for exercise in course.exercises)
+        return item.name if is_file else ""
     expected = [
         name
         for exercise in course.exercises
         if item.name in ("exercises", exercise.chapter)
         for name in (f"{exercise.id}.py", exercise.file)
     ]
-    return any(
-        any((piece.place / name).is_file() for name in expected)
-        if isinstance(piece.place, Path)
-        else piece.path in expected
-        for piece in item.pieces
-    )
+    for piece in item.pieces:
+        for name in expected:
+            place = piece.place
+            if (place / name).is_file() if isinstance(place, Path) else piece.path == name:
+                return f"{item.name}/{name}"
+    return ""
 
 
 # --- folders around the rest ----------------------------------------------------------------------
@@ -140,7 +195,7 @@ def _is_part(course: Course, item: Item) -> bool:
 def _with_skipped(level: Download, around: Download, folder: Item) -> Download:
     """Return a level with the names that were skipped in the level around its folder."""
     beside = [item.name for item in around.items if item is not folder]
-    note = (f"Ignored: {listed_names(beside)}.",) if beside else ()
+    note = (f"Ignored: {listed_names(beside, MOST_NAMES)}.",) if beside else ()
     return msgspec.structs.replace(
         level,
         hidden=tuple(sorted((*around.hidden, *level.hidden))),
@@ -176,6 +231,9 @@ def _unwrapped(
 def _only_folder(level: Download, context: Context) -> Item | None:
     """Return the folder that may only wrap the rest, None if there is anything else of a student."""
     folders = [item for item in level.items if item.kind is EntryKind.FOLDER]
+    names = {item.name for item in level.items}
+    if _SUBMITTED in names and names & {*_OF_NBGRADER, "nbgrader_config.py", "gradebook.db"}:
+        return next(item for item in folders if item.name == _SUBMITTED)
     others = any(item.name.endswith(".py") or looks_packed(item.name) for item in level.items)
     if len(folders) != 1 or others or level.metadata or _is_submission(context, level.items):
         return None
@@ -187,7 +245,10 @@ def _is_students(context: Context, folder: Item, below: Download) -> bool | None
     """Whether a folder with this level below it is surely one student's; None if this is unclear."""
     folders = [item.name for item in below.items if item.kind is EntryKind.FOLDER]
     own = {"exercises", *(exercise.chapter for exercise in context.course.exercises)}
-    if _is_submission(context, below.items) or (len(folders) == 1 and folders[0] in own):
+    is_own = len(folders) == 1 and folders[0] in own
+    if (is_own and not _is_class(context.course, below.items)) or _is_submission(
+        context, below.items
+    ):
         return True
     names = [name for item in below.items for name in _names_in(context.course, item)]
     for list_ in context.known.lists:

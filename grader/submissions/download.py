@@ -21,11 +21,12 @@ from grader.results import TEAM, StudentInfo
 from grader.submissions.archive import looks_like_code, looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
-from grader.submissions.folder import EntryKind, listed_names, normalized
+from grader.submissions.folder import MOST_NAMES, EntryKind, listed_names, normalized
 from grader.submissions.member import AttemptFile
 from grader.submissions.owners import (
     DISPUTED,
     Affixes,
+    known_owner,
     owner_of,
     shared_affixes,
     without_suffix,
@@ -55,6 +56,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     strangers: students who are not in the roster.
     teams: teams by the id of their attempts' student; such attempts belong to all members (`share_in_teams`).
     timed: the ids in a list of times that belong to somebody here or in the roster.
+    paths: the places of the downloads.
     """
 
     layout: str
@@ -64,6 +66,7 @@ class ClassDownload(msgspec.Struct, frozen=True):
     strangers: tuple[StudentInfo, ...] = ()
     teams: Mapping[str, str] = {}
     timed: frozenset[str] = frozenset()
+    paths: tuple[Path, ...] = ()
 
 
 def find_class(
@@ -120,6 +123,7 @@ def find_class(
         strangers=matched.strangers,
         teams=matched.teams,
         timed=timed,
+        paths=(path.resolve(),),
     )
 
 
@@ -138,6 +142,24 @@ def joined(downloads: Sequence[ClassDownload]) -> ClassDownload:
         strangers=tuple(strangers.values()),
         teams={id_: team for download in downloads for id_, team in download.teams.items()},
         timed=frozenset().union(*(download.timed for download in downloads)),
+        paths=tuple(path for download in downloads for path in download.paths),
+    )
+
+
+def refuse_unlisted(
+    download: ClassDownload, roster: Roster, former: Iterable[StudentInfo] = ()
+) -> None:
+    """Raise SubmissionError if nobody who handed in is in the roster or among the `former` students."""
+    here = {attempt.student.id: attempt.student for attempt in download.attempts}
+    known = {student.id for student in (*roster.students, *former)}
+    if not here or download.teams or here.keys() & known:
+        return
+    found = [student.name or student.id for student in here.values()]
+    raise SubmissionError(
+        "Nobody who handed in is in the roster, so all of its students would get nothing. The submissions, "
+        f"read as {download.layout}, are of {listed_names(found)}, and the roster has "
+        f"{listed_names([student.id for student in roster.students])}. Give a download that docs/intake.md "
+        "lists, or write the names of the folders into a column of the roster."
     )
 
 
@@ -187,13 +209,14 @@ class _Finding:
     def notes(self) -> Iterator[str]:
         """Yield notes on items that were skipped."""
         yield from self._notes
-        code = [name for name in self._ignored if looks_like_code(name)]
+        code = [name for name in self._ignored if looks_like_code(name) or looks_packed(name)]
         if others := [name for name in self._ignored if name not in code]:
-            yield f"Ignored: {listed_names(others)}."
-        if code:
+            yield f"Ignored: {listed_names(others, MOST_NAMES)}."
+        if code := [*code, *self._download.code]:
             yield (
-                f"Code of no student, which is not graded: {listed_names(code)}. If it is a student's, name it "
-                f"after the student and the exercise, such as alice_{self._course.exercises[0].id}.py."
+                f"Code of no student, which is not graded: {listed_names(code, MOST_NAMES)}. If it is a "
+                "student's, name it after the student and the exercise, such as "
+                f"alice_{self._course.exercises[0].id}.py."
             )
         if hidden := self._download.hidden:
             yield (
@@ -213,17 +236,23 @@ class _Finding:
         platform.begin(self._download, self._known)
         self._notes += platform.notes
         by_name: list[tuple[Item, ItemInfo]] = []
+        by_part: list[tuple[Item, ItemInfo]] = []
         for item in items:
             entries = list(platform.read(item))
             for entry in entries:
                 self._add(entry, item)
-            if not entries:
-                named = self._by_name(item) if platform.mixed else None
-                if named is None:
-                    self._ignored.append(item.name)
-                else:
-                    by_name.append((item, named))
+            if entries:
+                continue
+            if (part := self._by_known_part(item)) is not None:
+                by_part.append((item, part))
+                continue
+            named = self._by_name(item)
+            if named is None or not (platform.mixed or self._known.whom(named.person)):
+                self._ignored.append(item.name)
+            else:
+                by_name.append((item, named))
         self._add_by_name(by_name)
+        self._add_by_part(by_part)
         return platform
 
     def _add(self, entry: ItemInfo, item: Item) -> None:
@@ -251,6 +280,18 @@ class _Finding:
                 return ItemInfo(owner[0], student, owner[1], order=copy)
         return None
 
+    def _by_known_part(self, item: Item) -> ItemInfo | None:
+        """Return the known student in a part of a name in which `_by_name` finds nobody or a stranger."""
+        named = self._by_name(item)
+        if named is not None and self._known.whom(named.person) is not None:
+            return None
+        is_file = item.kind is EntryKind.FILE
+        owner = known_owner(self._course, item.name, self._known, is_file=is_file)
+        if owner is None:
+            return None
+        rest = owner[1] if is_file and not looks_packed(item.name) else item.name
+        return ItemInfo(owner[0], StudentInfo(id=normalized(owner[0])), rest)
+
     def _add_by_name(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:
         """Add items by the people in their names; a class list may tell these from a common prefix."""
         names = sorted({entry.person for _, entry in named})
@@ -267,6 +308,16 @@ class _Finding:
                 entry = msgspec.structs.replace(entry, student=student)
             self._add(entry, item)
 
+    def _add_by_part(self, named: Sequence[tuple[Item, ItemInfo]]) -> None:
+        """Add items to the people in parts of their names, who may have other items under another name."""
+        found = {
+            self._known.whom(person.student.name or person.student.id): key
+            for key, person in self._people.items()
+        }
+        for item, entry in named:
+            key = found.setdefault(self._known.whom(entry.person), entry.person)
+            self._add(msgspec.structs.replace(entry, person=key), item)
+
     def _is_copy(self, stem: str, base: str) -> bool:
         """Whether a numbered name is another attempt under the name without a number."""
         if self._known.whom(stem) is not None:
@@ -279,8 +330,12 @@ class _Finding:
         """Yield a person's attempts in order of time."""
         for number, items in enumerate(_in_attempts(person), 1):
             pieces = tuple(piece for item, entry in items for piece in _renamed(item, entry))
+            # Text that was typed in beside files may be read, but does not make the attempt.
+            items = [pair for pair in items if not pair[1].typed] or items
             single = pieces[0].place if len(pieces) == 1 else None
-            origin = ", ".join(normalized(item.name) for item, _ in items[:3])
+            # The newest file first: on Canvas, it orders attempts without a time.
+            newest = sorted(items, key=lambda pair: pair[1].order, reverse=True)
+            origin = ", ".join(normalized(item.name) for item, _ in newest[:3])
             problem = next((item.problem for item, _ in items if item.problem), "")
             if all(entry.typed for _, entry in items):
                 problem = _TYPED
@@ -299,16 +354,35 @@ class _Finding:
 def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
     """Yield the items of each attempt of a person, oldest first.
 
-    Each folder or archive is an attempt. Files are one attempt until a name is repeated. Then a new attempt
-    begins, with the new file in place of the old one and the other files as before.
+    Each folder or archive is an attempt, and so are files that were `sent` together. Other files are one
+    attempt until a name is repeated. Then a new attempt begins, with the new file in place of the old one and
+    the other files as before. Text that was typed in has no number, so it belongs to the newest attempt.
     """
-    typed: list[tuple[Item, ItemInfo]] = []
+    attempts = [*_of_files(person)]
+    if typed := [(item, entry) for item, entry in person.items if entry.typed]:
+        attempts[-1:] = [[*(attempts[-1] if attempts else []), *typed]]
+    yield from attempts
+
+
+def _of_files(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
+    """Yield the files, folders and archives of each attempt of a person, oldest first."""
     whole: list[tuple[Item, ItemInfo]] = []
     loose: list[tuple[Item, ItemInfo]] = []
+    together: dict[str, list[tuple[Item, ItemInfo]]] = {}
     for item, entry in person.items:
+        if entry.typed:
+            continue
+        if entry.sent and entry.rest:
+            together.setdefault(entry.sent, []).append((item, entry))
+            continue
         is_whole = entry.rest in ("", item.name)
-        (typed if entry.typed else whole if is_whole else loose).append((item, entry))
-    whole.sort(key=lambda pair: (pair[1].submitted_at, pair[1].order, pair[0].newest, pair[0].name))
+        (whole if is_whole else loose).append((item, entry))
+    whole.sort(
+        key=lambda pair: (
+            *(pair[1].submitted_at, pair[1].sent, pair[1].order),
+            *(pair[0].newest, pair[0].name),
+        )
+    )
     for item, entry in whole:
         yield [(item, entry)]
     loose.sort(key=lambda pair: (pair[1].order, copy_number(pair[1].rest)[1]))
@@ -320,8 +394,8 @@ def _in_attempts(person: Person) -> Iterator[list[tuple[Item, ItemInfo]]]:
         current[name] = item, entry
     if current:
         yield list(current.values())
-    if typed and not whole and not loose:
-        yield typed
+    for sent in sorted(together):
+        yield together[sent]
 
 
 def _renamed(item: Item, entry: ItemInfo) -> Iterator[AttemptFile]:

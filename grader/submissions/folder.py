@@ -17,7 +17,6 @@ from grader.text import clean
 
 # A student's folder with a virtual environment and torch has about 30,000.
 MAX_ENTRIES = 50_000
-MAX_DEPTH = 8
 
 _JUNK = frozenset(("__macosx", "__pycache__", "thumbs.db", "desktop.ini"))
 # Other names that are not the student's work: tools, and stubs that came with the course.
@@ -91,10 +90,11 @@ def open_regular(path: Path, name: str) -> BinaryIO:
 def walk(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files below a folder, nearest first, as paths below it and places; links are not followed.
 
+    They may be as deep as in an archive, since only the number of entries is limited.
     Raises Unreadable for too many files, and for a folder that cannot be listed.
     """
     level, count = [("", folder)], 0
-    for _ in range(MAX_DEPTH):
+    while level:
         below: list[tuple[str, Path]] = []
         for prefix, place in level:
             for entry in entries(place):
@@ -163,10 +163,19 @@ def normalized(text: str) -> str:
     return f"{line[: LONGEST_ID - 17]}~{digest[:16]}"
 
 
-def listed_names(names: Sequence[str]) -> str:
-    """Return the first five names, and the number of further ones, for a message."""
-    first = ", ".join(clean(name, 60) for name in names[:5])
-    return first if len(names) <= 5 else f"{first} and {len(names) - 5} more"
+# Most names in a note that is the only place for them, such as work that belongs to no student.
+MOST_NAMES = 200
+
+
+def listed_names(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, by default five, and the number of further ones, for a message.
+
+    >>> listed_names(["Doe, Jane", "Li, Kim"])
+    'Doe, Jane; Li, Kim'
+    """
+    between = "; " if any("," in name for name in names[:most]) else ", "
+    first = between.join(clean(name, 60) for name in names[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 def safe_name(student_id: str) -> str:

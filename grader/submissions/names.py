@@ -19,6 +19,8 @@ _NAME = re.compile(
     rf"(?P<before>{_COPY_OF})?(?P<stem>.+?)(?P<copy>{_COPY})?(?P<suffix>(?:\.[a-z0-9]{{1,8}}){{1,2}})",
     re.IGNORECASE,
 )
+# ILIAS puts the time in front: `20261011183000_glu.py`.
+_SENT = re.compile(r"(?P<time>20\d{12})_(?P<name>.+)", re.DOTALL)
 _SCRIPTS = (".py", ".pyw", ".py3", ".py.py")
 _TEXTS = (".txt", ".py.txt")
 # Files other than code in which a student may have written an exercise by mistake.
@@ -74,7 +76,12 @@ def _likeness(exercise: Exercise, name: str) -> tuple[int, int] | None:
     if name == f"{exercise.id}.py":
         return 0, 0
     # A fast check that decides for most files.
-    if exercise.id not in name.lower() or (match := _named(name)) is None:
+    if exercise.id not in name.lower():
+        return None
+    if (sent := _SENT.fullmatch(name)) is not None:
+        likeness = _likeness(exercise, sent["name"])
+        return None if likeness is None else (likeness[0], -int(sent["time"]))
+    if (match := _named(name)) is None:
         return None
     suffix, number = match["suffix"].lower(), 0
     if match["stem"].lower() == exercise.id:

@@ -23,15 +23,16 @@ _WORD = re.compile(r"[^\W\d_]+")
 _WORK = frozenset(
     _WORD.findall(
         """
-        abgabe abgaben ai answer answers archive assignment assignments attempt attempts blatt build class
-        classroom clones code course coursework cs data deep dl doc docs download downloads draft ex exam
-        example examples exercise exercises export exports file files final finished fix fixed friday group
-        groups hand hausaufgabe hausaufgaben homework homeworks hw implementation improved in inf ins kurs lab
-        labs late latest learning lib lösung machine main milestone ml module modules monday my neu new nlp
-        notebook notebooks old part problem problems proj project projects pset python py pytorch question
-        questions quiz repo repos repositories section semester set sheet sol solution solutions solved source
-        sources src submission submissions submitted submit task tasks team teams term test thursday torch
-        tuesday tutorial übung übungen unit update updated upload uploads version wednesday week weeks wk work
+        abgabe abgaben ai answer answers arbeitsblatt archive assignment assignments attempt attempts blatt
+        build class classroom clones code course coursework cs data deep dl doc docs download downloads
+        draft ex exam example examples exercise exercises export exports file files final finished fix fixed
+        friday group groups hand hausaufgabe hausaufgaben homework homeworks hw implementation improved in
+        inf ins kurs lab labs late latest learning lib lösung machine main milestone ml module modules
+        monday my neu new nlp notebook notebooks old part problem problems proj project projects pset python
+        py pytorch question questions quiz repo repos repositories section semester set sheet sol solution
+        solutions solved source sources src submission submissions submitted submit task tasks team teams
+        term test thursday torch tuesday tutorial übung übungen übungsblatt unit update updated upload
+        uploads version wednesday week weeks wk work
         """
     )
 )
@@ -188,6 +189,8 @@ def without_groups(names: Iterable[str], known: Knows) -> dict[str, str]:
 
 # --- names of files -------------------------------------------------------------------------------
 
+_BEFORE_EXERCISE = re.compile(r"[-_. ]+")
+
 _SUFFIX = re.compile(r"(\.tar)?\.[a-z0-9]+$", re.IGNORECASE)
 
 
@@ -197,14 +200,40 @@ def without_suffix(name: str) -> str:
 
 
 def owner_of(course: Course, name: str) -> tuple[str, str] | None:
-    """Return the student and the exercise in a file's name, such as `alice_glu.py`, else None."""
+    """Return the student and the exercise in a file's name, such as `alice_glu.py`, else None.
+
+    Google Classroom writes `Alice A - glu.py`.
+    """
     stem, dot, suffix = name.rpartition(".")
     fitting = [
-        exercise.id
+        (exercise.id, separator)
         for exercise in course.exercises
-        if dot and suffix == "py" and stem.lower().endswith((f"_{exercise.id}", f"-{exercise.id}"))
+        for separator in (" - ", "_", "-")
+        if dot and suffix == "py" and stem.lower().endswith(f"{separator}{exercise.id}")
     ]
     if not fitting:
         return None
-    longest = max(fitting, key=len)
-    return (stem[: -len(longest) - 1], f"{longest}.py") if len(stem) > len(longest) + 1 else None
+    longest, separator = max(fitting, key=lambda pair: len(pair[0]))
+    owner = stem[: -len(longest) - len(separator)]
+    return (owner, f"{longest}.py") if owner else None
+
+
+def known_owner(
+    course: Course, name: str, known: Knows, *, is_file: bool
+) -> tuple[str, str] | None:
+    """Return the listed student or team in a name, and the rest of it, which names an exercise, else None.
+
+    `alice_glu.ipynb`, `alice glu_v2.py` and `alice_glu.zip` are Alice's. So is the file `alice.docx`, a name
+    without an exercise; its rest is the whole name.
+    """
+    exercises = [f"_{exercise.id}_" for exercise in course.exercises]
+    gaps = [match.span() for match in _BEFORE_EXERCISE.finditer(name)]
+    for start, end in reversed(gaps):
+        words = f"_{_BEFORE_EXERCISE.sub('_', name[end:].lower())}_"
+        is_of_exercise = any(words.startswith(exercise) for exercise in exercises)
+        if start and is_of_exercise and known.whom(name[:start]) is not None:
+            return name[:start], name[end:]
+    for start, _ in gaps if is_file else ():
+        if name[start] == "." and start and known.whom(name[:start]) is not None:
+            return name[:start], name
+    return None

@@ -8,8 +8,10 @@ each.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -47,7 +49,7 @@ class Download(msgspec.Struct, frozen=True):
     """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder.
 
     `strays` is the number of names that lead out of the archive. `hidden` has names with a dot in front that
-    may be somebody's. `notes` are about skipped names.
+    may be somebody's. `notes` are about skipped names. `code` has paths of exercises that are no student's.
     """
 
     path: Path
@@ -57,6 +59,7 @@ class Download(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] = ()
     metadata: Mapping[str, Path | Member] = {}
     notes: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def open_metadata(self, name: str) -> Iterator[Readable]:
@@ -82,6 +85,7 @@ class ItemInfo(msgspec.Struct, frozen=True):
     late: bool = False
     typed: bool = False
     order: int = 0
+    sent: str = ""
     submitted_at: str = ""
 
 
@@ -102,6 +106,8 @@ class Platform:
     numbered: ClassVar[tuple[str, ...]] = ()
     # Whether other items may be named after their students.
     mixed: ClassVar[bool] = True
+    # Whether nobody else writes such names, so that one of them is enough.
+    is_sure: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -146,6 +152,7 @@ class Moodle(Platform):
     """`Jane Doe_123_assignsubmission_file_/glu.py`, or the same in one name; typed in: `onlinetext`."""
 
     label = "Moodle"
+    is_sure = True
     pattern = re.compile(
         r"(?P<name>[^_]+)_(?P<id>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_(?P<rest>.*))?",
         re.DOTALL,
@@ -173,7 +180,7 @@ class Moodle(Platform):
     @staticmethod
     def may_be(student: StudentInfo, _listed: StudentInfo, /) -> bool:
         # The number is for this assignment, and not a student number.
-        return "moodle_identifier" not in student.ids
+        return student.ids.get("moodle_identifier") != f"Participant {student.id}"
 
 
 class Canvas(Platform):
@@ -197,22 +204,151 @@ class Canvas(Platform):
     )
 
     def entry(self, match: re.Match[str]) -> ItemInfo:
-        user, name = match["user"], match["name"] or ""
+        user, name, typed = match["user"], match["name"] or "", match["typed"]
         ids = {"canvas_id": user} if user.isdigit() else {}
         return ItemInfo(
             # Two names with one id may be two people, since students may imitate such names.
             f"{user}/{name}",
             StudentInfo(id=user, name=normalized(name), ids=ids),
-            match["rest"] or "",
+            f"{typed}.html" if typed else match["rest"],
             late=match["late"] is not None,
-            typed=match["typed"] is not None,
-            order=int((match["file"] or "0")[:20]),
+            typed=typed is not None,
+            order=_order(match),
         )
+
+    @classmethod
+    def file_number(cls, origin: str) -> int:
+        """Return Canvas's number of the first file in an origin, 0 without one; it grows with time."""
+        match = cls.pattern.fullmatch(origin)
+        return 0 if match is None else _order(match)
 
     @staticmethod
     def may_be(student: StudentInfo, listed: StudentInfo, /) -> bool:
         # The number is Canvas's own: if both have different names, it means nothing.
         return not ("canvas_id" in student.ids and listed.name and student.name)
+
+
+def _order(match: re.Match[str]) -> int:
+    return int((match["file"] or "0")[:20])
+
+
+class Blackboard(Platform):
+    """`Lab 1_jdoe_attempt_2026-10-11-18-30-00_glu.py`: assignment, user name, time, and the file's name.
+
+    A text without a file's name has comments and text that was typed in. The time is in the zone of the server,
+    which nothing names, so it only orders attempts.
+    """
+
+    label = "Blackboard"
+    pattern = re.compile(
+        r"(?P<head>.+?_.+?)_attempt_(?P<sent>\d{4}(?:-\d\d){5})(?:_(?P<rest>.+)|\.txt)", re.DOTALL
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._affixes = Affixes()
+
+    def begin(self, download: Download, known: Knows, /) -> None:
+        matches = (self.pattern.fullmatch(item.name) for item in download.items)
+        heads = sorted({match["head"] for match in matches if match is not None})
+        if (shared := shared_affixes(heads, known)) is not None and shared.affixes != Affixes():
+            self._affixes = Affixes(shared.affixes.before)
+        elif heads:
+            # Assignments and user names may have a `_`, but the assignment is the same in all names.
+            start = _common_start(heads) if heads[1:] else heads[0]
+            self._affixes = Affixes(start[: start.rfind("_") + 1])
+
+    def entry(self, match: re.Match[str]) -> ItemInfo:
+        user = normalized(self._affixes.without(match["head"]))
+        return ItemInfo(
+            match["head"],
+            StudentInfo(id=user, ids={"username": user}),
+            match["rest"] or "",
+            typed=match["rest"] is None,
+            sent=match["sent"],
+        )
+
+
+class Brightspace(Platform):
+    """`4000-90001 - Jane Doe - Oct 11, 2026 630 PM/`, or the same and ` - glu.py` for each file.
+
+    The first number is the user's, the time is in the zone and the language of the site, so it only orders
+    attempts.
+    """
+
+    label = "Brightspace"
+    pattern = re.compile(
+        r"(?P<user>\d+)-(?P<number>\d+) - (?:(?P<org>[A-Za-z]{0,3}\d+) - )?(?P<name>.+?) ?- "
+        r"(?P<time>(?=[^-]*\b\d{4}\b)[^-]*\d{1,2}[:.]?\d\d(?: ?[AP]M)?)(?: - (?P<rest>.+))?",
+        re.DOTALL | re.IGNORECASE,
+    )
+    is_sure = True
+
+    @classmethod
+    def recognizes(cls, items: Sequence[Item]) -> bool:
+        # Brightspace adds a list of the files.
+        return super().recognizes([item for item in items if item.name != "index.html"])
+
+    def entry(self, match: re.Match[str]) -> ItemInfo:
+        ids = {"id_number": match["org"]} if match["org"] else {}
+        number, name = int(match["number"][:20]), normalized(match["name"])
+        time = match["time"]
+        for form in ("%b %d, %Y %I%M %p", "%B %d, %Y %I%M %p", "%d %B, %Y %I%M %p"):
+            with contextlib.suppress(ValueError):
+                time = datetime.datetime.strptime(match["time"], form).isoformat()
+        return ItemInfo(
+            f"{match['user']}/{match['name']}",
+            StudentInfo(id=name, name=name, ids=ids),
+            match["rest"] or "",
+            order=number,
+            sent=f"{time} {number:020}",
+        )
+
+
+class Sakai(Platform):
+    """`Doe, Jane(jdoe)/Submission attachment(s)/glu.py`: the sortable name and the user name."""
+
+    label = "Sakai"
+    pattern = re.compile(r"(?P<last>[^,]+), (?P<first>[^,]*[^,\s])\((?P<user>[^()\s]+)\)")
+
+    @classmethod
+    def recognizes(cls, items: Sequence[Item]) -> bool:
+        # Sakai adds files with grades.
+        folders = [item for item in items if item.kind is EntryKind.FOLDER]
+        return super().recognizes(folders)
+
+    def entry(self, match: re.Match[str]) -> ItemInfo:
+        return _of_user(match)
+
+
+class Ilias(Platform):
+    """`Doe_Jane_jdoe_300/20261011183000_glu.py`: last name, first name, login, and the number of the user."""
+
+    label = "ILIAS"
+    pattern = re.compile(r"(?P<last>[^_\d]+)_(?P<first>[^_\d]+)_(?P<user>.+)_(?P<number>\d+)")
+
+    @classmethod
+    def recognizes(cls, items: Sequence[Item]) -> bool:
+        names = [item.name for item in items if item.kind is EntryKind.FOLDER]
+        matches = [match for name in names if (match := cls.pattern.fullmatch(name)) is not None]
+        # Nothing in a single name is ILIAS's own.
+        return len(names) > 1 and all(
+            len({match[key] for match in matches}) == len(names) for key in ("user", "number")
+        )
+
+    @classmethod
+    def is_entry(cls, _name: str) -> bool:
+        return False
+
+    def entry(self, match: re.Match[str]) -> ItemInfo:
+        return _of_user(match)
+
+
+def _of_user(match: re.Match[str]) -> ItemInfo:
+    """Return the metadata in a name with a last name, a first name and a user name."""
+    user = normalized(match["user"])
+    name = normalized(f"{match['first']} {match['last']}")
+    return ItemInfo(match[0], StudentInfo(id=user, name=name, ids={"username": user}), match[0])
 
 
 class Gradescope(Platform):
@@ -301,12 +437,27 @@ class Clones(Platform):
 
 
 # The first platform that recognizes a download reads it.
-PLATFORMS: tuple[type[Platform], ...] = (Moodle, Canvas, Gradescope, Clones)
+PLATFORMS: tuple[type[Platform], ...] = (
+    Moodle,
+    Blackboard,
+    Canvas,
+    Brightspace,
+    Gradescope,
+    Sakai,
+    Clones,
+    Ilias,
+)
 
 
 def platform_of(items: Sequence[Item]) -> Platform:
-    """Return the platform of a download, or the generic one."""
-    return next((platform for platform in PLATFORMS if platform.recognizes(items)), Platform)()
+    """Return the platform of a download, or of some names in it, or the generic one."""
+    recognized = (platform for platform in PLATFORMS if platform.recognizes(items))
+    of_some = (
+        platform
+        for platform in PLATFORMS
+        if platform.is_sure and any(platform.is_entry(item.name) for item in items)
+    )
+    return next(chain(recognized, of_some), Platform)()
 
 
 def copy_number(name: str) -> tuple[str, int]:

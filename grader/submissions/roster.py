@@ -18,9 +18,9 @@ import msgspec
 from grader.errors import SubmissionError
 from grader.results import TEAM, StudentInfo
 from grader.submissions.class_list import OWN_IDS, merged, read_list
-from grader.submissions.folder import listed_names
+from grader.submissions.folder import MOST_NAMES, listed_names
 from grader.submissions.platforms import PLATFORMS, Item, ItemInfo, Platform
-from grader.text import clean
+from grader.text import clean, names_differ
 
 _ALNUM = re.compile(r"[\W_]+")
 _NUMBERED = frozenset(key for platform in PLATFORMS for key in platform.numbered)
@@ -246,11 +246,7 @@ def match_people(
     listed: dict[int, StudentInfo] = {}
     notes: list[str] = []
     if roster is not None:
-        listed, disputed = _found_in(roster, people, platform)
-        if disputed:
-            notes.append(
-                f"Several could be the same student of the roster: {listed_names(disputed)}."
-            )
+        listed, notes = _found_in(roster, people, platform)
     used = {student.id for student in roster.students} if roster is not None else set()
     strangers, doubled, either, alone = [], [], [], []
     teams: dict[str, str] = {}
@@ -295,7 +291,7 @@ def match_people(
             "RESULTS of its own, with --assignment."
         )
     if roster is not None and strangers:
-        called = listed_names([_called(person) for person in strangers])
+        called = listed_names([_called(person) for person in strangers], MOST_NAMES)
         notes.append(f"Not in the roster, graded under their own ids: {called}.")
     unknown = tuple(person.student for person in strangers) if roster is not None else ()
     return MatchedPeople(tuple(notes), teams, unknown)
@@ -307,24 +303,150 @@ def _team_of(person: Person, known: Known) -> str | None:
     return next((team for name in names if name and (team := known.team(name))), None)
 
 
+class Found(NamedTuple):
+    """A student of a list, and how sure the match is: the lower the rank, the surer the key."""
+
+    student: StudentInfo
+    rank: int
+
+
+class Finder:
+    """Finds the students of a download in a list by the surest key that both have.
+
+    A name joins nobody whom an id or email separates: the list may lack one of two people with the same name.
+    Ids separate people only if they are of the same kind. Moodle numbers participants anew for each
+    assignment, so its numbers are of the same kind if most of the download's are in the list.
+    """
+
+    def __init__(
+        self, listed: Roster, platform: Platform, students: Iterable[StudentInfo] = ()
+    ) -> None:
+        self._listed, self._platform = listed, platform
+        here = {student.id: student for student in students}
+        known: Counter[str] = Counter()
+        for student in here.values():
+            for kind in _NUMBERED & student.ids.keys():
+                row = listed.find(kind, student.ids[kind])
+                known[kind] += row is not None and not names_differ(row.name, student.name)
+            row = self._called(student)
+            if row is not None and not names_differ(row.name, student.name):
+                known.update(kind for kind in OWN_IDS if _same(kind, student.id, row.cell(kind)))
+        most = min(len(here), len(listed.students))
+        usual = {kind for kind, count in known.items() if count and 2 * count >= most}
+        # The numbers, and the columns of the list, in which most of these students are found.
+        self._numbers, self._own = usual & _NUMBERED, usual - _NUMBERED
+
+    def find(self, student: StudentInfo) -> Found | None:
+        """Return the student in the list, by the platform's ids, the email, its own id or the name."""
+        keys = self._platform.ids(student)
+        for rank, (kind, value) in enumerate(keys):
+            row = self._listed.find(kind, value)
+            if row is not None and not self._is_renumbered(kind, student, row):
+                return Found(row, rank)
+        called, named = self._called(student), self.named(student)
+        if called is not None and any(
+            _same(kind, student.id, called.cell(kind)) for kind in self._own
+        ):
+            return Found(called, len(keys))
+        if named is not None and not self._separates(student, named):
+            return Found(named, len(keys) + 1)
+        if called is not None and not (student.name and self._separates(student, called)):
+            return Found(called, len(keys) + 2)
+        return None
+
+    def named(self, student: StudentInfo) -> StudentInfo | None:
+        """Return the only student of the list with the same full name, who may be another person."""
+        return self._listed.find("name", student.name)
+
+    def renumbered(self, student: StudentInfo) -> StudentInfo | None:
+        """Return the student of the list with the same number and another name, None if there is none."""
+        rows = ((kind, self._listed.find(kind, value)) for kind, value in student.ids.items())
+        return next(
+            (r for kind, r in rows if r is not None and self._is_renumbered(kind, student, r)),
+            None,
+        )
+
+    @staticmethod
+    def _is_renumbered(kind: str, student: StudentInfo, row: StudentInfo) -> bool:
+        """Whether an equal number is of another assignment, as the names show."""
+        return kind in _NUMBERED and names_differ(row.name, student.name)
+
+    def _called(self, student: StudentInfo) -> StudentInfo | None:
+        row = self._listed.called(student.id)
+        return row if row is not None and self._platform.may_be(student, row) else None
+
+    def _separates(self, student: StudentInfo, row: StudentInfo) -> bool:
+        """Whether an id or the email shows that two students of the same name are different people."""
+        # The name of a user in one system is not the one in another.
+        ids = [
+            (kind, value)
+            for kind, value in student.other_ids.items()
+            if kind != "username" and (kind not in _NUMBERED or kind in self._numbers)
+        ]
+        if student.id not in (student.email, student.name):
+            ids += [(kind, student.id) for kind in self._own]
+        return any(
+            value and row.cell(kind) and not _same(kind, value, row.cell(kind))
+            for kind, value in ids
+        ) or _have_other_emails(student, row)
+
+
+def _same(kind: str, one: str, other: str) -> bool:
+    return _normal(kind, one) == _normal(kind, other)
+
+
+def _have_other_emails(one: StudentInfo, other: StudentInfo) -> bool:
+    """Whether two students have different emails, not only at different servers; an id may be one."""
+    first, second = (
+        (each.email or (each.id if "@" in each.id else "")).partition("@")[0].casefold()
+        for each in (one, other)
+    )
+    return bool(first and second) and first != second
+
+
 def _found_in(
     roster: Roster, people: Sequence[Person], platform: Platform
 ) -> tuple[dict[int, StudentInfo], list[str]]:
-    """Return students by the `id()` of a person, and the names of people who match the same student."""
-    claims: dict[str, list[Person]] = {}
-    students: dict[str, StudentInfo] = {}
+    """Return students by the `id()` of a person, and notes on people who may be somebody else."""
+    finder = Finder(roster, platform, (person.student for person in people))
+    claims: dict[str, list[tuple[Person, Found]]] = {}
+    namesakes, renumbered = [], []
     for person in people:
-        if (student := in_roster(person.student, roster, platform)) is not None:
-            claims.setdefault(student.id, []).append(person)
-            students[student.id] = student
-    found, disputed = {}, []
-    for student_id, claimants in claims.items():
+        if (other := finder.renumbered(person.student)) is not None:
+            renumbered.append(f"{_called(person)} (there {other.name})")
+        if (match := finder.find(person.student)) is not None:
+            claims.setdefault(match.student.id, []).append((person, match))
+        elif (named := finder.named(person.student)) is not None:
+            namesakes.append(f"{_called(person)} (not {named.id})")
+    found, disputed, misnamed = {}, [], []
+    for claimants in claims.values():
+        student = claimants[0][1].student
         if len(claimants) > 1:
-            disputed += [_called(person) for person in claimants]
-            claimants = _best(claimants, students[student_id], roster)
-        if len(claimants) == 1:
-            found[id(claimants[0])] = students[student_id]
-    return found, disputed
+            disputed += [_called(person) for person, _ in claimants]
+            claimants = _best(claimants, roster)
+        for person, _ in claimants if len(claimants) == 1 else ():
+            found[id(person)] = student
+            if names_differ(person.student.name, student.name):
+                misnamed.append(f"{_called(person)} as {student.name} ({student.id})")
+    notes = []
+    if disputed:
+        notes.append(f"Several could be the same student of the roster: {listed_names(disputed)}.")
+    if namesakes:
+        notes.append(
+            "Namesakes of students in the roster, who have another id or email and so are taken as other "
+            f"people: {listed_names(namesakes)}."
+        )
+    if renumbered:
+        notes.append(
+            "The roster has these numbers under other names, so the names decide: "
+            f"{listed_names(renumbered)}. Is it the list of this assignment?"
+        )
+    if misnamed:
+        notes.append(
+            "Found in the roster by an id or email, but under other names, so please check: "
+            f"{listed_names(misnamed)}."
+        )
+    return found, notes
 
 
 def _called(person: Person) -> str:
@@ -332,20 +454,16 @@ def _called(person: Person) -> str:
     return person.items[0][1].person if person.items else person.student.id
 
 
-def in_roster(student: StudentInfo, roster: Roster, platform: Platform) -> StudentInfo | None:
-    """Return the student in the roster, by the platform's ids, the email or the name, else None."""
-    for kind, value in (*platform.ids(student), ("name", student.name)):
-        if (listed := roster.find(kind, value)) is not None:
-            return listed
-    listed = roster.called(student.id)
-    return listed if listed is not None and platform.may_be(student, listed) else None
-
-
-def _best(claimants: list[Person], student: StudentInfo, roster: Roster) -> list[Person]:
-    """Return the candidates for a student who have exactly this id, else exactly this name."""
-    by_id = [p for p in claimants if p.student.id == student.id and not p.student.name]
-    by_name = [p for p in claimants if roster.find("name", p.student.name) is student]
-    return by_id or by_name
+def _best(claimants: list[tuple[Person, Found]], roster: Roster) -> list[tuple[Person, Found]]:
+    """Return the candidates for a student who have exactly this id, else the surest ones, by name at last."""
+    student = claimants[0][1].student
+    if by_id := [c for c in claimants if c[0].student.id == student.id and not c[0].student.name]:
+        return by_id
+    first = min(match.rank for _, match in claimants)
+    surest = [c for c in claimants if c[1].rank == first]
+    if len(surest) == 1:
+        return surest
+    return [c for c in surest if roster.find("name", c[0].student.name) is student]
 
 
 def _merged(listed: StudentInfo, student: StudentInfo) -> StudentInfo:

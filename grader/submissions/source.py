@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import codecs
+import functools
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +19,15 @@ from grader.course.syntax import syntax_tree
 from grader.errors import GraderError
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Documented = Definition | ast.Module
+# Nodes that only a function may have, and their keywords.
+_OF_FUNCTIONS: dict[type[ast.AST], str] = {
+    ast.Return: "return",
+    ast.Await: "await",
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield",
+}
 # The longest dotted name that is read; a manifest forbids only shorter ones.
 _LONGEST_NAME = 500
 
@@ -136,6 +146,17 @@ def has_no_code(source: bytes) -> bool:
     return all(isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) for n in body)
 
 
+def is_python(source: bytes) -> bool:
+    """Whether a file is valid Python; false if it takes long to find out."""
+    if _is_suspicious(source):
+        return False
+    try:
+        parse(source)
+    except SyntaxError:
+        return False
+    return True
+
+
 def parse(source: bytes) -> ast.Module:
     """Return the syntax tree; raises SyntaxError, also if the source is not UTF-8 or too expensive to parse.
 
@@ -215,6 +236,38 @@ def _skeleton(tree: ast.Module) -> str:
     return ast.dump(tree)
 
 
+def misplaced(tree: ast.Module) -> tuple[int, str] | None:
+    """Return the first line that Python parses but refuses to compile, and why; None if there is none.
+
+    Compiling would show it, too, but can take exponential time.
+    """
+    found: list[tuple[int, str]] = []
+    # Each node, and whether it is in a function and in a loop.
+    nodes: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    while nodes:
+        node, in_function, in_loop = nodes.pop()
+        word = _OF_FUNCTIONS.get(type(node))
+        if word is not None and not in_function:
+            assert isinstance(node, ast.expr | ast.stmt)
+            found.append((node.lineno, f"'{word}' outside function"))
+        elif isinstance(node, ast.Break | ast.Continue) and not in_loop:
+            is_break = isinstance(node, ast.Break)
+            why = "'break' outside loop" if is_break else "'continue' not properly in loop"
+            found.append((node.lineno, why))
+        inside = in_function, in_loop
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inside = True, False
+        elif isinstance(node, ast.ClassDef):
+            inside = False, False
+        elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+            inside = in_function, True
+        for field, value in ast.iter_fields(node):
+            around = inside if field == "body" else (in_function, in_loop)
+            children = value if isinstance(value, list) else [value]
+            nodes += ((child, *around) for child in children if isinstance(child, ast.AST))
+    return min(found, default=None)
+
+
 def definitions(tree: ast.Module) -> dict[str, Definition]:
     """Return every function and class by its qualified name; the last definition of a name counts."""
     definitions: dict[str, Definition] = {}
@@ -228,6 +281,110 @@ def definitions(tree: ast.Module) -> dict[str, Definition]:
 
     visit(tree.body, "")
     return definitions
+
+
+class _Parts(NamedTuple):
+    """The names at the top level that a stub leaves to write, and its functions' code, to write or given."""
+
+    names: frozenset[str]
+    todo: Mapping[str, str]
+    given: Mapping[str, str]
+
+
+@functools.lru_cache(maxsize=1000)
+def _parts_to_write(stub: bytes) -> _Parts:
+    try:
+        tree = parse(stub)
+    except SyntaxError:
+        return _Parts(frozenset(), {}, {})
+    functions = _functions(tree)
+    todo = {name: _code(node) for name, node in functions.items() if _is_to_do(node)}
+    given = {name: _code(node) for name, node in functions.items() if name not in todo}
+    return _Parts(frozenset(name.partition(".")[0] for name in todo), todo, given)
+
+
+def names_to_write(source: bytes, stub: bytes) -> tuple[str, ...]:
+    """Return the names that the stub leaves to write, if the file defines none of them; else nothing.
+
+    Nothing, too, for a file that imports all names of a module, or takes long to parse.
+    """
+    names = _parts_to_write(stub).names
+    if any(
+        re.search(rf"^(?:async )?(?:def|class) {name}\b".encode(), source, re.M) for name in names
+    ):
+        return ()  # most files need no parsing
+    if not names or _is_suspicious(source):
+        return ()
+    try:
+        tree = parse(source)
+    except SyntaxError:
+        return ()
+    nodes: list[ast.AST] = [*tree.body]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, Definition):
+            bound = {node.name}
+        elif isinstance(node, ast.alias):
+            bound = {(node.asname or node.name).partition(".")[0]}
+        elif isinstance(node, ast.Name):
+            bound = {node.id} if isinstance(node.ctx, ast.Store) else set()
+        else:
+            bound = set()
+        if bound & {*names, "*"}:
+            return ()
+        if not isinstance(node, Definition | ast.Lambda):
+            nodes += ast.iter_child_nodes(node)
+    return tuple(sorted(names))
+
+
+def written_but_raising(source: bytes, stub: bytes) -> tuple[str, ...]:
+    """Return the functions that were written in, but still raise the stub's NotImplementedError.
+
+    Nothing if another function of the stub was changed, since that one may run.
+    """
+    parts = _parts_to_write(stub)
+    if not parts.todo or b"NotImplementedError" not in source or _is_suspicious(source):
+        return ()
+    try:
+        tree = parse(source)
+        functions = _functions(tree)
+        before = {**parts.given, **parts.todo}
+        changed = [
+            name for name in before if name in functions and _code(functions[name]) != before[name]
+        ]
+        if not changed:
+            # The stub's definition may replace another one above it.
+            known = {*before.values()}
+            changed = [n for n in parts.todo if n in functions and _is_written(n, tree, known)]
+    except (SyntaxError, RecursionError, ValueError):
+        return ()
+    return tuple(changed) if all(_is_to_do(functions[name]) for name in changed) else ()
+
+
+def _is_written(name: str, tree: ast.Module, known: Collection[str]) -> bool:
+    """Whether any function of this name has other code than the `known` functions."""
+    named = (n for n in ast.walk(tree) if isinstance(n, _Function) and n.name == name)
+    return any(_code(node) not in known for node in named)
+
+
+def _functions(tree: ast.Module) -> dict[str, _Function]:
+    """Return the functions and methods by their qualified names."""
+    return {
+        name: node for name, node in definitions(tree).items() if not isinstance(node, ast.ClassDef)
+    }
+
+
+def _code(node: _Function) -> str:
+    """Return the statements of a function, without its docstring."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return ast.dump(ast.Module(body, []))
+
+
+def _is_to_do(node: _Function) -> bool:
+    """Whether a function raises NotImplementedError, as a stub does."""
+    raised = (each.exc for each in ast.walk(node) if isinstance(each, ast.Raise))
+    types = (exc.func if isinstance(exc, ast.Call) else exc for exc in raised)
+    return any(isinstance(each, ast.Name) and each.id == "NotImplementedError" for each in types)
 
 
 def line_of(tree: ast.Module, qualified_name: str) -> int | None:

@@ -13,7 +13,7 @@ import msgspec
 from grader.course.stub import Stub
 from grader.results import SubmissionInfo
 from grader.submissions.not_python import explain_syntax_error, kind_of
-from grader.submissions.source import code_digest, has_same_code, is_empty, parse
+from grader.submissions.source import code_digest, has_same_code, is_empty, misplaced, parse
 
 # More than two thousand lines, which no exercise needs.
 MAX_FILE_BYTES = 200_000
@@ -102,6 +102,8 @@ class ExerciseFile(msgspec.Struct, frozen=True, dict=True):
             tree = parse(self.source)
         except SyntaxError as error:
             return Look(State.INVALID, *explain_syntax_error(self.source, error))
+        if (refused := misplaced(tree)) is not None:
+            return Look(State.INVALID, *refused)
         if stub_source is not None and has_same_code(tree, parse(stub_source)):
             return Look(State.UNTOUCHED)
         return Look(State.EDITED)

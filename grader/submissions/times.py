@@ -19,7 +19,7 @@ from grader.submissions.attempt import Attempt
 from grader.submissions.class_list import ClassList, MoodleWorksheet, read_list, students_of
 from grader.submissions.folder import listed_names
 from grader.submissions.platforms import Platform
-from grader.submissions.roster import Roster, in_roster
+from grader.submissions.roster import Finder, Roster
 from grader.text import clean, utc
 
 # Formats of Moodle in English, with both of its clocks, and of Gradescope.
@@ -63,10 +63,12 @@ class Times(msgspec.Struct, frozen=True):
         """
         rows: dict[str, list[str]] = {}
         if roster is not None:
+            of_roster = Finder(roster, Platform(), self.listed.students)
             for listed in self.listed.students:
-                if (student := _same(listed, roster)) is not None:
-                    rows.setdefault(student.id, []).append(listed.id)
+                if (found := of_roster.find(listed)) is not None:
+                    rows.setdefault(found.student.id, []).append(listed.id)
         attempts = list(attempts)
+        finder = Finder(self.listed, platform, [attempt.student for attempt in attempts])
         if roster is None:
             # The list may have the download's ids; but a few equal ids may be a coincidence.
             ids_here = {attempt.student.id for attempt in attempts} & self.by_id.keys()
@@ -75,9 +77,10 @@ class Times(msgspec.Struct, frozen=True):
         timed, matched = [], {id_ for ids in rows.values() for id_ in ids}
         for attempt in attempts:
             ids = rows.get(attempt.student.id, [])
-            if not ids and (row := in_roster(attempt.student, self.listed, platform)) is not None:
+            if not ids and (found := finder.find(attempt.student)) is not None:
                 # If the roster assigns a row to another student, an equal number does not count.
-                ids = [row.id] if row.id not in matched or roster is None else []
+                id_ = found.student.id
+                ids = [id_] if id_ not in matched or roster is None else []
                 matched.update(ids)
             time = max((self.by_id.get(id_, "") for id_ in ids), default="")
             time = time or attempt.submitted_at or self.otherwise
@@ -104,14 +107,6 @@ class Times(msgspec.Struct, frozen=True):
             )
         if names:
             yield f"{self.what} names students who are not here: {listed_names(names)}."
-
-
-def _same(row: StudentInfo, roster: Roster) -> StudentInfo | None:
-    """Return the roster's student for a row, by an id of any kind, email, the row's own id, or name."""
-    for kind, value in (*row.ids.items(), ("email", row.email)):
-        if (student := roster.find(kind, value)) is not None:
-            return student
-    return roster.called(row.id) or roster.find("name", row.name)
 
 
 def read_times(text: str, zone: datetime.tzinfo | None = None) -> Times:
@@ -145,7 +140,8 @@ def read_times(text: str, zone: datetime.tzinfo | None = None) -> Times:
             with _explaining_errors(f"{what}, {where}:"):
                 time = in_utc(cell, zone)
         except SubmissionError as error:
-            if not isinstance(given_list, MoodleWorksheet) or _DATES.search(cell):
+            is_worksheet = isinstance(given_list, MoodleWorksheet)
+            if not is_worksheet or _DATES.search(cell) or _is_time(cell):
                 raise
             title = clean(given_list.sheet.header[column])
             raise SubmissionError(
@@ -212,6 +208,14 @@ def read_time(text: str) -> datetime.datetime:
     raise ValueError(
         f"{clean(text)!r} cannot be read as a time: write it as 2026-10-12T23:59:00+02:00."
     )
+
+
+def _is_time(text: str) -> bool:
+    """Whether a text can be read as a time, perhaps without a time zone."""
+    with contextlib.suppress(ValueError, OverflowError):
+        read_time(text)
+        return True
+    return False
 
 
 @contextlib.contextmanager

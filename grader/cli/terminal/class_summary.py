@@ -40,7 +40,8 @@ _SHOWN_STUDENTS = 40
 _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
 _LONGEST_WHAT = 400
-_SHOWN_MISSING = 5
+# Nothing else lists the students who are missing, apart from the report.
+_SHOWN_MISSING, _SHOWN_UNDATED = 200, 5
 # Ways in which tests changed without a change of the score.
 _SHOWN_SAME = 5
 
@@ -186,7 +187,7 @@ def show_summary(
     """
 
     def listed(students: Sequence[str]) -> str:
-        return called_within(students, names, _SHOWN_MISSING)
+        return called_within(students, names, _SHOWN_UNDATED)
 
     done = (
         f"{counted(summary.attempts, 'attempt')} of {counted(summary.students, 'student')}: "

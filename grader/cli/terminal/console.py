@@ -170,7 +170,9 @@ def bar(console: Console, done: float, whole: float) -> Text:
 
 
 def some_of(names: Sequence[str], most: int, between: str = ", ") -> str:
-    """Join at most `most` names, followed by the number of the others."""
+    """Join at most `most` names, followed by the number of the others; names with a comma by semicolons."""
+    if between == ", " and any("," in name for name in names[:most]):
+        between = "; "
     more = f"{between.replace(',', '')}and {len(names) - most} more" if len(names) > most else ""
     return between.join(names[:most]) + more
 

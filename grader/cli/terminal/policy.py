@@ -137,7 +137,7 @@ def show_explanation(
     name = f"  {clean(student.name, 60)}" if student.name not in ("", student.id) else ""
     yield Text.assemble((clean(student.id, 60), "bold"), name)
     yield from hang(console, "", _first_words(policy), "dim")
-    if work.has_versions and not work.is_dated:
+    if work.has_versions and not work.is_ordered:
         text = "An attempt has no timestamp: the attempt found last is the newest."
         yield from hang(console, "", text, "yellow")
     chosen, skipped = choices(work, rules), 0

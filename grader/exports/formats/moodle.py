@@ -66,7 +66,11 @@ def moodle_person(entry: Entry) -> dict[str, str]:
 def moodle_keys(columns: Iterable[str]) -> list[Key]:
     """Return the keys to match by: the participant's number, these columns about the person, the name."""
     extras = [Key(column, person, alias=True) for column in columns for person in _EXTRAS]
-    return [Key("identifier", "moodle_identifier"), *extras, Key("name", "name", alias=True)]
+    return [
+        Key("identifier", "moodle_identifier", reused=True),
+        *extras,
+        Key("name", "name", alias=True),
+    ]
 
 
 class _Worksheet:

@@ -51,6 +51,7 @@ def write_report(
     history: Callable[[Entry], History] = lambda _: {},
     before: Mapping[str, float] | None = None,
     disclose: Disclosure | None = None,
+    unfinished: str = "",
 ) -> Written:
     """Write the report of a class into `folder`, in the place of an earlier one.
 
@@ -65,6 +66,7 @@ def write_report(
         history: returns the verdicts on different files of an entry's exercises, oldest first.
         before: the totals of the last grading, by student id.
         disclose: how much students read of hidden tests; by default as the course says.
+        unfinished: a warning if a grading did not finish.
 
     Raises:
         SubmissionError: the folder contains something else.
@@ -79,7 +81,15 @@ def write_report(
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
         try:
             site = _Site(
-                draft, title, sources, similarity, attempts or {}, attention, before or {}, disclose
+                draft,
+                title,
+                sources,
+                similarity,
+                attempts or {},
+                attention,
+                before or {},
+                disclose,
+                unfinished,
             )
             for entry in entries:
                 site.add(entry, history(entry))
@@ -108,6 +118,7 @@ class _Site:
     attention: Sequence[Attention]
     before: Mapping[str, float]
     disclose: Disclosure | None
+    unfinished: str
 
     def __post_init__(self) -> None:
         self.tally, self._renderer = Tally(), Renderer()
@@ -201,6 +212,7 @@ class _Site:
             staff / "index.html",
             "index.html",
             figures=figures(self.tally),
+            unfinished=self.unfinished,
             graded={
                 "first": min(times),
                 "last": max(times),

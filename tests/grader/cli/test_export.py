@@ -13,7 +13,8 @@ from click.testing import Result
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
 from grader.gradebook.policy import Due, Rules
-from grader.results import Status, StudentInfo
+from grader.gradebook.review import Attention, Reason
+from grader.results import Outcome, Status, StudentInfo
 from tests.grader import builders
 from tests.grader.builders import checked, entry, exercise, unjudged
 from tests.grader.command import invoke
@@ -72,6 +73,25 @@ def test_conflicting_options_are_refused_and_write_nothing(
 def test_a_template_may_be_filled_into_another_file(place: Path) -> None:
     assert export(place, "results", *CANVAS, "-o", "filled.csv").exit_code == 0
     assert export(place, "results", *CANVAS).exit_code == 0, "stdout is not a file"
+
+
+def test_zeros_with_something_to_look_at_are_counted(
+    tmp_path: Path, write_course: Callable[..., Course]
+) -> None:
+    school = School(write_course(tmp_path / "course", SUITE), tmp_path / "results")
+    wrong = exercise(checked(outcome=Outcome.FAILED), name="task", worth=10)
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        for student in ("ann", "bob"):
+            source = student.encode()
+            book.keep(school.hand_in(book, student, source), key_of(source), 0, wrong, HERE)
+        listed = [
+            Attention(kind, "ann", ("task",), "x") for kind in (Reason.MISNAMED, Reason.TIMEOUT)
+        ]
+        book.finish((*listed, Attention(Reason.ODD_CODE, "bob", ("task",), "x")))
+    told = "1 student with something to look at, such as a misnamed file, has 0 points in that exercise"
+    assert told in " ".join(export(tmp_path, "results", *CSV).stderr.split())
+    assert "to look at" not in export(tmp_path, "results", *CSV, "--anonymous").stderr
 
 
 def test_provisional_points_are_reported(place: Path) -> None:

@@ -63,6 +63,30 @@ def test_a_weaker_key_does_not_match_if_a_stronger_one_differs() -> None:
     assert len(notes) == 2 and "Ada L." in notes[1]
 
 
+def test_an_id_under_another_name_is_noted() -> None:
+    keys = (Key("ID", "canvas_id"), Key("name", "name", alias=True))
+    cells = {"ID": "7", "name": name_key("Kim Lee")}
+    found = grades(person("ada", "Ada L.", "7"))
+    assert found.match([TemplateRow(cells, "Lee, Kim", "row 2")], keys) == {0: 0}
+    assert found.notes() == ["Lee, Kim: matches ada (ada l.), but the names differ. Please check."]
+
+
+def test_a_number_that_each_assignment_uses_again_does_not_match_another_name() -> None:
+    keys = (Key("ID", "canvas_id", reused=True), Key("name", "name", alias=True))
+    cells = {"ID": "7", "name": name_key("Kim Lee")}
+    found = grades(person("ada", "Ada Ok", "7"))
+    assert found.match([TemplateRow(cells, "Lee, Kim", "row 2")], keys) == {}
+    assert found.notes()[0].startswith("ada: has the number of Lee, Kim, but another name, so none")
+
+
+def test_ids_that_a_spreadsheet_changed_are_named() -> None:
+    _, notes = matched([person("x1", "Ada", "101")], [row("row 2", "Ada", "101.0")])
+    assert any(
+        note.startswith("A spreadsheet changed ids, for example to 101.0:") for note in notes
+    )
+    assert matched([person("x1", "Ada", "101")], [row("row 2", "Ada", "101")])[1] == []
+
+
 def test_an_alias_may_differ() -> None:
     found, _ = matched([person("ada", "Ada L.")], [row("row 2", "Ada L.", login="al99")])
     assert found == {0: 0}

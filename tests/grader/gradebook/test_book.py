@@ -22,6 +22,7 @@ from grader.gradebook.corrections import Correction
 from grader.gradebook.review import Attention, Reason
 from grader.gradebook.standing import handed_in, total_of
 from grader.results import Status, StudentInfo
+from tests.grader.builders import exercise, result
 
 from .conftest import HERE, School, no_room
 
@@ -52,6 +53,27 @@ def test_a_gradebook_can_be_read_while_it_is_written(school: School) -> None:
         assert reader.attention() == found
         assert (reader.facts.title, reader.facts.revision) == ("A small course", 1)
         assert reader.facts.course == school.course.info()
+
+
+def test_a_download_is_unread_until_a_batch_has_read_it_to_the_end(school: School) -> None:
+    ann = StudentInfo(id="ann")
+    with Gradebook.open_to_write(school.results) as book:
+        blank = result(exercise(name="task"))
+        book.begin(school.course, blank, reading=["/late/big.zip"])
+        book.keep_student(ann)
+        # A batch of another download and a regrading end; the second one counts as a new grading.
+        for reading in (["/late/one.zip"], []):
+            book.begin(school.course, blank, reading=reading)
+            book.finish((), reading)
+            assert "/late/big.zip" in book.unfinished and "one.zip" not in book.unfinished
+            (entry,) = book.entries()
+            assert entry.result.exercises[0].status is Status.UNJUDGED
+        assert book.facts.revision == 2
+        book.begin(school.course, blank, reading=["/late"])
+        book.finish((), ["/late"])
+        assert book.unfinished == ""
+        (entry,) = book.entries()
+        assert entry.result.exercises[0].status is not Status.UNJUDGED
 
 
 def test_an_entry_has_the_attempt_that_counts_and_its_files(school: School) -> None:

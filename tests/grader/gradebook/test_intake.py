@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+from grader import submissions
+from grader.course.manifest import load_course
 from grader.errors import SubmissionError
 from grader.gradebook import Attempt, Gradebook, intake, verdict_key
 from grader.gradebook.intake import (
@@ -12,17 +17,20 @@ from grader.gradebook.intake import (
     Questions,
     Verdicts,
     about_file,
+    notes_on_ids,
     refuse_other_roster,
 )
 from grader.gradebook.policy import CountedAttempt, Rules
-from grader.gradebook.review import Attention, Reason
+from grader.gradebook.review import Attention, Reason, most_pressing_first
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ExerciseFile
+from grader.submissions.member import AttemptFile
 from tests.grader.builders import checked, exercise
 
 from .conftest import School
 
+PLAIN = Path(__file__).parents[1] / "courses" / "plain"
 BEFORE = [
     StudentInfo(id="jdoe", name="Jane Doe", email="jane@uni.edu"),
     StudentInfo(id="pb", name="Piet B", ids={"id_number": "502"}),
@@ -51,6 +59,52 @@ def test_a_roster_with_other_ids_is_refused() -> None:
 def test_a_roster_with_the_same_ids_or_new_students_is_accepted(roster: list[StudentInfo]) -> None:
     refuse_other_roster(BEFORE, roster, "results")
     refuse_other_roster([], roster, "results")
+
+
+def moodle(*students: tuple[int, str]) -> dict[str, StudentInfo]:
+    return {
+        str(number): StudentInfo(
+            id=str(number), name=name, ids={"moodle_identifier": f"Participant {number}"}
+        )
+        for number, name in students
+    }
+
+
+FIRST = moodle((501, "Ada Ok"), (502, "Ben Ok"), (503, "Cem Ok"))
+
+
+@pytest.mark.parametrize(
+    ("week", "words"),
+    [
+        # Moodle's numbers are new in each assignment.
+        (moodle((601, "Ada Ok"), (602, "Ben Ok"), (604, "Dan New")), "such as 601 under 501"),
+        # Another site has the same numbers.
+        (
+            moodle((501, "Zoe Other"), (502, "Yan Other"), (503, "Cem Ok")),
+            r"such as 501 \(Zoe Other, there Ada Ok\)",
+        ),
+    ],
+)
+def test_a_class_under_other_numbers_or_names_is_refused(
+    week: dict[str, StudentInfo], words: str
+) -> None:
+    with pytest.raises(SubmissionError, match=f"2 of these 3 students .*{words}"):
+        refuse_other_roster(FIRST.values(), week.values(), "results")
+
+
+def test_a_few_students_under_other_numbers_or_names_are_noted() -> None:
+    week = FIRST | moodle((503, "Zoe Other"), (601, "Ada Ok"), (604, "Dan New"))
+    del week["501"]
+    refuse_other_roster(FIRST.values(), week.values(), "results")
+    ids, names = notes_on_ids(FIRST, week, "results")
+    assert "a part of the points: 601 may be 501." in ids
+    assert "please check: 503 (Zoe Other, there Cem Ok)." in names
+    # Two people with one name may be other people, and so may a namesake with another id of Canvas.
+    doubled = FIRST | moodle((601, "Ada Ok"), (602, "Ada Ok"))
+    assert [*notes_on_ids(FIRST, doubled, "results")] == []
+    here = StudentInfo(id="7", name="Jane Doe", ids={"canvas_id": "7"})
+    other = StudentInfo(id="8", name="Jane Doe", ids={"canvas_id": "8"})
+    assert [*notes_on_ids({"7": here}, {"8": other}, "results")] == []
 
 
 # --- verdicts ---------------------------------------------------------------------------------------
@@ -196,3 +250,110 @@ def test_an_entry_on_a_file_that_cost_no_points_ends_with_the_verdicts(school: S
         assert taking.still_without_points(entries) == entries
         there.judge(ann)
         assert taking.still_without_points(entries) == entries[1:]
+
+
+# --- work that earns nothing -------------------------------------------------------------------------
+
+
+class Downloads:
+    """The plain course, a gradebook, and downloads of one student in it, read one after the other."""
+
+    def __init__(self, book: Gradebook, folder: Path) -> None:
+        self.course = load_course(PLAIN)
+        self._book, self._folder = book, folder
+        self._taking = Intake(book, self.course, self.course.exercises)
+        self._number = 0
+        book.begin(self.course)
+
+    def stub(self, exercise: str) -> bytes:
+        return self.course.stub(self.course.exercise(exercise)).source
+
+    def attempt(self, files: dict[str, bytes]) -> submissions.Attempt:
+        """Return an attempt with these files."""
+        self._number += 1
+        folder = self._folder / str(self._number)
+        folder.mkdir()
+        for name, source in files.items():
+            (folder / name).write_bytes(source)
+        pieces = (AttemptFile("", folder),)
+        student = StudentInfo(id="zed")
+        return submissions.Attempt(
+            student=student, attempt=self._number, path=folder, members=pieces
+        )
+
+    def read(self, *attempts: dict[str, bytes]) -> list[tuple[Reason, str]]:
+        """Read a download with these attempts; return the kind and the exercise of each entry kept."""
+        with self._book.transaction():
+            found = [self.attempt(files) for files in attempts]
+            entries = self._taking.take_in(found, all_attempts=False).attention
+            self._book.change(attention=most_pressing_first(entries))
+        return [(entry.kind, name) for entry in self.listed() for name in entry.exercises]
+
+    def listed(self) -> tuple[Attention, ...]:
+        """Return the entries of the gradebook."""
+        return self._book.facts.attention
+
+
+@pytest.fixture
+def downloads(tmp_path: Path) -> Iterator[Downloads]:
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        yield Downloads(book, tmp_path)
+
+
+MISNAMED = (Reason.MISNAMED, "greeting")
+GREETING = b"def greeting(name):\n    return name\n"
+COUNT = b"def word_count(text):\n    return {}\n"
+
+
+RAISE = '    raise NotImplementedError("greeting: say hello")\n'
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("def greet(name):\n    return name\n", "does not define greeting, as the stub does"),
+        ("class A:\n    def greeting(name):\n        return name\n", "does not define greeting"),
+        (COUNT.decode(), "does not define greeting"),
+        (f"def greeting(name):\n    print(name)\n{RAISE}", "The code in greeting still raises"),
+        (f"def greeting(name):\n{RAISE}    return name\n", "The code in greeting still raises"),
+        (
+            f"def greeting(name):\n    return name\ndef greeting(name):\n{RAISE}",
+            "The code in greeting still raises",
+        ),
+        (f"def greeting(name):\n{RAISE}return name\n", "line 3 is not valid Python"),
+        # Ordinary wrong answers, and files without work.
+        ("def greeting(name):\n    return 1\n", ""),
+        ("if True:\n    from words import hello as greeting\n", ""),
+        ("greeting = str.upper\n", ""),
+        (f"if True:\n    def greeting(name):\n    {RAISE}", ""),
+        (f"import os\ndef greeting(name):\n    # Here.\n{RAISE}", ""),
+    ],
+)
+def test_work_that_cannot_run_is_listed(downloads: Downloads, source: str, what: str) -> None:
+    listed = downloads.read({"greeting.py": source.encode()})
+    assert listed == ([(Reason.NO_POINTS, "greeting")] if what else [])
+    assert all(what in entry.what for entry in downloads.listed())
+
+
+def test_misnamed_work_stays_listed_until_a_newer_download_has_work(downloads: Downloads) -> None:
+    assert downloads.read({"greeting_final.py": GREETING}) == [MISNAMED]
+    assert downloads.read({"word_count.py": COUNT}) == [MISNAMED]
+    assert downloads.read({"greeting.py": downloads.stub("greeting")}) == [MISNAMED]
+    assert downloads.read({"greeting.py": GREETING}) == []
+    assert downloads.read({"word_count.py": COUNT}) == []
+
+
+@pytest.mark.parametrize("with_stub", [True, False])
+def test_misnamed_work_in_an_older_attempt_of_a_download_is_listed(
+    downloads: Downloads, with_stub: bool
+) -> None:
+    stub = {"greeting.py": downloads.stub("greeting")}
+    first = {"greeting_final.py": GREETING} | (stub if with_stub else {})
+    assert downloads.read(first, {"word_count.py": COUNT}) == [MISNAMED]
+    assert downloads.read(first, {"word_count.py": COUNT}, stub) == [MISNAMED]
+    assert downloads.read(first, {"word_count.py": COUNT}, {"greeting.py": GREETING}) == []
+
+
+def test_attempts_that_differ_only_in_misnamed_files_are_all_listed(downloads: Downloads) -> None:
+    both = [MISNAMED, (Reason.MISNAMED, "word_count")]
+    assert downloads.read({"greeting_v2.py": GREETING}, {"word_count_v2.py": COUNT}) == both

@@ -56,6 +56,17 @@ def order(made: list[Attempt]) -> list[int]:
     return [attempt.number for attempt in work(made).attempts]
 
 
+def test_attempts_without_times_are_ordered_by_canvas_s_numbers_of_files() -> None:
+    first, second, third = attempts("", "", "")
+    newer = msgspec.structs.replace(first, origin="oka_101_9100_glu-1.py, oka_101_9001_relu.py")
+    older = msgspec.structs.replace(second, origin="oka_LATE_101_9001_glu.py")
+    made = [newer, older]
+    assert order(made) == [2, 1] and work(made).is_ordered and not work(made).is_dated
+    # One attempt without a number, and nothing is known.
+    made.append(msgspec.structs.replace(third, origin="oka"))
+    assert order(made) == [1, 2, 3] and not work(made).is_ordered
+
+
 def test_attempts_are_ordered_by_time() -> None:
     assert order(attempts("2026-10-03", "2026-10-01", "2026-10-02")) == [2, 3, 1]
     assert order(attempts("2026-10-01", "2026-10-01")) == [1, 2], (

@@ -195,6 +195,22 @@ def test_a_late_verdict_of_an_older_file_keeps_the_entries_of_the_newer_one(tmp_
         assert book.attention() == before
 
 
+@pytest.mark.parametrize(("attempts", "is_listed"), [("best", True), ("newest", False)])
+def test_odd_code_stays_listed_while_its_file_may_count(
+    tmp_path: Path, attempts: str, is_listed: bool
+) -> None:
+    week = assignment("week1", ["greeting"], due=NOW)
+    folder = term_course(tmp_path / "course", week, policy=f'attempts = "{attempts}"\n')
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        there.hand_in("ada", greeting=b"import ctypes\n" + SOLUTION)
+        there.judge()
+        assert [entry.kind for entry in book.attention()] == [Reason.ODD_CODE]
+        there.hand_in("ada", greeting=marked(1))
+        there.judge(Outcome.FAILED)
+        assert [entry.kind for entry in book.attention()] == [Reason.ODD_CODE] * is_listed
+
+
 def test_a_file_without_code_is_listed_even_with_a_mistake_in_the_corrections(
     tmp_path: Path,
 ) -> None:

@@ -166,6 +166,43 @@ def test_work_in_a_file_with_another_name_is_noted(
     assert (f"Also handed in: {name.rpartition('/')[2]}" in found.problem) is is_told
 
 
+HTML = b"<p>def gradient_flow(x):<br>    return 1</p>"
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "is_told"),
+    [
+        ("glu", WORK, True),
+        ("glu.py.download", WORK, True),
+        ("glu.py~", WORK, True),
+        ("glu.py (1)", WORK, True),
+        ("glu.text", WORK, True),
+        ("loesung.txt", WORK, True),
+        ("hw1.md", WORK, True),
+        ("solution.py3", WORK, True),
+        ("test_glu.py", WORK, True),
+        ("glu/__init__.py", WORK, True),
+        ("onlinetext.html", HTML, True),
+        # Prose, other code, and tests of the exercise.
+        ("notes.txt", b"I wrote the class GatedLinearUnit and def gradient_flow.\n", False),
+        ("report.html", b"<p>My class GatedLinearUnit is done.</p>", False),
+        ("hw1.md", b"def other(x):\n    return 1\n", False),
+        ("test_glu.py", b"import glu\n\ndef test_glu():\n    glu.gradient_flow(1)\n", False),
+        ("weights.npy", WORK, False),
+    ],
+)
+@pytest.mark.parametrize("first", ["stub", "missing"])
+def test_work_in_a_text_of_any_name_is_noted(
+    handed: Handed, stub: bytes, name: str, source: bytes, is_told: bool, first: str
+) -> None:
+    files = {"modules/glu.py": stub} if first == "stub" else {}
+    others = {f"a{number}.csv": b"1" for number in range(5)}
+    found = handed({"autograd/gelu.py": b"x = 1\n", **others, **files, name: source})
+    assert found.seems_misnamed is is_told
+    assert not is_told or f"Also handed in: {name.rpartition('/')[2]}" in found.problem
+    assert not handed({"modules/glu.py": OTHER, name: source}).seems_misnamed
+
+
 def test_code_of_no_exercise_is_noted_once_if_there_is_no_other_work(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
@@ -178,6 +215,23 @@ def test_code_of_no_exercise_is_noted_once_if_there_is_no_other_work(
     assert files[noted[0]].problem == "Also handed in: main.py, which is not an exercise's name."
     (tmp_path / "ada" / course.exercises[2].file).write_bytes(b"x = 1\n")
     files = read_submission(tmp_path / "ada", course).files
+    assert not any(file.seems_misnamed for file in files.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [("answer.docx", True), ("a.PDF", True), ("me.png", True), ("x.csv", False), ("x.md", False)],
+)
+def test_a_document_is_noted_only_if_there_is_no_work(
+    few: Course, tmp_path: Path, lay: Callable[[Path, Files], Path], name: str, is_told: bool
+) -> None:
+    stubs = {e.file: few.stub(e).source for e in few.exercises}
+    folder = lay(tmp_path / "ada", stubs | {name: b"?"})
+    files = read_submission(folder, few).files
+    problems = [file.problem for file in files.values() if file.seems_misnamed]
+    assert problems == ([f"Also handed in: {name}."] if is_told else [])
+    lay(folder, {few.exercises[-1].file: b"x = 1\n"})
+    files = read_submission(folder, few).files
     assert not any(file.seems_misnamed for file in files.values())
 
 
@@ -202,6 +256,29 @@ def test_an_archive_beside_the_stub_is_opened(
     handed_in = read_submission(broken, only).files["glu"]
     assert handed_in.problem.startswith("w.zip is cut off or damaged")
     assert handed_in.seems_misnamed
+
+
+@pytest.mark.parametrize(
+    ("archives", "noted", "problem"),
+    [
+        ({"glu.rar": b"Rar!\x1a\x07\x01\x00"}, "glu", "glu.rar is not a zip or tar, and other"),
+        ({"rest.zip": b"PK\x03\x04"}, "relu", "rest.zip is cut off or damaged"),
+        ({"glu.zip": WORK}, "glu", "glu.zip is not a zip or tar"),
+        (dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], b""), "relu", "There are 4 archives"),
+    ],
+)
+def test_an_archive_that_is_not_opened_is_noted_beside_work(
+    few: Course,
+    tmp_path: Path,
+    lay: Callable[[Path, Files], Path],
+    archives: dict[str, bytes],
+    noted: str,
+    problem: str,
+) -> None:
+    handed_in = {"autograd/gelu.py": b"x = 1\n"} | archives
+    files = read_submission(lay(tmp_path / "ada", handed_in), few).files
+    assert [name for name, file in files.items() if file.seems_misnamed] == [noted]
+    assert f" And {problem}" in files[noted].problem
 
 
 def test_exercises_that_are_not_graded_give_no_note(

@@ -241,6 +241,14 @@ def test_a_mistake_is_reported_with_its_row(tmp_path: Path, text: str, message: 
     assert message in str(caught.value)
 
 
+def test_german_titles_are_read(tmp_path: Path) -> None:
+    text = "Vorname;Nachname;Matrikelnummer;E-Mail-Adresse;Nutzername\nAda;A;0042;ada@x.de;ada1\n"
+    (tmp_path / "class.csv").write_text(text, encoding="utf-8")
+    (student,) = read_roster(tmp_path / "class.csv").students
+    assert (student.id, student.name, student.email) == ("ada1", "Ada A", "ada@x.de")
+    assert student.ids["id_number"] == "0042"
+
+
 def test_a_role_in_a_team_is_not_a_staff_role(tmp_path: Path) -> None:
     (student,) = students(tmp_path, "id,name,role\nada,Ada A,reader\n")
     assert student.id == "ada"

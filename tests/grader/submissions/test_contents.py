@@ -138,6 +138,15 @@ def test_a_file_of_the_course_beside_known_students_is_ignored(find: Find) -> No
     assert note.startswith("Code of no student, which is not graded: glu.py.")
 
 
+@pytest.mark.parametrize("stray", ["glu.py", "exercises/modules/glu.py", "modules/glu.py"])
+def test_an_exercise_beside_the_work_of_two_students_is_nobodys(find: Find, stray: str) -> None:
+    for names in (["alice/week1/glu.py", "ben/glu.py"], ["alice_glu.py", "ben_glu.py"]):
+        found = find([*names, stray])
+        assert who(found) == ["alice", "ben"]
+        (note,) = found.notes
+        assert note.startswith(f"Code of no student, which is not graded: {stray}. If it is")
+
+
 def test_clones_in_a_folder_are_split_by_the_roster(find: Find) -> None:
     jane, kim = StudentInfo(id="jane"), StudentInfo(id="kim")
     alone = ["lab-1-submissions/lab-1-jane/.git/config", "lab-1-submissions/lab-1-jane/src/glu.py"]

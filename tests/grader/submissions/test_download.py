@@ -14,7 +14,8 @@ import pytest
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
-from grader.submissions import ClassDownload, Roster, find_class, safe_name
+from grader.submissions import ClassDownload, Roster, find_class, read_attempt, safe_name
+from grader.submissions.download import refuse_unlisted
 
 if TYPE_CHECKING:
     from tests.grader.submissions.conftest import Files, Pack, Sources
@@ -75,6 +76,11 @@ def test_each_folder_is_a_student(find: Find, sources: Sources) -> None:
     ]
     assert found.notes == ("Ignored: README.txt.",)
     assert found.attempts[1].origin == "alice"
+
+
+def test_work_is_read_at_any_depth(find: Find, sources: Sources) -> None:
+    found = find({f"alice/{'deep/' * 30}glu.py": GLU, "bob/glu.py": GLU})
+    assert [sources(each) for each in found.attempts] == [{"glu": GLU}] * 2
 
 
 def test_each_archive_is_a_student(
@@ -209,6 +215,27 @@ def test_a_download_of_moodle_is_read(find: Find, sources: Sources, zipped: Pack
     assert sources(ann) == {"glu": GLU}
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (
+            "Jane Doe_501_assignsubmission_file_/glu.py",
+            "Jane Doe_501_assignsubmission_onlinetext_/onlinetext.html",
+        ),
+        ("doejane_101_9001_glu.py", "doejane_101_text.html"),
+    ],
+)
+def test_typed_text_beside_files_may_be_work(
+    find: Find, course: Course, file: str, text: str
+) -> None:
+    stub = course.stub(course.exercise("glu")).source
+    (jane,) = find({file: stub, text: b"<p>def gradient_flow(x):<br>return 1</p>"}).attempts
+    glu = read_attempt(jane, course).files["glu"]
+    assert glu.source == stub
+    assert glu.seems_misnamed and "text.html" in glu.problem
+    assert "text" not in jane.origin
+
+
 METADATA = b"""\
 ---
 submission_11:
@@ -260,6 +287,101 @@ def test_gradescope_without_metadata_is_read_without_names(
     assert len(found.notes) == 1 and "names are not known" in found.notes[0]
 
 
+BLACKBOARD = {
+    "Lab_1_jane_doe_attempt_2026-10-11-18-30-00.txt": b"Name: Jane Doe (jane_doe)",
+    "Lab_1_jane_doe_attempt_2026-10-11-18-30-00_glu.py": GLU,
+    "Lab_1_jane_doe_attempt_2026-10-11-18-30-00_gelu.py": GELU,
+    "Lab_1_jane_doe_attempt_2026-10-12-18-30-00.txt": b"Name: Jane Doe (jane_doe)",
+    "Lab_1_jane_doe_attempt_2026-10-12-18-30-00_gelu.py": GELU,
+    # The rest of a name is the student's.
+    "Lab_1_kim_attempt_2026-10-11-18-30-00_x_jane_doe_attempt_2026-10-13-18-30-00_glu.py": NEWER,
+    "Lab_1_7_attempt_2026-10-11-18-30-00.txt": b"Name: Lee (7)",
+}
+
+
+@pytest.mark.parametrize(
+    "roster", [None, Roster([StudentInfo(id="jane_doe"), StudentInfo(id="kim")])]
+)
+def test_a_download_of_blackboard_is_read(
+    find: Find, sources: Sources, roster: Roster | None
+) -> None:
+    found = find(BLACKBOARD, roster)
+    assert found.layout == "Blackboard"
+    assert who(found) == [("7", 1), ("jane_doe", 1), ("jane_doe", 2), ("kim", 1)]
+    assert found.attempts[0].problem.startswith("Only text was typed in")
+    assert [sources(each) for each in found.attempts[1:3]] == [
+        {"glu": GLU, "gelu": GELU},
+        {"gelu": GELU},
+    ]
+
+
+@pytest.mark.parametrize("then", ["/", " - "])
+def test_a_download_of_brightspace_is_read(find: Find, sources: Sources, then: str) -> None:
+    found = find(
+        {
+            "index.html": b"",
+            f"4000-90001 - Jane Doe - Oct 12, 2026 630 PM{then}glu.py": NEWER,
+            f"4000-90002 - Jane Doe - Oct 2, 2026 630 PM{then}glu.py": GLU,
+            f"4001-90003 - Jane Doe - 11 October, 2026 1830{then}glu.py": GLU,
+        }
+    )
+    assert found.layout == "Brightspace"
+    assert who(found) == [("Jane Doe", 1), ("Jane Doe", 2), ("Jane Doe~2", 1)]
+    assert sources(found.attempts[1]) == {"glu": NEWER}
+    assert found.notes[0] == "Ignored: index.html."
+
+
+def test_a_download_of_sakai_is_read(find: Find) -> None:
+    jane, kim = StudentInfo(id="1", ids={"username": "jdoe"}), StudentInfo(id="2", name="Kim Li")
+    sakai = {
+        "grades.csv": b"",
+        "Doe, Jane(jdoe)/timestamp.txt": b"20261011183000000",
+        "Doe, Jane(jdoe)/Submission attachment(s)/glu.py": GLU,
+        "Li, Kim(x)/Submission attachment(s)/glu.py": GLU,
+    }
+    found = find(sakai, Roster([jane, kim]))
+    assert (found.layout, who(found)) == ("Sakai", [("1", 1), ("2", 1)])
+
+
+def test_a_download_of_ilias_is_read(find: Find, sources: Sources) -> None:
+    files = {
+        "Doe_Jane_jdoe_300/20261011183000_glu.py": GLU,
+        "Doe_Jane_jdoe_300/20261012183000_glu.py": NEWER,
+        "Li_Kim_k_li_301/glu.py": GLU,
+        "multi_feedback.xlsx": b"",
+    }
+    found = find(files)
+    assert (found.layout, who(found)) == ("ILIAS", [("jdoe", 1), ("k_li", 1)])
+    assert sources(found.attempts[0]) == {"glu": NEWER}
+
+
+def test_a_name_as_in_ilias_may_be_around_a_class(find: Find) -> None:
+    found = find({"deep_learning_lab_1/ann_glu.py": GLU, "deep_learning_lab_1/bob_glu.py": GLU})
+    assert who(found) == [("ann", 1), ("bob", 1)]
+
+
+def test_files_of_google_classroom_are_read(find: Find, sources: Sources) -> None:
+    found = find({"Jane Doe - glu.py": GLU, "Kim Li - glu.py": GLU})
+    assert who(found) == [("Jane Doe", 1), ("Kim Li", 1)]
+    assert sources(found.attempts[0]) == {"glu": GLU}
+
+
+def test_the_folder_of_a_course_of_nbgrader_is_opened(find: Find) -> None:
+    found = find(
+        {"submitted/jdoe/lab1/glu.py": GLU, "source/lab1/glu.py": GLU, "nbgrader_config.py": b""}
+    )
+    assert who(found) == [("jdoe", 1)]
+
+
+def test_a_class_without_a_student_of_the_roster_is_refused(find: Find) -> None:
+    roster = Roster([StudentInfo(id="jane"), StudentInfo(id="kim")])
+    found = find({"s1/glu.py": GLU, "s2/glu.py": GLU}, roster)
+    with pytest.raises(SubmissionError, match=r"are of s1, s2, and the roster has jane, kim\."):
+        refuse_unlisted(found, roster)
+    refuse_unlisted(found, roster, [StudentInfo(id="s1")])
+    refuse_unlisted(found, Roster([StudentInfo(id="s2")]))
+
+
 def test_clones_of_a_classroom_are_read(find: Find, sources: Sources) -> None:
     clones = {
         f"lab-1-{user}/{name}": data
@@ -307,6 +429,69 @@ def test_a_roster_gives_ids_and_shows_missing_students(find: Find) -> None:
         "Graded under an id with a number, since the id is already used: 103/stranger.",
         "Not in the roster, graded under their own ids: 103/stranger.",
     )
+
+
+def test_a_known_name_before_an_exercise_is_the_students(
+    find: Find, sources: Sources, zipped: Pack
+) -> None:
+    packed = zipped({"glu.py": GLU})
+    files = {
+        "ann_glu.ipynb": b"{}",
+        "ben_glu.txt": GLU,
+        "cem glu.py": GLU,
+        "dan_glu.PY": GLU,
+        "eva.glu_v2.py": GLU,
+        "fay_glu.zip": packed,
+        "gus.docx": b"",
+        "gelu.py.md": b"",
+        "zoe_gelu.py": GELU,
+    }
+    names = ("ann", "ben", "cem", "dan", "eva", "fay", "gus")
+    roster = Roster([StudentInfo(id=f"{name}1", name=name.title()) for name in names])
+    found = find(files, roster)
+    assert who(found) == [(f"{name}1", 1) for name in names] + [("zoe", 1)]
+    assert found.missing == ()
+    read = [sources(each) for each in found.attempts]
+    assert [each.get("glu") == GLU for each in read[2:6]] == [True, True, False, True]
+    assert found.notes[0] == "Ignored: gelu.py.md."
+
+
+def test_a_known_name_elsewhere_in_a_name_is_nobodys(find: Find) -> None:
+    files = {
+        "ann_smith_glu.ipynb": b"",
+        "mary_ann_glu.ipynb": b"",
+        "ann_notes.txt": b"",
+        "x_gelu.py": GELU,
+    }
+    assert who(find(files, Roster([StudentInfo(id="ann")]))) == [("x", 1)]
+
+
+def test_a_known_part_of_a_name_joins_the_students_other_work(find: Find, sources: Sources) -> None:
+    roster = Roster([StudentInfo(id="ann", name="Ann A", email="ann@uni.edu"), StudentInfo(id="x")])
+    found = find({"ann@uni.edu/glu.py": GLU, "Ann A.docx": b"", "x/glu.py": GLU}, roster)
+    assert {student for student, _ in who(found)} == {"ann", "x"}
+    assert found.notes == ()
+
+
+def test_known_students_beside_clones_and_entries_of_moodle_are_read(
+    find: Find, zipped: Pack
+) -> None:
+    packed, roster = (
+        zipped({"glu.py": GLU}),
+        Roster([StudentInfo(id=name) for name in ("zoe", "yan")]),
+    )
+    clones = {
+        f"lab-1-{name}/{file}": GLU for name in ("kim", "lee") for file in (".git/x", "glu.py")
+    }
+    found = find({**clones, "zoe.zip": packed, "yan_glu.py": GLU, "new.zip": packed}, roster)
+    assert {"zoe", "yan"} < {student for student, _ in who(found)}
+    assert any("Code of no student, which is not graded: new.zip." in note for note in found.notes)
+
+
+def test_one_entry_of_moodle_among_others_is_read(find: Find) -> None:
+    files = {"Ada A_501_assignsubmission_file_/glu.py": GLU, "ben/glu.py": GLU, "cem/glu.py": GLU}
+    found = find(files)
+    assert who(found) == [("501", 1), ("ben", 1), ("cem", 1)]
 
 
 def test_two_names_for_one_student_of_the_roster_match_neither(find: Find) -> None:
@@ -454,7 +639,10 @@ def test_names_that_lead_out_of_a_class_archive_are_noted(
         ({"notes.txt": b""}, "has no submissions"),
         ({"modules/glu.py": GLU}, "is one submission, not a class"),
         ({"exercises/modules/glu.py": GLU, "README.md": b""}, "is one submission"),
-        ({"glu.py": GLU}, "is one submission"),
+        (
+            {"glu.py": GLU, "old/glu.py": GLU, "jo/glu.py": GLU, "my_gelu.py": GELU},
+            "is one submission, not a class, since it has glu.py: use .*move it out of",
+        ),
     ],
 )
 def test_a_folder_that_is_not_a_class_is_refused(

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grader.cli.terminal.console import some_of
 from grader.submissions import folder, safe_name
-from grader.submissions.folder import normalized
-from grader.text import clean
+from grader.submissions.folder import listed_names, normalized
+from grader.text import clean, listed
 
 HOSTILE = [
     "=cmd()",
@@ -79,6 +80,13 @@ def test_an_id_keeps_the_persons_name() -> None:
     assert normalized("Rene\u0301") == "René"
     assert normalized("a\x00b\x1b[31m") == "a\ufffdb\ufffd[31m"
     assert normalized("a" * 2000) != normalized("a" * 2001)
+
+
+def test_names_with_commas_are_told_apart() -> None:
+    assert listed_names(["Doe, Jane", "Li, Kim"], 1) == "Doe, Jane and 1 more"
+    for join in (listed_names, listed):
+        assert "Doe, Jane; Li, Kim" in join(["Doe, Jane", "Li, Kim", "x"])
+    assert some_of(["Doe, Jane", "Li, Kim"], 2) == "Doe, Jane; Li, Kim"
 
 
 def test_the_example_in_the_docstring_works() -> None:

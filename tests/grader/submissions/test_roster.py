@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions import Roster, read_roster
-from grader.submissions.roster import Known, section_names, sections, whole_sections
+from grader.submissions.platforms import Canvas, Gradescope, Moodle, Platform
+from grader.submissions.roster import (
+    Known,
+    Person,
+    match_people,
+    section_names,
+    sections,
+    whole_sections,
+)
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,Lab (77)
@@ -86,7 +95,7 @@ def test_an_exact_id_is_preferred_to_other_names(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "has no column that names a student"),
-        ("points,grade\n1,2\n", "has no column that names a student"),
+        ("points,grade\n1,2\n", "has no column that names a student.* columns are points, grade"),
         ("id,name\n", "has a header, but no students"),
         ("id,name\n1,A\n1,B\n", "has the id '1' twice"),
         ("id,section\n,x\n", "has no student in row 2"),
@@ -156,3 +165,87 @@ def test_the_first_list_that_knows_a_name_decides() -> None:
     assert known.whom("Ann") == ("student", "ann") and known.whom("2") == ("student", "2")
     assert known.whom("RED") == ("team", "red") and known.whom("zoe") is None
     assert [student.id for student in known.members("red")] == ["2"]
+
+
+# --- the people of a download -----------------------------------------------------------------------
+
+
+def matched(
+    platform: Platform, roster: list[StudentInfo], *here: StudentInfo
+) -> tuple[list[str], str]:
+    """Return the ids that people of a download get, and the notes."""
+    people = [Person(student) for student in here]
+    notes = match_people(people, Roster(roster), platform).notes
+    return [person.student.id for person in people], " ".join(notes)
+
+
+def of_canvas(number: str, name: str) -> StudentInfo:
+    return StudentInfo(id=number, name=name, ids={"canvas_id": number})
+
+
+def of_moodle(number: str, name: str) -> StudentInfo:
+    return StudentInfo(id=number, name=name, ids={"moodle_identifier": f"Participant {number}"})
+
+
+SECTION = [
+    StudentInfo(id="ada", name="Oka, Da", ids={"canvas_id": "101"}),
+    StudentInfo(id="smith1", name="Smith, John", ids={"canvas_id": "107"}),
+]
+WORKSHEET = [
+    StudentInfo(id="ada", name="Ada Ok", ids={"moodle_identifier": "Participant 501"}),
+    StudentInfo(id="same", name="Same Name", ids={"moodle_identifier": "Participant 504"}),
+]
+
+
+def test_a_namesake_with_another_id_is_another_person() -> None:
+    namesake = of_canvas("108", "smithjohn")
+    ids, notes = matched(Canvas(), SECTION, namesake, of_canvas("101", "okada"))
+    assert ids == ["108", "ada"]
+    assert "are taken as other people: 108 (not smith1)." in notes
+    ids, notes = matched(Canvas(), SECTION, namesake, of_canvas("107", "smithjohn"))
+    assert ids == ["108", "smith1"] and "Several could be" not in notes
+    without_id = [StudentInfo(id="smith1", name="Smith, John")]
+    assert matched(Canvas(), without_id, namesake) == (["smith1"], "")
+
+
+def test_a_namesake_with_another_number_of_the_same_assignment_is_another_person() -> None:
+    here = of_moodle("501", "Ada Ok"), of_moodle("505", "Same Name")
+    ids, notes = matched(Moodle(), WORKSHEET, *here)
+    assert ids == ["ada", "505"] and "505 (not same)" in notes
+    # In another assignment, everybody has another number.
+    next_week = of_moodle("601", "Ada Ok"), of_moodle("605", "Same Name")
+    assert matched(Moodle(), WORKSHEET, *next_week) == (["ada", "same"], "")
+
+
+def test_a_moodle_number_under_another_name_is_of_another_assignment() -> None:
+    ids, notes = matched(
+        Moodle(), WORKSHEET, of_moodle("504", "Ada Ok"), of_moodle("501", "Same Name")
+    )
+    assert ids == ["ada", "same"]
+    assert "so the names decide: 504 (there Same Name), 501 (there Ada Ok)." in notes
+    anonymous = of_moodle("501", "Participant 501")
+    assert matched(Moodle(), WORKSHEET, anonymous) == (["ada"], "")
+
+
+@pytest.mark.parametrize("email", ["jane.doe2@uni.edu", ""])
+def test_a_namesake_with_another_email_or_number_is_another_person(email: str) -> None:
+    roster = [
+        StudentInfo(
+            id="jdoe", name="Jane Doe", email="jane.doe@uni.edu", ids={"id_number": "100001"}
+        ),
+        StudentInfo(id="asmith", name="Adam Smith", ids={"id_number": "100002"}),
+    ]
+    other = StudentInfo(id="100007", name="Jane Doe", email=email, ids={"gradescope_sid": "100007"})
+    adam = StudentInfo(id="100002", name="Adam Smith", ids={"gradescope_sid": "100002"})
+    ids, notes = matched(Gradescope(), roster, other, adam)
+    assert ids == ["100007", "asmith"] and "100007 (not jdoe)" in notes
+    own_server = msgspec.structs.replace(
+        other, id="jane.doe@gmail.com", email="jane.doe@gmail.com", ids={}
+    )
+    assert matched(Gradescope(), roster, own_server) == (["jdoe"], "")
+
+
+def test_an_id_under_another_name_is_noted() -> None:
+    ids, notes = matched(Canvas(), SECTION, of_canvas("107", "leekim"))
+    assert ids == ["smith1"]
+    assert "under other names, so please check: 107 as Smith, John (smith1)." in notes

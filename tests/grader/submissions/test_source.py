@@ -9,7 +9,7 @@ import pytest
 
 from grader.course.manifest import ForbiddenRule
 from grader.submissions import source as source_module
-from grader.submissions.source import find_forbidden, parse, used_names
+from grader.submissions.source import find_forbidden, misplaced, parse, used_names
 
 RULE = ForbiddenRule(
     inside=("Layer.forward", "act"),
@@ -228,3 +228,28 @@ def test_a_large_file_is_read() -> None:
 def test_a_source_nested_too_deeply_is_refused(source: str) -> None:
     with pytest.raises(SyntaxError, match="nest"):
         parse(source.encode())
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("return 1", "'return' outside function"),
+        ("class A:\n    yield 1", "'yield' outside function"),
+        ("def f():\n    class A:\n        return 1", "'return' outside function"),
+        ("if x:\n    break", "'break' outside loop"),
+        ("for x in y:\n    def f():\n        continue", "'continue' not properly in loop"),
+        ("for x in y:\n    pass\nelse:\n    break", "'break' outside loop"),
+        ("await x", "'await' outside function"),
+        ("def f():\n    for x in y:\n        if x: break\n        return x", ""),
+        ("async def f():\n    while await x: continue\nf = lambda: (yield)", ""),
+    ],
+)
+def test_statements_that_do_not_compile_are_found_without_compiling(source: str, why: str) -> None:
+    found = misplaced(ast.parse(source))
+    assert (found[1] if found else "") == why
+    if why:
+        with pytest.raises(SyntaxError, match=why) as refused:
+            compile(source, "", "exec")
+        assert found is not None and refused.value.lineno == found[0]
+    else:
+        compile(source, "", "exec")

@@ -166,6 +166,13 @@ def test_a_date_in_another_language_is_reported_with_its_column(tmp_path: Path) 
     assert "switch it to English and download the worksheet again" in str(caught.value)
 
 
+def test_a_worksheet_without_a_time_zone_is_not_told_to_be_in_english(tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text(GERMAN.format("Monday, 12 October 2026, 23:59"), "utf-8")
+    with pytest.raises(SubmissionError, match="has no time zone") as caught:
+        read_times(str(tmp_path / "times.csv"))
+    assert "English" not in str(caught.value)
+
+
 def test_a_worksheet_without_submission_times_is_reported(tmp_path: Path) -> None:
     # The remaining dates are those of grades.
     lines = [",".join(line.split(",")[:6]) for line in GERMAN.splitlines()]
@@ -238,3 +245,17 @@ def test_a_list_that_matches_nobody_is_refused_and_a_partial_match_noted(
         list(times.unmatched(frozenset(), here))
     found = _found(tmp_path, course, "id,submitted_at\ns3,2026-10-12T08:00:00Z\n", ROSTER)
     assert found.timed == {"s3"}, "a student in the roster is not unknown"
+
+
+@pytest.mark.parametrize("other", ["other@uni.edu", "s9"])
+def test_the_row_of_a_namesake_gives_no_time(tmp_path: Path, course: Course, other: str) -> None:
+    rows = "id,name,submitted_at\ns1,Jane Doe,{0}\n{1},Piet van der Berg,{0}\n"
+    roster = Roster(
+        [
+            StudentInfo(id="s1", name="Jane Doe"),
+            StudentInfo(id="s2", name="Piet van der Berg", email="piet@uni.edu"),
+        ]
+    )
+    found = _found(tmp_path, course, rows.format("2026-10-12T08:00:00Z", other), roster)
+    assert _times_of(found) == {"Jane Doe": "2026-10-12T08:00:00Z", "Piet van der Berg": ""}
+    assert found.timed == {"s1"}

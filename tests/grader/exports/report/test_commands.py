@@ -92,6 +92,7 @@ def test_pairs_have_names_and_an_unfinished_grading_is_reported(
     done = run_grade("report", results, "-o", tmp_path / "report")
     staff = (tmp_path / "report" / "staff" / "index.html").read_text(encoding="utf-8")
     assert "<bdi>Ada L.</bdi> (<bdi>ada</bdi>) and" in staff
+    assert '<h2 id="unfinished">Not finished</h2>' in staff and "did not finish" in staff
 
 
 def test_a_report_without_a_comparison_says_how_to_get_one(graded: Path, tmp_path: Path) -> None:

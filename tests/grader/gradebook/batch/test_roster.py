@@ -45,6 +45,16 @@ def students(course: Path) -> set[str]:
         return {student.id for student in book.students()}
 
 
+def test_a_class_without_a_student_of_the_roster_is_refused_before_it_is_judged(
+    course: Path,
+) -> None:
+    roster = course.parent / "class" / "class.csv"
+    roster.write_text("id\n1001\n1002\n", encoding="utf-8")
+    done = batch(course, "--roster", str(roster))
+    assert done.exit_code == 2, done.output
+    assert "are of ada, bne, and the roster has 1001, 1002." in " ".join(done.stderr.split())
+
+
 def test_a_stranger_and_a_missing_student_are_each_named_once(course: Path) -> None:
     roster = ("--roster", str(course.parent / "class" / "class.csv"))
     done = batch(course, *roster)

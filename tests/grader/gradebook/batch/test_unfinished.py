@@ -98,6 +98,7 @@ def test_an_interruption_prints_one_line(school: School) -> None:
     assert code == 130
     assert "Exception in thread" not in stderr
     assert stderr.strip().endswith("grade: interrupted.")
+    assert "run `grade batch` with the same path again" in stderr
 
 
 def test_a_result_that_cannot_be_written_is_reported_and_nothing_is_lost(school: School) -> None:
