@@ -205,14 +205,15 @@ class Gradebook:
     def unfinished(self) -> str:
         """A warning while a grading goes on or after it was interrupted, else empty.
 
-        Only a batch that reads an interrupted download again to its end ends the warning about it.
+        Only a batch that reads an interrupted download again to its end ends the warning about it, or any batch
+        if that download is gone.
         """
         if unread := self.facts.unread:
             more = f" and {len(unread) - 3} more" if unread[3:] else ""
             return (
                 f"The grading of {', '.join(unread[:3])}{more} into {self.folder} did not finish; students not "
                 "reached yet have no score or are missing. Let it end, or run `grade batch` with the same path "
-                "again; a newer download may take its place there."
+                "again; if it is gone, with another download of the class."
             )
         if not self.facts.is_unfinished:
             return ""
@@ -304,8 +305,9 @@ class Gradebook:
         unread = tuple(
             path
             for path in self.facts.unread
-            # A download may have been read as part of a folder.
+            # A download may have been read as part of a folder. One that is gone is given up for another one.
             if {path, *map(str, Path(path).parents)}.isdisjoint(read)
+            and (not read or Path(path).exists())
         )
         self.change(totals=final, attention=attention, is_unfinished=False, unread=unread)
 

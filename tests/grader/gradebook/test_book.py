@@ -55,25 +55,40 @@ def test_a_gradebook_can_be_read_while_it_is_written(school: School) -> None:
         assert reader.facts.course == school.course.info()
 
 
-def test_a_download_is_unread_until_a_batch_has_read_it_to_the_end(school: School) -> None:
+def test_a_download_is_unread_until_a_batch_has_read_it_to_the_end(
+    school: School, tmp_path: Path
+) -> None:
+    big = tmp_path / "big.zip"
+    big.write_bytes(b"")
     ann = StudentInfo(id="ann")
     with Gradebook.open_to_write(school.results) as book:
         blank = result(exercise(name="task"))
-        book.begin(school.course, blank, reading=["/late/big.zip"])
+        book.begin(school.course, blank, reading=[str(big)])
         book.keep_student(ann)
         # A batch of another download and a regrading end; the second one counts as a new grading.
-        for reading in (["/late/one.zip"], []):
+        for reading in ([str(tmp_path / "one.zip")], []):
             book.begin(school.course, blank, reading=reading)
             book.finish((), reading)
-            assert "/late/big.zip" in book.unfinished and "one.zip" not in book.unfinished
+            assert "big.zip" in book.unfinished and "one.zip" not in book.unfinished
             (entry,) = book.entries()
             assert entry.result.exercises[0].status is Status.UNJUDGED
         assert book.facts.revision == 2
-        book.begin(school.course, blank, reading=["/late"])
-        book.finish((), ["/late"])
+        book.begin(school.course, blank, reading=[str(tmp_path)])
+        book.finish((), [str(tmp_path)])
         assert book.unfinished == ""
         (entry,) = book.entries()
         assert entry.result.exercises[0].status is not Status.UNJUDGED
+
+
+def test_a_download_that_is_gone_is_given_up_for_another_one(school: School) -> None:
+    with Gradebook.open_to_write(school.results) as book:
+        blank = result(exercise(name="task"))
+        book.begin(school.course, blank, reading=["/gone/big.zip"])
+        for reading in ([], ["/late/one.zip"]):
+            assert "if it is gone, with another download" in book.unfinished
+            book.begin(school.course, blank, reading=reading)
+            book.finish((), reading)
+        assert book.unfinished == ""
 
 
 def test_an_entry_has_the_attempt_that_counts_and_its_files(school: School) -> None:
