@@ -100,7 +100,7 @@ _ADVICE = tuple(
             "backward through the graph a second time",
             (
                 "A backward pass frees its graph: compute the loss anew for each one, and detach what you keep "
-                "from an earlier step."
+                "from an earlier step. If one graph needs several passes, keep it with retain_graph=True."
             ),
         ),
         (

@@ -52,6 +52,18 @@ def network(module: Any, seed: int, training: list[str]) -> nn.Sequential:
     return made
 
 
+def broken(module: Any, seed: int, training: list[str]) -> nn.Sequential:
+    """A network that raises an error in training mode, at the end of a pass with two rows."""
+    made = network(module, seed, training)
+
+    def fail(layer: nn.Module, inputs: Any, output: Tensor) -> None:
+        if layer.training and len(output) == 2:
+            raise LookupError("the module broke")
+
+    made.register_forward_hook(fail)
+    return made
+
+
 def passes(module: Any, xs: list[Tensor]) -> dict[str, Tensor]:
     """The buffers of a new layer after passes in training mode, the last one under no_grad."""
     layer = module.BatchNorm1d(3)

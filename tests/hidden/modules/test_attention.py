@@ -100,9 +100,10 @@ def test_mask(code: Student, draw: Draw) -> Cases:
 )
 def test_large_scores(code: Student, draw: Draw) -> Cases:
     """The output is right for scores of up to 1e4 in magnitude, whatever a mask hides."""
-    query = torch.tensor([[1.0], [-1.0]])
-    key = torch.tensor([[-1.0], [0.5], [1.0], [1.0]]) * LARGEST_SCORE
-    value = draw.normal(4, WIDTH)
+    # In float64, because logsumexp itself rounds a float32 score of 1e4 to within 1e-3.
+    query = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+    key = torch.tensor([[-1.0], [0.5], [1.0], [1.0]], dtype=torch.float64) * LARGEST_SCORE
+    value = draw.normal(4, WIDTH, dtype=torch.float64)
     output = code.function("attention")(query, key, value)
     laws.check_finite(output, what="the output for large scores", why="exp overflows there")
     yield "the output for large scores", output

@@ -35,6 +35,7 @@ ALL = ["", "0", "1", "2", "3"]
 # How far the rows of one batch lie from the others.
 SHIFT = torch.tensor([-40.0, 30.0, 0.0])
 STATE = "The module is not as it was. (state_dict() holds the tensors themselves, not copies.)"
+FINALLY = "After an error the module is not as it was: put its state back in a finally."
 
 
 # --- the state -----------------------------------------------------------------------------------
@@ -310,16 +311,16 @@ def test_gap_starts_anew(code: Student, draw: Draw) -> Cases:
 @promise(
     "batching_gap",
     points=6,
-    hint="state_dict() holds the tensors themselves: work on copy.deepcopy(module).",
+    hint="Work on copy.deepcopy(module), or put copies of the state back in a finally.",
 )
 def test_gap_leaves_the_module(student: Student) -> None:
     """Afterwards the module is as before, also when it raises, and its error passes through."""
     network, x = student.made("network", 0, ["", "0"]), torch.randn(6, 3).double()
     laws.check_changes_nothing(student, "batching_gap", network, x, 2, told=STATE)
-    # The last batch has one row, for which a norm in training mode raises.
-    network, call = student.made("network", 0, ALL), "batching_gap with a module that raises"
+    # The last batch has two rows.
+    broken, call = student.made("broken", 0, ALL), "batching_gap with a module that raises"
     laws.check_changes_nothing(
-        student, "batching_gap", network, x[:5], 2, raises=ValueError, call=call, told=STATE
+        student, "batching_gap", broken, x, 4, raises=LookupError, call=call, told=FINALLY
     )
 
 

@@ -221,7 +221,7 @@ def test_history(code: Student, draw: Draw) -> Cases:
 @promise(
     "fit",
     points=2,
-    hint="if scheduler is not None: scheduler.step(), once an epoch.",
+    hint="if scheduler is not None: scheduler.step(), once an epoch, after train_epoch.",
 )
 def test_scheduler(code: Student, draw: Draw) -> Cases:
     """The scheduler steps once an epoch, after the optimizer's steps of that epoch."""

@@ -88,6 +88,7 @@ def test_example_gradient_error(student: Student) -> None:
     )
     error = student.function("gradient_error")(torch.empty(0))
     assert_close(error, 0.0, what="gradient_error(x) of an empty x")
+    laws.check_changes_nothing(student, "gradient_error", numbers(*X))
 
 
 @promise(
@@ -104,8 +105,7 @@ def test_example_check_gradients(student: Student) -> None:
         False,
         what="check_gradients(x) where backward gives twice the gradient",
     )
-    for name in ("gradient_error", "check_gradients"):
-        laws.check_changes_nothing(student, name, numbers(*X))
+    laws.check_changes_nothing(student, "check_gradients", numbers(*X))
 
 
 def derivative(x: torch.Tensor) -> torch.Tensor:

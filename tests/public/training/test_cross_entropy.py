@@ -29,17 +29,26 @@ def test_example_loss(student: Student) -> None:
 
 @promise(
     "cross_entropy",
-    points=3,
+    points=2,
     hint="Divide by the sum of weight[targets] over the rows that are kept.",
 )
 def test_example_options(student: Student) -> None:
-    """With the weights 1, 3, 2 the loss is 1.7292860; rows may be ignored, and targets smoothed."""
+    """With the weights 1, 3, 2 the loss is 1.7292860; rows may be ignored."""
     loss = student.function("cross_entropy")
     check(loss(LOGITS, TARGETS, WEIGHT), 1.729286, "the loss with weight")
     for targets, ignore in (([0, -100], -100), ([0, 1], 1)):
         value = loss(LOGITS, torch.tensor(targets), ignore_index=ignore)
         check(value, 0.407606, f"the loss for {targets} and ignore_index={ignore}")
-    value = loss(LOGITS, TARGETS, WEIGHT, 0.3)
+
+
+@promise(
+    "cross_entropy",
+    hint="The smoothing of each class has the weight of that class, not of the target.",
+    after="test_example_options",
+)
+def test_example_smoothing(student: Student) -> None:
+    """With these weights and label_smoothing=0.3 the loss is 1.7221180."""
+    value = student.function("cross_entropy")(LOGITS, TARGETS, WEIGHT, 0.3)
     check(value, 1.722118, "the loss with weight and label_smoothing=0.3")
 
 

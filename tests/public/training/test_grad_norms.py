@@ -112,7 +112,7 @@ def test_example_training_order(student: Student) -> None:
 
 @promise(
     "compare_initializations",
-    hint="For each scheme: torch.manual_seed(seed), build, initialize, train, mean.",
+    hint="For each scheme: torch.manual_seed(seed), build, initialize, train with plain SGD, mean.",
 )
 def test_example_comparison(student: Student) -> None:
     """By the scheme ones the norms 2, 1 and 0.5, 0.25 of two epochs have the means 1.5 and 0.375."""

@@ -41,11 +41,11 @@ _ADVICE = {
     "name ends with an underscore.",
     "parameters": "Keep the Parameter objects, which an optimizer may hold: write into them in place, "
     "under torch.no_grad().",
-    "buffers": "Buffers are state: only the functions that the text names may change them.",
+    "buffers": "Buffers are state: change them only where the text says so.",
     "grad": "Leave every .grad as it is: gradients come from torch.autograd.grad, or from a copy, "
     "x.detach().clone().",
-    "requires_grad": "Do not switch requires_grad, or set it back in a finally: x.detach() is a tensor of its "
-    "own with the same values.",
+    "requires_grad": "Do not switch requires_grad, or set it back in a finally: torch.no_grad() builds "
+    "no graph, and x.detach() has none.",
     "mode": "Leave the mode of each submodule as it was.",
     "modes": "Set such a mode in a with block, which sets it back.",
     "hooks": "Remove each hook again, in a finally: handle.remove().",
