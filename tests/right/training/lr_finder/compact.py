@@ -30,25 +30,12 @@ def lr_range_test(model, optimizer, loss_fn, loader, lr_min=1e-6, lr_max=10.0, s
     saved_buffers = {name: b.clone() for name, b in model.named_buffers()}
     saved_modes = [(module, module.training) for module in model.modules()]
     saved_optimizer = copy.deepcopy(optimizer.state_dict())
-    try:
-        return train(model, optimizer, loss_fn, loader, rates)
-    finally:
-        with torch.no_grad():
-            for name, p in model.named_parameters():
-                p.copy_(saved[name])
-            for name, b in model.named_buffers():
-                b.copy_(saved_buffers[name])
-        optimizer.load_state_dict(saved_optimizer)
-        for module, mode in saved_modes:
-            module.training = mode
 
-
-def train(model, optimizer, loss_fn, loader, rates):
     model.train()
     losses = []
     best = float("inf")
     batches = iter(loader)
-    for i in range(len(rates)):
+    for i in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rates[i].item()
         try:
@@ -68,6 +55,15 @@ def train(model, optimizer, loss_fn, loader, rates):
         best = min(best, value)
         loss.backward()
         optimizer.step()
+
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(saved[name])
+        for name, b in model.named_buffers():
+            b.copy_(saved_buffers[name])
+    optimizer.load_state_dict(saved_optimizer)
+    for module, mode in saved_modes:
+        module.training = mode
     return LRRangeTest(rates[: len(losses)], torch.tensor(losses, dtype=torch.float64))
 
 

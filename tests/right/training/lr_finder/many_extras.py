@@ -35,43 +35,42 @@ def lr_range_test(model, optimizer, loss_fn, loader, lr_min=1e-6, lr_max=10.0, s
 
     saved_grads = [p.grad for p in model.parameters()]
     warnings.warn("the model changes for a while", stacklevel=2)
-    try:
-        model.train()
-        losses = []
-        best = float("inf")
-        batches = iter(loader)
-        for i in range(steps):
-            for group in optimizer.param_groups:
-                group["lr"] = rates[i].item()
+    model.train()
+    losses = []
+    best = float("inf")
+    batches = iter(loader)
+    for i in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rates[i].item()
+        try:
+            inputs, targets = next(batches)
+        except StopIteration:
+            batches = iter(loader)
             try:
                 inputs, targets = next(batches)
             except StopIteration:
-                batches = iter(loader)
-                try:
-                    inputs, targets = next(batches)
-                except StopIteration:
-                    raise ValueError("the loader is empty") from None
-            optimizer.zero_grad()
-            loss = loss_fn(model(inputs), targets)
-            value = loss.item()
-            losses.append(value)
-            if not math.isfinite(value) or value > 4 * best:
-                break
-            best = min(best, value)
-            loss.backward()
-            optimizer.step(lambda: loss)
-            optimizer.zero_grad()
-    finally:
-        with torch.no_grad():
-            for name, p in model.named_parameters():
-                p.copy_(saved[name])
-            for name, b in model.named_buffers():
-                b.copy_(saved_buffers[name])
-        optimizer.load_state_dict(saved_optimizer)
-        for module, mode in saved_modes:  # parents come first, so that children have the last word
-            module.train(mode)
-        for p, grad in zip(model.parameters(), saved_grads):
-            p.grad = grad
+                raise ValueError("the loader is empty") from None
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        value = loss.item()
+        losses.append(value)
+        if not math.isfinite(value) or value > 4 * best:
+            break
+        best = min(best, value)
+        loss.backward()
+        optimizer.step(lambda: loss)
+        optimizer.zero_grad()
+
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(saved[name])
+        for name, b in model.named_buffers():
+            b.copy_(saved_buffers[name])
+    optimizer.load_state_dict(saved_optimizer)
+    for module, mode in saved_modes:  # parents come first, so that children have the last word
+        module.train(mode)
+    for p, grad in zip(model.parameters(), saved_grads):
+        p.grad = grad
     return LRRangeTest(rates[: len(losses)], torch.tensor(losses, dtype=torch.float64))
 
 
