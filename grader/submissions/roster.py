@@ -315,7 +315,8 @@ class Finder:
 
     A name joins nobody whom an id or email separates: the list may lack one of two people with the same name.
     Ids separate people only if they are of the same kind. Moodle numbers participants anew for each
-    assignment, so its numbers are of the same kind if most of the download's are in the list.
+    assignment, so its numbers are of the same kind if most of the download's are in the list, and so are
+    emails, since people may sign up with several.
     """
 
     def __init__(
@@ -328,13 +329,16 @@ class Finder:
             for kind in _NUMBERED & student.ids.keys():
                 row = listed.find(kind, student.ids[kind])
                 known[kind] += row is not None and not names_differ(row.name, student.name)
+            known["email"] += listed.find("email", _email(student)) is not None
             row = self._called(student)
             if row is not None and not names_differ(row.name, student.name):
                 known.update(kind for kind in OWN_IDS if _same(kind, student.id, row.cell(kind)))
         most = min(len(here), len(listed.students))
         usual = {kind for kind, count in known.items() if count and 2 * count >= most}
         # The numbers, and the columns of the list, in which most of these students are found.
-        self._numbers, self._own = usual & _NUMBERED, usual - _NUMBERED
+        self._numbers, self._own = usual & _NUMBERED, usual & {*OWN_IDS}
+        # Elsewhere, people may have signed up with addresses that the list does not have.
+        self._separates_by_email = "email" in usual
 
     def find(self, student: StudentInfo) -> Found | None:
         """Return the student in the list, by the platform's ids, the email, its own id or the name."""
@@ -388,7 +392,7 @@ class Finder:
         return any(
             value and row.cell(kind) and not _same(kind, value, row.cell(kind))
             for kind, value in ids
-        ) or _have_other_emails(student, row)
+        ) or (self._separates_by_email and _have_other_emails(student, row))
 
 
 def _same(kind: str, one: str, other: str) -> bool:
@@ -397,11 +401,12 @@ def _same(kind: str, one: str, other: str) -> bool:
 
 def _have_other_emails(one: StudentInfo, other: StudentInfo) -> bool:
     """Whether two students have different emails, not only at different servers; an id may be one."""
-    first, second = (
-        (each.email or (each.id if "@" in each.id else "")).partition("@")[0].casefold()
-        for each in (one, other)
-    )
+    first, second = (_email(each).partition("@")[0].casefold() for each in (one, other))
     return bool(first and second) and first != second
+
+
+def _email(student: StudentInfo) -> str:
+    return student.email or (student.id if "@" in student.id else "")
 
 
 def _found_in(

@@ -245,6 +245,21 @@ def test_a_namesake_with_another_email_or_number_is_another_person(email: str) -
     assert matched(Gradescope(), roster, own_server) == (["jdoe"], "")
 
 
+def test_emails_separate_namesakes_only_where_most_are_in_the_list() -> None:
+    roster = [
+        StudentInfo(id="jdoe", name="Jane Doe", email="jane.doe@uni.edu"),
+        StudentInfo(id="asmith", name="Adam Smith", email="adam.smith@uni.edu"),
+    ]
+    jane, adam = (
+        StudentInfo(id=f"{nick}@gmail.com", name=name, email=f"{nick}@gmail.com")
+        for nick, name in (("jd99", "Jane Doe"), ("smithy", "Adam Smith"))
+    )
+    assert matched(Gradescope(), roster, jane, adam) == (["jdoe", "asmith"], "")
+    listed = msgspec.structs.replace(adam, id=roster[1].email, email=roster[1].email)
+    ids, notes = matched(Gradescope(), roster, jane, listed)
+    assert ids == [jane.id, "asmith"] and f"{jane.id} (not jdoe)" in notes
+
+
 def test_an_id_under_another_name_is_noted() -> None:
     ids, notes = matched(Canvas(), SECTION, of_canvas("107", "leekim"))
     assert ids == ["smith1"]
