@@ -352,7 +352,7 @@ def test_a_cookie_signs_in_but_other_origins_cannot_use_it(
         (in_json({"/etc/greeting.py": b"x"}), 400, "not a file name here"),
         (in_json({"a\\greeting.py": b"x"}), 400, "not a file name here"),
         (in_json({"gree\x00ting.py": b"x"}), 400, "not a file name here"),
-        (in_json({"x" * 300 + ".py": b"x"}), 400, "not a file name here"),
+        (in_json({"é" * 150 + ".py": b"x"}), 400, "not a file name here"),
         (in_json({"other.py": b"x = 1\n"}), 422, "other.py"),
         (in_json({"greeting.py": b"#" * 200_001}), 422, "200,000 bytes"),
         (in_json({"mine.zip": b"PK\x03\x04 no archive"}), 422, "mine.zip"),
