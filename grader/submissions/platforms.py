@@ -241,7 +241,8 @@ class Blackboard(Platform):
 
     label = "Blackboard"
     pattern = re.compile(
-        r"(?P<head>.[^_]*_.+?)_attempt_(?P<sent>\d{4}(?:-\d\d){5})(?:_(?P<rest>.+)|\.txt)", re.DOTALL
+        r"(?P<head>.[^_]*_.+?)_attempt_(?P<sent>\d{4}(?:-\d\d){5})(?:_(?P<rest>.+)|\.txt)",
+        re.DOTALL,
     )
 
     def __init__(self) -> None:
