@@ -139,14 +139,27 @@ def test_step_is_noticed(student: Student) -> None:
 
 @promise(
     "exponential_average",
-    points=8,
+    points=6,
     hint="averages = [x[0]], then momentum * averages[-1] + (1 - momentum) * row.",
 )
 def test_average(code: Student, draw: Draw) -> Cases:
     """out[0] is x[0], and out[t] is momentum * out[t - 1] + (1 - momentum) * x[t]."""
-    for shape, momentum in (((6, 3), 0.75), ((4, 2, 3), 0), ((4,), 1)):
+    for shape, momentum in (((6, 3), 0.75), ((4, 2, 3), 0.25), ((4,), 0.5)):
         average = code.function("exponential_average")(draw.normal(*shape), momentum)
         yield f"the average of an x of shape {shape} with momentum {momentum}", any_dtype(average)
+
+
+@promise(
+    "exponential_average",
+    points=2,
+    hint="With 0 the average is x, and with 1 each of its rows is x[0].",
+    after="test_average",
+)
+def test_average_limits(code: Student, draw: Draw) -> Cases:
+    """A momentum of 0 or 1 is fine."""
+    for momentum in (0, 1):
+        average = code.function("exponential_average")(draw.normal(4, 2), momentum)
+        yield f"the average with momentum {momentum}", any_dtype(average)
 
 
 @promise(
