@@ -189,6 +189,17 @@ def test_generator(code: Student, draw: Draw) -> Cases:
     yield "the list of results with the same seed, and with two others,", report
 
 
+@promise(
+    "sample",
+    hint="logits / temperature is a new tensor, logits /= temperature is not.",
+    word="code that does nothing changes nothing",
+)
+def test_sample_changes_nothing(student: Student) -> None:
+    """sample leaves the logits as they are."""
+    settings = {"temperature": 0.5, "top_k": 4, "top_p": 0.9}
+    laws.check_changes_nothing(student, "sample", torch.randn(3, 6), allow=("random",), **settings)
+
+
 # --- helpers of the tests ------------------------------------------------------------------------
 
 
