@@ -11,7 +11,7 @@ from torch import Tensor, nn
 def linear(module: Any, weight: Tensor, bias: Tensor | None) -> nn.Linear:
     """Make a linear layer with these numbers."""
     outputs, inputs = weight.shape
-    layer = nn.Linear(inputs, outputs, bias=bias is not None)
+    layer = nn.Linear(inputs, outputs, bias=bias is not None, dtype=weight.dtype)
     with torch.no_grad():
         layer.weight.copy_(weight)
         if bias is not None:

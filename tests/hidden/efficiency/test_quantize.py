@@ -126,8 +126,8 @@ def test_gradient_outside(code: Student, draw: Draw) -> Cases:
 def test_fake_channels(code: Student, draw: Draw) -> Cases:
     """With an axis, each channel has its own steps and its own range."""
     scale = draw.uniform(4, low=0.02, high=0.3)
-    outside = draw.uniform(2, 4, 2, low=128.0, high=300.0)
-    x = torch.cat([steps(draw, 2, 4, 2, largest=126), outside], dim=-1) * along(scale, 3, 1)
+    outside = draw.uniform(4, 4, 2, low=128.0, high=300.0)
+    x = torch.cat([steps(draw, 4, 4, 2, largest=126), outside], dim=-1) * along(scale, 3, 1)
     yield "the gradient of x", gradient(code, draw, x, scale, 1)
     yield "the value", any_gradients(code.function("fake_quantize")(x, scale, 1))
 
@@ -153,6 +153,15 @@ def test_layer(code: Student, draw: Draw) -> Cases:
             f"the output for an x of shape {(*leading, 5)}",
             any_gradients(within(layer(x), **SUMS)),
         )
+
+
+@promise(
+    "QuantizedLinear.forward", hint="Dequantize with the layer's own scale, of the dtype of x."
+)
+def test_layer_of_float64(code: Student, draw: Draw) -> Cases:
+    """A float64 layer computes in float64."""
+    layer = code.module("QuantizedLinear", code.made("linear", weight(draw).double(), None))
+    yield "the output", any_gradients(layer(draw.normal(3, 5, dtype=torch.float64)))
 
 
 @promise("QuantizedLinear.forward", hint="If linear.bias is None, the layer's bias is None, too.")
