@@ -65,7 +65,7 @@ def test_keeps_no_graph(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "accumulate_gradients",
-    points=11,
+    points=13,
     hint="A batch counts by its share of all rows: loss * (len(inputs) / rows).",
     after="test_one_graph",
 )
@@ -87,7 +87,7 @@ def test_loss(code: Student, draw: Draw) -> Cases:
 
 @promise(
     "accumulate_gradients",
-    points=4,
+    points=5,
     hint="Before, .grad may hold anything: add to it, as backward does.",
 )
 def test_adds(code: Student, draw: Draw) -> Cases:
