@@ -219,7 +219,7 @@ def grading_options(
     seed: int = 0, suite: str = "all", require_isolation: str = "none"
 ) -> GradingOptions:
     """Return options by their names on a command line; `suite` is `public`, `hidden` or `all`."""
-    if suite not in ("all", *Visibility):
+    if suite not in ("all", *(visibility.value for visibility in Visibility)):
         raise ValueError(f"suite is {suite!r}, not 'public', 'hidden' or 'all'.")
     suites = tuple(Visibility) if suite == "all" else (Visibility(suite),)
     if require_isolation == "none":
