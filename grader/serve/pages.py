@@ -155,12 +155,7 @@ class Pages:
 
     async def the_class(self, request: Request) -> Response:
         """The class page, for staff: newest submissions, queue and points."""
-        try:
-            asker = await self._server.identity.staff(request, Right.READ)
-        except Refusal as refusal:
-            if refusal.status_code != 401:
-                raise
-            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
+        asker = await self._server.identity.staff(request, Right.READ)
         if request.method == "POST":
             form = await form_of(request)
             route = {"pause": self._api.pause, "resume": self._api.resume}.get(form.get("do", ""))
@@ -226,12 +221,7 @@ class Pages:
 
     async def exercise(self, request: Request) -> Response:
         """The page of an exercise: its task, and an editor with the student's file."""
-        try:
-            writer, exercise = await self._api.writer_at(request)
-        except Refusal as refusal:
-            if refusal.status_code != 401:
-                raise
-            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
+        writer, exercise = await self._api.writer_at(request)
         course, gate = self._server.course, self._server.gate
         assignment, (mate, at) = await self._server.views.answer(
             lambda views: (
@@ -382,8 +372,10 @@ class Pages:
         source = (folder / name).read_bytes()
         return Response(source, headers=_KEPT if is_kept else None, media_type=kind)
 
-    def refused(self, refusal: HTTPException) -> Response:
-        """Return the page of a refusal."""
+    def refused(self, request: Request, refusal: HTTPException) -> Response:
+        """Return the page of a refusal; strangers, and people whose session ended, can sign in on it."""
+        if isinstance(refusal, Refusal) and refusal.status_code == 401:
+            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
         heading = "Not here" if refusal.status_code == 404 else "That did not work"
         return self._page("said.html", refusal.status_code, heading=heading, said=refusal.detail)
 
