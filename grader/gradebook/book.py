@@ -38,7 +38,16 @@ from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
 from grader.gradebook.tables import Tables
 from grader.gradebook.times import submitted
 from grader.gradebook.verdict_key import VerdictKey, source_digest
-from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of
+from grader.gradebook.work import (
+    SERVER,
+    Attempt,
+    Replaced,
+    Request,
+    Verdict,
+    Work,
+    packed,
+    work_of,
+)
 from grader.results import Entry, Environment, ExerciseResult, Result, Status, StudentInfo, to_json
 from grader.submissions import ExerciseFile, Submission, safe_name
 from grader.submissions.source import code_digest
@@ -585,6 +594,11 @@ class Gradebook:
         before = by_time.get(time, by_time.get(""))
         if before is None and not time:
             before = next(reversed(by_time.values()), None)
+        if before is not None and handed_in.origin == SERVER and before.number < len(attempts):
+            # Another file came to the server within the same second; the newest one is this file again.
+            while time in by_time:
+                time = utc(datetime.datetime.fromisoformat(time) + datetime.timedelta(seconds=1))
+            before = None
         attempt = Attempt(
             id=before.id if before is not None else 0,
             student=student,

@@ -81,6 +81,23 @@ def test_a_retry_after_the_end_of_an_exam_gets_the_first_answer(
         assert [*there.desk.accept(ada, read, "another").refused] == ["greeting"]
 
 
+def test_the_last_file_of_one_second_counts_even_if_it_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right, broken, right again: the newest file is the right one, not the broken one between."""
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(PLAIN), {"ada": ""})
+        monkeypatch.setattr(there.desk, "_clock", NOW.timestamp)
+        for source, counts in ((SOLUTION, "passed"), (b"x =", "error"), (SOLUTION, "passed")) * 2:
+            there.hand_in("ada", greeting=source)
+            there.judge()
+            assert there.status("ada") == counts
+        attempts = len(book.work(there.students["ada"]).attempts)
+        there.hand_in("ada", greeting=marked(1))
+        there.hand_in("ada", greeting=marked(1))  # a double click is one attempt
+        assert len(book.work(there.students["ada"]).attempts) == attempts + 1
+
+
 def test_an_assistant_sees_only_students_of_their_section(tmp_path: Path) -> None:
     folder = term_course(tmp_path / "course", assignment("week1", ["greeting"]))
     with Gradebook.open_to_write(tmp_path / "results") as book:
