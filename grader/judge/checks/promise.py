@@ -203,7 +203,7 @@ def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
     """
     draw = Draw(seed)
     cases = []
-    for number, (what, value) in enumerate(body(code, draw)):
+    for number, (what, value) in enumerate(_pairs(body(code, draw))):
         loose = _loose(value)
         gradients = {}
         if not loose.any_gradients:
@@ -215,6 +215,16 @@ def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
     return Outcomes(tuple(cases), tuple(draw.shapes))
 
 
+def _pairs(cases: Cases) -> Cases:
+    """Yield what a test yields; raises TypeError if it is not a name with a value."""
+    for case in cases:
+        if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], str)):
+            raise TypeError(
+                'a test yields pairs of a name and a value: `yield "the output", value`'
+            )
+        yield case
+
+
 def _compare(student: Student, body: Body) -> None:
     """Run a test on the student's code, and compare each case with the solution's."""
     seed = student.draw_seed
@@ -224,7 +234,7 @@ def _compare(student: Student, body: Body) -> None:
         return shapes[number] if number < len(shapes) else None
 
     draw, number = Draw(seed, filled), 0
-    for what, value in body(student, draw):
+    for what, value in _pairs(body(student, draw)):
         wanted = student.solved(body).cases
         # The answer's values may have led the test another way.
         if number >= len(wanted) or what != wanted[number].what:

@@ -291,6 +291,8 @@ def test_a_missing_or_failing_solution_is_a_fault_of_the_course(judged: JudgeSou
         judged(right, SCALED)
     with pytest.raises(JudgeError, match="test_it: the course's own solution, line 2: KeyError"):
         judged(right, SCALED, solution='def scale(x):\n    raise KeyError("secret")\n')
+    with pytest.raises(JudgeError, match=r"own solution of .* is not valid Python: line 2: '\('"):
+        judged(right, SCALED, solution="import torch\ndef scale(x:\n")
     text = suite('yield "names(9)", raises(ValueError, "k", code.function("names"), 9)')
     with pytest.raises(JudgeError, match="test_it: the course's own solution does not pass it"):
         judged("def names(k): raise ValueError('k')\n", text, solution=SOLUTION)
@@ -315,6 +317,12 @@ def test_a_suite_that_compares_nothing_is_a_fault_of_the_course(
 ) -> None:
     with pytest.raises(JudgeError, match=message):
         judged("def scale(x): return x\n", text, solution=SOLUTION)
+
+
+def test_a_case_without_a_name_is_a_fault_of_the_course(judged: JudgeSource) -> None:
+    for body in ('yield code.function("scale")(draw.normal(3))', "yield 1, 2", 'yield "a", 1, 2'):
+        with pytest.raises(JudgeError, match="a test yields pairs of a name and a value"):
+            judged("def scale(x): return x * 3\n", suite(body), solution=SOLUTION)
 
 
 def test_a_verdict_depends_on_the_solution_if_a_test_compares_with_it(
