@@ -20,6 +20,7 @@ from grader.results import Outcome
 from grader.serve.hand_in import HandInReader, NotNow, Submission
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
+from grader.serve.staff import student_view
 from tests.grader.serve.conftest import PLAIN, SOLUTION, in_json, marked
 from tests.grader.serve.test_teams import STAFF, Class
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term_course
@@ -63,6 +64,20 @@ def test_taking_an_extension_back_judges_the_file_that_counts_again(
         assert [each.student for each in book.extensions()] == ["bob"]
         there.judge()
         assert there.status("ada") == "passed"
+
+
+def test_a_file_that_came_too_late_does_not_say_that_it_counts(tmp_path: Path) -> None:
+    week = assignment("week1", ["greeting"], due=NOW - 2 * DAY)
+    folder = term_course(tmp_path / "course", week, policy='[late]\ncloses = "1 hour"\n')
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        view = student_view(book, STAFF, "ada")
+    assert view is not None
+    (part,) = (part for part in view.exercises if part.result.name == "greeting")
+    (row,) = part.attempts
+    assert (row.counts, row.note) == (False, "too late to count")
 
 
 def test_a_retry_after_the_end_of_an_exam_gets_the_first_answer(
