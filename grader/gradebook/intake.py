@@ -39,11 +39,10 @@ from grader.grading import environment_of, settle, unjudged, version_of, with_no
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Environment, ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ClassDownload, ExerciseFile, State, read_attempt
-from grader.submissions.folder import listed_names
 from grader.submissions.odd_code import ordinary_in, reasons
 from grader.submissions.platforms import Platform
 from grader.submissions.roster import Finder, Roster
-from grader.text import names_differ
+from grader.text import listed_names, names_differ
 
 # The origin of a request in a file beside the work.
 _FILE = "a file"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -19,6 +19,7 @@ from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile, State
 from grader.submissions.source import has_no_code, names_to_write, written_but_raising
 from grader.submissions.submission import Look
+from grader.text import listed_names
 
 
 class Reason(enum.Enum):
@@ -50,13 +51,12 @@ class Attention(msgspec.Struct, frozen=True):
     @property
     def where(self) -> str:
         """The exercises in words."""
-        return _listed(self.exercises)
+        return listed_names(self.exercises)
 
 
 # The kinds that come from reading a download: they stay listed while it is not read again.
 OF_DOWNLOADS = (Reason.UNREADABLE, Reason.MISNAMED, Reason.NO_POINTS, Reason.OTHER_FILE)
 
-_MAX_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
 
@@ -120,11 +120,11 @@ def without_code(
         case State.EDITED if file.source is not None and (
             names := names_to_write(file.source, stub.source)
         ):
-            what = f"The file does not define {_listed(names)}, as the stub does."
+            what = f"The file does not define {listed_names(names)}, as the stub does."
         case State.EDITED if file.source is not None and (
             names := written_but_raising(file.source, stub.source)
         ):
-            what = f"The code in {_listed(names)} still raises the stub's NotImplementedError."
+            what = f"The code in {listed_names(names)} still raises the stub's NotImplementedError."
         case _:
             return None
     return Attention(Reason.NO_POINTS, student, (exercise.id,), what)
@@ -215,17 +215,12 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
         students = tuple(dict.fromkeys(entry.student for entry in entries))
         # Keep the line number if all texts are equal.
         what = entries[0].what if len(texts) == 1 else words
-        group = AttentionGroup(kind, _listed([*dict.fromkeys(names)]), what, students)
+        group = AttentionGroup(kind, listed_names([*dict.fromkeys(names)]), what, students)
         ranked.append(((order.index(kind), ranks[key], -len(students)), group))
     groups: dict[Reason, list[AttentionGroup]] = {}
     for _, group in sorted(ranked, key=lambda pair: pair[0]):
         groups.setdefault(group.kind, []).append(group)
     return groups
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class StudentAttention(msgspec.Struct, frozen=True):

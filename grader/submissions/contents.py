@@ -21,7 +21,6 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
 from grader.submissions.folder import (
-    MOST_NAMES,
     Damaged,
     EntryKind,
     Unreadable,
@@ -29,7 +28,6 @@ from grader.submissions.folder import (
     entry_kind,
     is_ignored,
     is_junk,
-    listed_names,
     normalized,
     open_regular,
     safe_name,
@@ -42,7 +40,7 @@ from grader.submissions.owners import Affixes, is_work, owner_of, shared_affixes
 from grader.submissions.platforms import PLATFORMS, Download, Item
 from grader.submissions.requests import requested
 from grader.submissions.roster import Known
-from grader.text import clean
+from grader.text import MOST_NAMES, clean, listed_names
 
 MAX_ITEMS = 300_000
 # A member costs 10 µs and 0.7 KiB.

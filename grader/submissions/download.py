@@ -21,7 +21,7 @@ from grader.results import TEAM, StudentInfo
 from grader.submissions.archive import looks_like_code, looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
-from grader.submissions.folder import MOST_NAMES, EntryKind, listed_names, normalized
+from grader.submissions.folder import EntryKind, normalized
 from grader.submissions.member import AttemptFile
 from grader.submissions.owners import (
     DISPUTED,
@@ -41,7 +41,7 @@ from grader.submissions.platforms import (
 )
 from grader.submissions.roster import Known, Person, Roster, match_people, parts_of
 from grader.submissions.times import Times
-from grader.text import alike, clean, counted, listed
+from grader.text import MOST_NAMES, alike, clean, counted, listed, listed_names
 
 _TYPED = "Only text was typed in, without a file: hand in the files of the exercises."
 _MAX_NAMES = 10

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -161,21 +161,6 @@ def normalized(text: str) -> str:
     # Two long names with the same beginning stay different.
     digest = hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{line[: LONGEST_ID - 17]}~{digest[:16]}"
-
-
-# Most names in a note that is the only place for them, such as work that belongs to no student.
-MOST_NAMES = 200
-
-
-def listed_names(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, by default five, and the number of further ones, for a message.
-
-    >>> listed_names(["Doe, Jane", "Li, Kim"])
-    'Doe, Jane; Li, Kim'
-    """
-    between = "; " if any("," in name for name in names[:most]) else ", "
-    first = between.join(clean(name, 60) for name in names[:most])
-    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 def safe_name(student_id: str) -> str:

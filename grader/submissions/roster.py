@@ -18,9 +18,8 @@ import msgspec
 from grader.errors import SubmissionError
 from grader.results import TEAM, StudentInfo
 from grader.submissions.class_list import OWN_IDS, merged, read_list
-from grader.submissions.folder import MOST_NAMES, listed_names
 from grader.submissions.platforms import PLATFORMS, Item, ItemInfo, Platform
-from grader.text import clean, names_differ
+from grader.text import MOST_NAMES, clean, listed_names, names_differ
 
 _ALNUM = re.compile(r"[\W_]+")
 _NUMBERED = frozenset(key for platform in PLATFORMS for key in platform.numbered)
