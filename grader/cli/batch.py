@@ -34,18 +34,18 @@ from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
 from grader.gradebook.facts import Facts
-from grader.gradebook.intake import (
-    notes_on_known,
-    notes_on_two_ids,
-    refuse_other_ids,
-    refuse_two_ids,
-)
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.policy_file import (
     name_policy,
     policy_of,
     refuse_strangers,
     unknown_students,
+)
+from grader.gradebook.refusals import (
+    notes_on_known,
+    notes_on_two_ids,
+    refuse_other_ids,
+    refuse_two_ids,
 )
 from grader.gradebook.requests import open_requests
 from grader.gradebook.review import Reason

@@ -18,7 +18,7 @@ from grader.cli.on_server import (
 from grader.gradebook import Gradebook, marking
 from grader.gradebook.anonymous import pseudonyms_of
 from grader.gradebook.facts import Remarks
-from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.refusals import refuse_other_course
 from grader.serve.messages import Do, FileForMarking, Marking
 from grader.student.client import ChangedError, Server
 from grader.text import clean, in_points, listed

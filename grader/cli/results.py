@@ -12,7 +12,7 @@ from grader.cli.terminal.console import some_of
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
-from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.refusals import refuse_other_course
 from grader.gradebook.retention import old_backup_words, passed_words
 from grader.gradebook.review import Reason
 from grader.results import Entry, StudentInfo

@@ -15,7 +15,7 @@ from grader.cli.border import Command
 from grader.errors import not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, sessions
-from grader.gradebook.intake import refuse_other_roster
+from grader.gradebook.refusals import refuse_other_roster
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import (
     STAFF,

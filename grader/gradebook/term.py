@@ -19,8 +19,8 @@ from grader.course.assignments import CourseAssignment, TermRules
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.policy import Policy
+from grader.gradebook.refusals import refuse_other_course
 from grader.gradebook.times import local, moment
 from grader.judge.scoring import extra_credit_words, hundredths
 from grader.results import Entry, Status, StudentInfo

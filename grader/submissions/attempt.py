@@ -64,7 +64,6 @@ _MAX_READ = 40
 # Files that are named after any exercise, all together.
 _MAX_NAMED = 100
 _NAMES_SHOWN = 3
-_WORK = (State.EDITED, State.INVALID)
 # Reasons why a file with a better name is not judged.
 _REASONS = {
     State.UNTOUCHED: "is still the stub",
@@ -145,7 +144,7 @@ def _refused(attempt: Attempt, problem: str, course: Course) -> Submission:
 def _is_shared(file: ExerciseFile, attempt: Attempt, stub: Stub) -> bool:
     state = file.state(stub)
     needs_a_look = state is State.UNREADABLE or file.seems_misnamed
-    return state in _WORK or (attempt.of_team and needs_a_look)
+    return state.is_work or (attempt.of_team and needs_a_look)
 
 
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
@@ -241,11 +240,6 @@ class _Choice(NamedTuple):
         """The key that sorts likelier files first: code before invalid Python, then by name."""
         return self.state is State.INVALID, self.rank
 
-    @property
-    def is_work(self) -> bool:
-        """Whether somebody wrote in the file."""
-        return self.state in _WORK
-
 
 class _Gathering:
     """The pieces of one attempt: files that are named after an exercise, other ones, and archives."""
@@ -340,7 +334,7 @@ class _Gathering:
         if len(ranked) == 1 and not self._has_leftovers and not self._is_elsewhere(exercise):
             return first.file
         choices = self._choices(exercise, ranked)
-        written = sorted((c for c in choices if c.is_work), key=lambda choice: choice.order)
+        written = sorted((c for c in choices if c.state.is_work), key=lambda choice: choice.order)
         if not written:
             return self.told(exercise, first.file) if choices else self._missing(exercise)
         self._seen.add(exercise.id)
@@ -377,14 +371,14 @@ class _Gathering:
             state = piece.file.state(stub)
             if fits.is_text and not (state is State.EDITED and self._holds(exercise, piece)):
                 continue
-            if choices and state in _WORK and self._is_given(piece):
+            if choices and state.is_work and self._is_given(piece):
                 state = State.UNTOUCHED
             choices.append(_Choice(fits, piece, state))
         return choices
 
     def told(self, exercise: Exercise, own: ExerciseFile) -> ExerciseFile:
         """Return a file without work, with a sentence on other files that seem to be the work."""
-        if own.state(self._course.stub(exercise)) in _WORK:
+        if own.state(self._course.stub(exercise)).is_work:
             return own
         near = [piece for piece in self._near(exercise) if piece.file != own]
         if not near:
