@@ -17,8 +17,8 @@ from grader.course.stub import Stub
 from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile, State
-from grader.submissions.source import has_no_code, names_to_write, written_but_raising
 from grader.submissions.submission import Look
+from grader.submissions.unwritten import has_no_code, names_to_write, written_but_raising
 from grader.text import listed_names
 
 

@@ -11,7 +11,7 @@ platform (`platforms`, `gradescope`) reads these names. `roster` and `times` are
 
 `read` reads one submission. Both read a `folder` or the `member`s of an `archive` (`zip`, `tar`) into a
 `submission`, with its `requests`. `source` reads code without running it, `not_python` explains a file that is
-not code, and `odd_code` finds code that a person should see.
+not code, `odd_code` finds code that a person should see, and `unwritten` finds code that earns nothing.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ from grader.submissions.folder import Unreadable, open_regular, walk
 from grader.submissions.member import AttemptFile, Member, read_member
 from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
 from grader.submissions.requests import message_of, requested
-from grader.submissions.source import canonical, is_empty, is_python, is_untouched
+from grader.submissions.source import canonical, is_empty, is_untouched, quick_tree
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
     ExerciseFile,
@@ -225,7 +225,7 @@ class _Piece:
             return False
         if self.name.lower().endswith((".html", ".htm")):
             return _TYPED.search(source) is not None
-        return is_python(source)
+        return quick_tree(source) is not None
 
 
 class _Choice(NamedTuple):
