@@ -13,8 +13,9 @@ from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
 from grader.results import StudentInfo
 from grader.submissions import ClassDownload
+from grader.submissions.people import Finder
 from grader.submissions.platforms import Platform
-from grader.submissions.roster import Finder, Roster
+from grader.submissions.roster import Roster
 from grader.text import listed_names, names_differ
 
 

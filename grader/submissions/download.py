@@ -31,6 +31,7 @@ from grader.submissions.owners import (
     shared_affixes,
     without_suffix,
 )
+from grader.submissions.people import Person, match_people
 from grader.submissions.platforms import (
     Download,
     Item,
@@ -39,7 +40,7 @@ from grader.submissions.platforms import (
     copy_number,
     platform_of,
 )
-from grader.submissions.roster import Known, Person, Roster, match_people, parts_of
+from grader.submissions.roster import Known, Roster, parts_of
 from grader.submissions.times import Times
 from grader.text import MOST_NAMES, alike, clean, counted, listed, listed_names
 
@@ -98,7 +99,6 @@ def find_class(
         )
     matched = match_people(
         finding.people,
-        roster,
         platform,
         known,
         by_team=bool(for_teams(course)),

@@ -449,6 +449,9 @@ PLATFORMS: tuple[type[Platform], ...] = (
     Ilias,
 )
 
+# Kinds of ids in which only the number counts.
+NUMBERED = frozenset(key for platform in PLATFORMS for key in platform.numbered)
+
 
 def platform_of(items: Sequence[Item]) -> Platform:
     """Return the platform of a download, or of some names in it, or the generic one."""
