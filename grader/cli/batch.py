@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +53,15 @@ from grader.grading import grading_options
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
-from grader.submissions import ClassDownload, find_class, joined, read_roster, read_times
+from grader.submissions import (
+    ClassDownload,
+    Roster,
+    Times,
+    find_class,
+    joined,
+    read_roster,
+    read_times,
+)
 from grader.submissions.download import (
     for_teams,
     likely_matches,
@@ -168,27 +176,13 @@ def batch(
         find_class(path, course, roster, times, former=memory.students, given=own_files)
         for path in submissions
     ]
-    refuse_two_ids(downloads)
-    ids = [*notes_on_two_ids(downloads)]
-    download = joined(downloads)
-    if roster is not None:
-        refuse_unlisted(download, roster, memory.students)
-    notes: list[str] = []
-    if times is not None:
-        handed_in = [attempt.student for attempt in download.attempts]
-        notes += times.unmatched(download.timed, handed_in)
-    download = _shared(download, course, memory.students)
-    notes = [*download.notes, *notes, *ids, *likely_matches(download)]
-    if memory.students:
-        with Gradebook.open(results) as before:
-            refuse_other_ids(before, download)
-            notes += notes_on_known(before, download)
+    download = _one_class(downloads, course, memory, roster, times)
     class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
     refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
-    for note in () if options["anonymous"] else notes:
+    for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
-    if options["anonymous"] and notes:
-        left_out = counted(len(notes), "note")
+    if options["anonymous"] and download.notes:
+        left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, since they may name students.", err=True)
     grading = grading_options_of(memory, course, options)
     with (
@@ -200,7 +194,7 @@ def batch(
             gradebook.assign(course)
         if named is not None:
             gradebook.set_policy(rules, named)
-        with _saying_unfinished(gradebook, display):
+        with _saying_unfinished(gradebook, display, options):
             summary = grade_class(
                 download,
                 gradebook,
@@ -211,23 +205,59 @@ def batch(
                 progress=display,
             )
         display.__exit__()
-        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        book = _shown(gradebook, options)
         summary = book.shown(summary)
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
-        tell_unfinished(gradebook)
+        tell_unfinished(book)
     _exit(summary)
 
 
 @contextlib.contextmanager
-def _saying_unfinished(book: Gradebook, display: BatchDisplay) -> Iterator[None]:
+def _saying_unfinished(
+    book: Gradebook, display: BatchDisplay, options: dict[str, Any]
+) -> Iterator[None]:
     """Say how to go on after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
         display.__exit__()
-        tell_unfinished(book)
+        tell_unfinished(_shown(book, options))
         raise
+
+
+def _shown(book: Gradebook, options: dict[str, Any]) -> Gradebook | AnonymousBook:
+    """Return the gradebook as it is shown, without names if the command is `--anonymous`."""
+    return AnonymousBook(book) if options["anonymous"] else book
+
+
+def _one_class(
+    downloads: Sequence[ClassDownload],
+    course: Course,
+    memory: Memory,
+    roster: Roster | None,
+    times: Times | None,
+) -> ClassDownload:
+    """Return the downloads as one class, with notes on them.
+
+    Raises SubmissionError if they do not fit the roster, the times or the gradebook.
+    """
+    refuse_two_ids(downloads)
+    ids = notes_on_two_ids(downloads)
+    download = joined(downloads)
+    if roster is not None:
+        refuse_unlisted(download, roster, memory.students)
+    of_times: Iterable[str] = ()
+    if times is not None:
+        handed_in = [attempt.student for attempt in download.attempts]
+        of_times = times.unmatched(download.timed, handed_in)
+    download = _shared(download, course, memory.students)
+    notes = [*download.notes, *of_times, *ids, *likely_matches(download)]
+    if memory.students:
+        with Gradebook.open(memory.results) as before:
+            refuse_other_ids(before, download)
+            notes += notes_on_known(before, download)
+    return msgspec.structs.replace(download, notes=tuple(notes))
 
 
 def _shared(
@@ -331,18 +361,18 @@ def regrade(
     ):
         if assignment is not None:
             gradebook.assign(course)
-        with _saying_unfinished(gradebook, display):
+        with _saying_unfinished(gradebook, display, options):
             summary = grade_again(gradebook, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(gradebook))
-        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        book = _shown(gradebook, options)
         summary, differences = book.shown(summary), book.shown(differences)
         console = open_console()
         try:
             _show(book, summary)
             show_changes(console, differences, book.names())
             show_attention(console, summary.attention, book.names())
-            tell_unfinished(gradebook)
+            tell_unfinished(book)
         finally:
             # Also if nobody reads on, as with `| head`: the next regrade does not find these changes again.
             if json_file is not None:

@@ -200,7 +200,7 @@ def export(
         raise click.UsageError("--section is for a gradebook: one result has no section.")
     title, policy, to_look_at = "", None, None
     if source.is_dir():
-        with open_book(source, assignment) as book:
+        with open_book(source, assignment, anonymous=anonymous) as book:
             title, policy = book.work_title, None if anonymous else book.policy
             to_look_at = None if anonymous else ToLookAt(book)
             _refuse_unknown(sections, book)

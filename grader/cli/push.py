@@ -117,9 +117,8 @@ def push(
             overwrite=overwrite,
             policy=None if zeros else book.policy,
         )
-        names = book.names()
         platform = _linked(book, link or "", assignment) if lti else _opened(canvas, moodle)
-    failures = _pushed(results, assignment, platform, options, names, dry_run=dry_run, yes=yes)
+    failures = _pushed(results, assignment, platform, options, dry_run=dry_run, yes=yes)
     if failures:
         for failure in failures:
             tell(failure)
@@ -161,7 +160,6 @@ def _pushed(
     assignment: str | None,
     platform: Platform,
     options: Options,
-    names: dict[str, str],
     *,
     dry_run: bool,
     yes: bool,
@@ -177,7 +175,7 @@ def _pushed(
 
     with (reading if dry_run else pushing)(results, platform.address) as memory:
         with Gradebook.open(results, assignment) as book:
-            to_look_at = ToLookAt(book)
+            to_look_at, names = ToLookAt(book), book.names()
         entries = to_look_at.over(ClassSource(results, assignment))
         plan = comparison.planned(entries, platform, memory.all(), options)
         for note in (*platform.notes, *plan.left, *_not_due(plan, options)):

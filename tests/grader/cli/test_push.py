@@ -110,7 +110,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 def pushed(school: School, *, dry_run: bool, yes: bool) -> list[str]:
     """Push a class to the target."""
     platform = cast("comparison.Platform", Target())
-    return _pushed(school.results, None, platform, Options(), {}, dry_run=dry_run, yes=yes)
+    return _pushed(school.results, None, platform, Options(), dry_run=dry_run, yes=yes)
 
 
 @pytest.mark.parametrize(
