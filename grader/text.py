@@ -139,9 +139,9 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def names_differ(one: str, other: str) -> bool:
-    """Whether two full names have no word in common, so that they hardly are the same person's.
+    """Whether two full names have no word in common, so they are probably of different people.
 
-    Accents do not matter, and one of them may be a single word, as in Canvas's downloads. Names that cannot be
+    Accents do not matter, and a name may be a single word, as in Canvas's downloads. Names that cannot be
     compared do not differ: empty ones, "Participant 501", and names in two scripts.
 
     >>> names_differ("Jane Doe", "Kim Lee"), names_differ("Größe, Jürgen", "groessejuergen")

@@ -37,8 +37,8 @@ class Key(msgspec.Struct, frozen=True):
     """A column of the template, and the property of a person that it contains.
 
     If both are an identity (as Canvas's ID), different values mean different people. An `alias` may differ,
-    such as a login name in another system. A `reused` one, as a number of an assignment, matches nobody if the
-    names differ.
+    such as a login name in another system. A `reused` key, such as a number that is new in each assignment,
+    matches only if the names fit.
     """
 
     column: str

@@ -91,12 +91,12 @@ def notes_on_ids(
     if others := _other_ids(registered, students):
         pairs = listed_names([f"{id_} may be {other}" for id_, other in others.items()])
         yield (
-            f"Perhaps in {where} under another id, and so there twice, each time with a part of the points: "
-            f"{pairs}. If they are the same people, grade with a --roster into a new folder."
+            f"Some students may be in {where} under another id, each time with a part of the points: {pairs}. "
+            "If they are the same people, grade with a --roster into a new folder."
         )
     if names := _other_names(registered, students):
         yield (
-            f"The same id as in {where}, but another name, so please check: {listed_names(names)}. If they are "
+            f"Some ids are in {where} under another name, so please check: {listed_names(names)}. If they are "
             "different people, grade with a --roster into a new folder."
         )
 
@@ -107,7 +107,7 @@ def notes_on_known(book: Gradebook, download: ClassDownload) -> list[str]:
 
 
 def notes_on_two_ids(downloads: Sequence[ClassDownload]) -> Iterator[str]:
-    """Yield such notes on students of several downloads."""
+    """Yield notes on students who may be in several downloads under different ids or names."""
     earlier: dict[str, StudentInfo] = {}
     for download in downloads:
         yield from notes_on_ids(earlier, _students(download), "another of these downloads")

@@ -146,7 +146,10 @@ def work_of(
 
 
 def _file_numbers(attempts: Sequence[Attempt]) -> dict[int, int]:
-    """Map attempts to Canvas's numbers of their newest files; empty if any has none."""
+    """Map attempts to Canvas's numbers of their newest files; empty if any has none.
+
+    Only the origin has this number: tables have no column for it.
+    """
     if len(attempts) < 2:
         return {}
     numbers = {attempt.id: Canvas.file_number(attempt.origin) for attempt in attempts}

@@ -164,10 +164,7 @@ def refuse_unlisted(
 
 
 def likely_matches(download: ClassDownload) -> Iterator[str]:
-    """Yield a note if strangers and missing students of the roster may be the same people.
-
-    Both are named elsewhere; the note has only likely pairs.
-    """
+    """Yield a note with likely pairs if strangers and missing students of the roster may be the same people."""
     if not download.strangers or not download.missing:
         return
     names = {
@@ -186,7 +183,7 @@ def likely_matches(download: ClassDownload) -> Iterator[str]:
             near.append(f"{called!r} may be {next(iter(matches))!r}")
     guess = f" {listed_names(near)}: please check." if near else ""
     yield (
-        "Somebody outside the roster may be a student in it who seems to have handed in nothing."
+        "Somebody outside the roster may be a student of the roster who seems to have handed in nothing."
         f"{guess} If two are the same person, write the name of the folder into a column of the roster, or "
         "rename the folder."
     )

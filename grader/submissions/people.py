@@ -84,11 +84,11 @@ def match_people(
 def _notes(
     either: Sequence[str], doubled: Sequence[str], alone: Sequence[str], unknown: Sequence[str] = ()
 ) -> list[str]:
-    """Return notes on people with two meanings, with used ids, with teams' names, and not in the roster."""
+    """Return notes on names with two meanings, on used ids, on names of teams, and on `unknown` people."""
     notes = []
     if either:
         notes.append(
-            f"Names of both a student and another student's team, so taken as neither: {listed_names(either)}."
+            f"Names of a student and of another student's team, so taken as neither: {listed_names(either)}."
         )
     if doubled:
         notes.append(
@@ -96,8 +96,8 @@ def _notes(
         )
     if alone:
         notes.append(
-            f"Names of teams, under which nobody hands in here: {listed_names(alone)}. No member gets these "
-            "results: rename each to the id of a member, or grade an assignment with `teams = true` into "
+            f"Named after teams, although everybody hands in alone here: {listed_names(alone)}. No member gets "
+            "these results: rename each to the id of a member, or grade an assignment with `teams = true` into "
             "RESULTS of its own, with --assignment."
         )
     if unknown:
@@ -122,10 +122,9 @@ class Found(NamedTuple):
 class Finder:
     """Finds the students of a download in a list by the surest key that both have.
 
-    A name joins nobody whom an id or email separates: the list may lack one of two people with the same name.
-    Ids separate people only if they are of the same kind. Moodle numbers participants anew for each
-    assignment, so its numbers are of the same kind if most of the download's are in the list, and so are
-    emails, since people may sign up with several.
+    A name does not match people whose ids or emails differ: the list may lack one of two people with the same
+    name. Only ids of the same kind are compared. Moodle numbers participants anew for each assignment, and
+    people may sign up with several emails, so both are compared only if most of the download's are in the list.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class Finder:
         self._separates_by_email = "email" in usual
 
     def find(self, student: StudentInfo) -> Found | None:
-        """Return the student in the list, by the platform's ids, the email, its own id or the name."""
+        """Return a student of the list by the platform's ids, the email, the student's own id or the name."""
         keys = self._platform.ids(student)
         for rank, (kind, value) in enumerate(keys):
             row = self._listed.find(kind, value)
@@ -181,7 +180,7 @@ class Finder:
 
     @staticmethod
     def _is_renumbered(kind: str, student: StudentInfo, row: StudentInfo) -> bool:
-        """Whether an equal number is of another assignment, as the names show."""
+        """Whether different names show that an equal number is from another assignment."""
         return kind in NUMBERED and names_differ(row.name, student.name)
 
     def _called(self, student: StudentInfo) -> StudentInfo | None:
@@ -190,7 +189,7 @@ class Finder:
 
     def _separates(self, student: StudentInfo, row: StudentInfo) -> bool:
         """Whether an id or the email shows that two students of the same name are different people."""
-        # The name of a user in one system is not the one in another.
+        # A person's user names may differ between systems.
         ids = [
             (kind, value)
             for kind, value in student.other_ids.items()
@@ -269,7 +268,7 @@ def _called(person: Person) -> str:
 
 
 def _best(claimants: list[tuple[Person, Found]], roster: Roster) -> list[tuple[Person, Found]]:
-    """Return the candidates for a student who have exactly this id, else the surest ones, by name at last."""
+    """Return the claimants who have exactly the student's id, else the surest ones, and last those by name."""
     student = claimants[0][1].student
     if by_id := [c for c in claimants if c[0].student.id == student.id and not c[0].student.name]:
         return by_id
