@@ -11,7 +11,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell
-from grader.cli.results import ToLookAt, open_book
+from grader.cli.results import DoubtfulZeros, open_book
 from grader.errors import GraderError
 from grader.text import counted
 
@@ -175,12 +175,12 @@ def _pushed(
 
     with (reading if dry_run else pushing)(results, platform.address) as memory:
         with Gradebook.open(results, assignment) as book:
-            to_look_at, names = ToLookAt(book), book.names()
-        entries = to_look_at.over(ClassSource(results, assignment))
+            doubtful, names = DoubtfulZeros(book), book.names()
+        entries = doubtful.over(ClassSource(results, assignment))
         plan = comparison.planned(entries, platform, memory.all(), options)
         for note in (*platform.notes, *plan.left, *_not_due(plan, options)):
             tell(note)
-        to_look_at.tell()
+        doubtful.tell()
         show_plan(open_console(), plan, names)
         if dry_run:
             return []

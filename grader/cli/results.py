@@ -1,4 +1,4 @@
-"""Find the gradebook, the student and the exercise that a caller of an instructor's command names."""
+"""What instructors' commands share: to open a gradebook, to find a student, and notes for every command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def open_book(
         yield book
 
 
-class ToLookAt:
+class DoubtfulZeros:
     """Count the students with 0 points in an exercise for which something is listed to look at."""
 
     def __init__(self, book: Gradebook) -> None:

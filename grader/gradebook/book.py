@@ -33,7 +33,7 @@ from grader.gradebook.corrections_file import (
 from grader.gradebook.database import FILE, no_gradebook, only_writer, opened, opened_again
 from grader.gradebook.facts import AssignmentPart, Facts
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
-from grader.gradebook.review import Attention, Reason
+from grader.gradebook.review import Attention, Reason, in_order
 from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
 from grader.gradebook.tables import Tables
 from grader.gradebook.times import submitted
@@ -368,10 +368,9 @@ class Gradebook:
                 entry = msgspec.structs.replace(entry, exercises=others)
             if entry.exercises:
                 kept.append(entry)
-        order = list(Reason)
-        after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
-        if tuple(after) != before:
-            self.change(attention=tuple(after))
+        after = in_order((*kept, *entries))
+        if after != before:
+            self.change(attention=after)
 
     # --- rules ----------------------------------------------------------------------------------
 

@@ -143,12 +143,11 @@ class FileReview:
         if not sources or sources[-1].id != attempt.id:
             return []
         stub = self._course.stub(exercise)
-        look = file.look(stub)
-        if look.state in (State.UNTOUCHED, State.EMPTY) and has_earlier:
+        if has_earlier and file.state(stub) in (State.UNTOUCHED, State.EMPTY):
             # In a team, the earlier work still counts.
             is_shared = exercise.id in self._book.of_teams and work.student.team
             return [] if is_shared else [stub_after_work(attempt.student, exercise)]
-        entry = without_code(attempt.student, exercise, file, look, stub)
+        entry = without_code(attempt.student, exercise, file, stub)
         return [entry] if entry is not None and not self._has_points(work, exercise) else []
 
     def _has_work(self, work: Work, exercise: Exercise, attempt: Attempt) -> bool:
