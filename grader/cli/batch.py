@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
+from grader.cli.memory import Memory, assigned_course, grading_options_of, remembered
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -26,14 +27,13 @@ from grader.cli.terminal.class_summary import (
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
-from grader.errors import ExitCode, SubmissionError
+from grader.errors import ExitCode
 from grader.exports.files import open_export
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
-from grader.gradebook.facts import Facts
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.policy_file import (
     name_policy,
@@ -49,7 +49,6 @@ from grader.gradebook.refusals import (
 )
 from grader.gradebook.requests import open_requests
 from grader.gradebook.review import Reason
-from grader.grading import grading_options
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
@@ -269,43 +268,6 @@ def _shared(
     return share_in_teams(download, former, parts if course.assignment is None else ())
 
 
-class Memory(NamedTuple):
-    """Facts that the gradebook in a folder keeps of earlier gradings; empty if there is none yet."""
-
-    results: Path
-    facts: Facts = Facts()
-    students: tuple[StudentInfo, ...] = ()
-    seeds: tuple[int, ...] = ()
-
-
-def remembered(results: Path) -> Memory:
-    """Read the facts that the gradebook in a folder keeps, if there is one."""
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        return Memory(results, book.facts, tuple(book.students()), book.seeds())
-    return Memory(results)
-
-
-def assigned_course(
-    course: Course, memory: Memory, exercises: tuple[str, ...], assignment: str | None
-) -> Course:
-    """Return the course with only the graded exercises: the named ones, or those the gradebook remembers.
-
-    Raises SubmissionError if the gradebook belongs to another assignment.
-    """
-    before = memory.facts.assignment
-    if before and (exercises or assignment not in (None, before)):
-        raise SubmissionError(
-            f"{memory.results} is the gradebook of the assignment {before}: use another folder for "
-            "other exercises."
-        )
-    if assignment is not None or before:
-        return shared.assigned(course, assignment or before)
-    if exercises:
-        return course.only(shared.known_exercises(course, exercises))
-    chosen = [exercise for exercise in course.exercises if exercise.id in memory.facts.assigned]
-    return course.only(chosen) if chosen else course
-
-
 @click.command(cls=Command)
 @click.argument("words", nargs=-1, metavar="RESULTS")
 @shared.server_option
@@ -395,42 +357,6 @@ def _regrade_on_server(address: str, exercises: tuple[str, ...]) -> None:
     queued = regrade_on(signed_in(address), exercises)
     waiting = f"{counted(queued, 'file')} in the queue, after all that students hand in."
     click.echo(waiting if queued else "Every file that counts has a verdict of these suites.")
-
-
-def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
-    """Return the options for judging a class; without --seed, with the seed used before."""
-    seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
-    return grading_options(seed, options["suite"], options["require_isolation"])
-
-
-def _remembered_seed(memory: Memory, course: Course) -> int:
-    """Return the seed of the newest verdict in a gradebook, or an assignment's seed, which is not shown.
-
-    A whole course takes the seed of its first assignment that has one.
-    """
-    seeds, results = memory.seeds, memory.results
-    assignment = course.assignment or next((a for a in course.assignments if a.seed), None)
-    own = assignment.seed or 0 if assignment is not None else 0
-    if assignment is not None and own and set(seeds) <= {own}:
-        click.echo(
-            f"Judging with the seed of the assignment {assignment.id}. Choose another one with --seed.",
-            err=True,
-        )
-        return own
-    if not any(seeds):
-        return seeds[0] if seeds else own
-    text = (
-        f"Judging with the seed {seeds[0]}, as for the verdicts in {results}. "
-        "Choose another one with --seed."
-    )
-    if seeds[1:]:
-        others = ", ".join(map(str, seeds[1:]))
-        text = (
-            f"Judging with the seed {seeds[0]}, as for the newest verdicts in {results}. Verdicts with the "
-            f"seed {others} are judged again. Choose one seed for all with --seed."
-        )
-    click.echo(text, err=True)
-    return seeds[0]
 
 
 def _pool(

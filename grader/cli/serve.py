@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli import options as shared
-from grader.cli.batch import Memory, assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
+from grader.cli.memory import Memory, assigned_course, grading_options_of, remembered
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, platforms

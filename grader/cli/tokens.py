@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from grader.cli import options as shared
-from grader.cli.batch import remembered
 from grader.cli.border import Command
+from grader.cli.memory import remembered
 from grader.errors import not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, sessions
