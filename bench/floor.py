@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from grader.course.manifest import Course, Exercise, load_course, probe_of
-from grader.course.suite import MARKS, tests_of
+from grader.course.suite import MARKS
+from grader.course.suites import tests_of
 from grader.judge.outcomes import StudentError, student_error
 from grader.judge.plain import SuitePlugin
 from grader.judge.student_file import StudentFile

@@ -14,7 +14,7 @@ import msgspec
 
 import grader
 from grader.course.manifest import Course, Exercise, load_course
-from grader.course.suite import tests_of
+from grader.course.suites import tests_of
 from grader.errors import CourseError, GraderError, IsolationError, SubmissionError
 from grader.judge.assignment import GradingOptions
 from grader.judge.scoring import score_alike, sum_of, with_extra_credit

@@ -12,7 +12,7 @@ from grader.authoring.junk import junk_of
 from grader.course.caught import write_caught
 from grader.course.manifest import Course, Exercise
 from grader.course.mutants import WrongAnswer, WrongAnswers, wrong_answers
-from grader.course.suite import declared_tests, tests_of
+from grader.course.suites import declared_tests, tests_of
 from grader.errors import CourseError, GraderError
 from grader.findings import first_line
 from grader.grading import settle

@@ -47,6 +47,7 @@ from grader.course.assignments import (
 )
 from grader.course.names import is_within, why_no_exercise, why_no_folder, why_not_given
 from grader.course.stub import Stub, derived_stub
+from grader.course.suite import is_compared
 from grader.errors import CourseError
 from grader.results import CourseInfo, Disclosure, Visibility
 from grader.text import nearest
@@ -460,8 +461,6 @@ class Course(msgspec.Struct, frozen=True):
         A solution is included if a suite compares with it, sealed: no student's code ever runs where it is
         opened, and nobody reads it by accident.
         """
-        from grader.course.suite import is_compared  # which reads manifests
-
         files = self._read((self.folder / MANIFEST, *self.parts))
         for exercise in self.exercises:
             files[self.name_of(self.folder / exercise.file)] = self.stub(exercise).source
@@ -470,7 +469,7 @@ class Course(msgspec.Struct, frozen=True):
             for suite in self.suites(exercise).values():
                 files |= self._read(path for path in (suite, probe_of(suite)) if path.is_file())
             solution = self.solution_source(exercise)
-            if solution is not None and is_compared(self, exercise):
+            if solution is not None and is_compared(self.suites(exercise)):
                 files[self.name_of(self.sealed_solution(exercise))] = seal(solution, exercise)
         return files
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from grader.course.manifest import load_course, probe_of
-from grader.course.suite import MARKS, SuiteTest, tests_of
+from grader.course.suite import MARKS, SuiteTest
+from grader.course.suites import tests_of
 from grader.errors import CourseError, GraderError
 from grader.judge.assignment import GradingOptions
 from grader.judge.checks.promise import body_of

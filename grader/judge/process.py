@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from grader.course.manifest import Course, Exercise, load_course
-from grader.course.suite import tests_of
+from grader.course.suites import tests_of
 from grader.errors import GraderError, IsolationError, JudgeError, SandboxError
 from grader.judge import preloading
 from grader.judge.assignment import (

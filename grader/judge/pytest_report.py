@@ -14,7 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from grader.course.manifest import Course, load_course
-from grader.course.suite import SuiteTest, tests_of
+from grader.course.suite import SuiteTest
+from grader.course.suites import tests_of
 from grader.judge.scoring import score_exercise, score_test, sum_of, weighed, without_unfounded
 from grader.results import ExerciseResult, Outcome, Place, Result, TestResult, Visibility
 

@@ -24,7 +24,8 @@ import msgspec
 
 from grader.course.manifest import Course, Exercise, probe_of
 from grader.course.mutants import WrongAnswer
-from grader.course.suite import SuiteTest, declared_tests, tests_of
+from grader.course.suite import SuiteTest
+from grader.course.suites import declared_tests, tests_of
 from grader.errors import JudgeError
 from grader.judge.assignment import AS_HANDED_IN, AuthorOptions, Forgery, GradingOptions, Judgment
 from grader.judge.checks.promise import body_of

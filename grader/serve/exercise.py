@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from grader.course.manifest import EVERY_EXERCISE, Course, Exercise
-from grader.course.suite import tests_of
+from grader.course.suites import tests_of
 from grader.course.syntax import syntax_tree
 from grader.results import Visibility
 

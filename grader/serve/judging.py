@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from grader.course.manifest import Course
-from grader.course.suite import tests_of
+from grader.course.suites import tests_of
 from grader.errors import GraderError
 from grader.exports.disclosure import may_be_timed
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment

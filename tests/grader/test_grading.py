@@ -69,7 +69,7 @@ class Judges:
         end = self.ends.get(of.id, Outcome.PASSED)
         if isinstance(end, Exception):
             raise end
-        from grader.course.suite import tests_of
+        from grader.course.suites import tests_of
 
         result = score_alike(of, tests_of(course, of, options.suites), end, "")
         for test in result.tests:

@@ -20,7 +20,7 @@ from grader.cli.terminal.console import (
     print_lines,
     printed,
 )
-from grader.course.suite import tests_of
+from grader.course.suites import tests_of
 from grader.results import EXTRA_CREDIT, Visibility
 from grader.student.progress import Standing, progress_of, standing_words
 from grader.submissions import file_of

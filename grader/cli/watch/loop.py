@@ -17,7 +17,7 @@ import msgspec
 
 from grader.cli.watch.screen import Face, Shows, View
 from grader.course.manifest import Exercise
-from grader.course.suite import tests_of
+from grader.course.suites import tests_of
 from grader.errors import CourseError, GraderError
 from grader.grading import settle
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from grader.cli import main
-from grader.course import suite
+from grader.course import suites
 from grader.course.manifest import load_course
 from grader.exports import FORMATS
 from grader.exports.disclosure import Audience, disclosed
@@ -274,7 +274,7 @@ def ended() -> Entry:
     """Exercises of the shipped course whose values are all wrong and whose hidden tests are all dropped."""
     course, exercises = load_course(SHIPPED), []
     for each in course.exercises[::3]:
-        tests = weighed(each, suite.tests_of(course, each, tuple(Visibility)))
+        tests = weighed(each, suites.tests_of(course, each, tuple(Visibility)))
         results = [
             score_test(
                 test,

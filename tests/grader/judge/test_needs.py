@@ -10,7 +10,7 @@ import pytest
 from grader.authoring.verify import verify
 from grader.course.digest import exercise_digest
 from grader.course.manifest import Course
-from grader.course.suite import tests_of as judged_tests
+from grader.course.suites import tests_of as judged_tests
 from grader.errors import CourseError
 from grader.judge.assignment import Judgment
 from grader.judge.scoring import shares

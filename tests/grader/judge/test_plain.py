@@ -12,7 +12,7 @@ import pytest
 
 from grader.course.manifest import Exercise, load_course
 from grader.course.suite import SuiteTest
-from grader.course.suite import tests_of as declared
+from grader.course.suites import tests_of as declared
 from grader.errors import CourseError
 from grader.judge import plain
 from grader.judge.outcomes import CheckFailed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grader.course.manifest import load_course
-from grader.course.suite import tests_of as declared
+from grader.course.suites import tests_of as declared
 from grader.judge.pytest_report import add_scores, metadata_of, report_of, scores_of
 from grader.judge.scoring import score_exercise, score_test, weighed
 from grader.results import Outcome, Place, Status, Visibility

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course, Exercise
-from grader.course.suite import tests_of as declared
+from grader.course.suites import tests_of as declared
 from grader.errors import CourseError
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.judge.process import Judge, judge_source
