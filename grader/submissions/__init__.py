@@ -19,13 +19,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from grader.submissions.attempt import Attempt, read_attempt
-from grader.submissions.folder import safe_name
-from grader.submissions.read import file_of, read_submission
 from grader.submissions.submission import ExerciseFile, State, Submission
 
 if TYPE_CHECKING:
+    from grader.submissions.attempt import Attempt, read_attempt
     from grader.submissions.download import ClassDownload, find_class, joined
+    from grader.submissions.folder import safe_name
+    from grader.submissions.read import file_of, read_submission
     from grader.submissions.roster import Roster, read_roster
     from grader.submissions.times import Times, read_times
 
@@ -47,11 +47,16 @@ __all__ = [
     "safe_name",
 ]
 
-# Only a class needs these, so the single submission of a student does not wait for their import.
+# A judge needs none of these, and a student's `grade` not those of a class: neither waits for their import.
 _LATER = {
+    "Attempt": "attempt",
+    "read_attempt": "attempt",
     "ClassDownload": "download",
     "find_class": "download",
     "joined": "download",
+    "safe_name": "folder",
+    "file_of": "read",
+    "read_submission": "read",
     "Roster": "roster",
     "read_roster": "roster",
     "Times": "times",
