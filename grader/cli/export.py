@@ -32,6 +32,7 @@ from grader.exports.files import (
 from grader.exports.verdicts import not_due, time_left
 from grader.gradebook import Gradebook
 from grader.gradebook.policy import Policy
+from grader.judge.scoring import is_provisional
 from grader.results import Entry
 from grader.submissions import safe_name
 from grader.submissions.roster import is_in_group, section_names
@@ -280,7 +281,7 @@ class _Noted:
         for entry in self._entries:
             if self._zeros is not None:
                 self._zeros.see(entry)
-            if any(exercise.provisional for exercise in entry.result.exercises):
+            if is_provisional(entry.result.exercises):
                 self.held[entry.student.id] = None
             until = None if self._policy is None else time_left(entry, self._policy, now)
             if until is not None:

@@ -26,6 +26,7 @@ from grader.cli.terminal.progress import ProgressBar
 from grader.exports.verdicts import unjudged
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
 from grader.gradebook.review import Attention, AttentionGroup, Reason, grouped
+from grader.judge.scoring import is_provisional
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
 from grader.text import MOST_NAMES, clean, counted, listed_names, number
 
@@ -153,7 +154,7 @@ def _line(console: Console, entry: Entry) -> Text:
     room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
     name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)
     remark = " late" if entry.late else " handed in nothing" if entry.absent else ""
-    remark += " held" * any(exercise.provisional for exercise in result.exercises)
+    remark += " held" * is_provisional(result.exercises)
     return Text.assemble(score, "   ", cells, "   ", name, (remark, "yellow"))
 
 
