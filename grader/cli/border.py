@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
 
 HELP_FLAGS = ["-h", "--help"]
 _LONGEST_ERROR = 10_000
@@ -211,7 +212,7 @@ def tell(text: str) -> None:
     _say(clean(text, _LONGEST_ERROR))
 
 
-def tell_unfinished(book: Gradebook) -> None:
+def tell_unfinished(book: Gradebook | AnonymousBook) -> None:
     """Say on stderr if the last grading did not finish."""
     if book.unfinished:
         tell(book.unfinished)

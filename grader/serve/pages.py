@@ -174,13 +174,23 @@ class Pages:
         names = {exercise.id for exercise in exercises}
         alive, fault = self._server.judging.alive, self._server.judging.fault
         now = datetime.datetime.now(datetime.UTC)
-        queue, newest, pieces, attention, reach, retention, mail = await self._server.views.answer(
+        (
+            queue,
+            newest,
+            pieces,
+            attention,
+            reach,
+            unfinished,
+            retention,
+            mail,
+        ) = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
                 views.last_hour(),
                 views.attention(asker, names if chosen else None),
                 asker.reach(views.book.students()),
+                views.book.unfinished,
                 passed_words(views.book, now),
                 mail_view(views.book, asker, self._server.mailing),
             )
@@ -206,6 +216,7 @@ class Pages:
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             backups=self._server.backups,
+            unfinished=unfinished,
             retention=retention,
             mail=mail,
             attention=attention[:_MAX_STUDENTS],

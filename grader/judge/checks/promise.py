@@ -27,9 +27,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from grader.judge.checks.assertions import compare, not_refused, raising
-from grader.judge.checks.comparison import Rule, dtype_name, first_mismatch, is_tensor
+from grader.judge.checks.comparison import (
+    DifferenceKind,
+    Rule,
+    dtype_name,
+    first_mismatch,
+    is_tensor,
+)
 from grader.judge.checks.draw import Draw
-from grader.judge.checks.laws.numerics import check_finite
+from grader.judge.checks.explanation import cause_of, explain
+from grader.judge.checks.laws.numerics import not_finite
 from grader.judge.checks.wording import failed, sentence
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
@@ -351,8 +358,8 @@ def _check_tensor(actual: Any, expected: Any, rule: Rule, what: str) -> None:
         return
     if not expected.is_floating_point() or first_mismatch(actual, expected, rule) is None:
         return
-    if expected.isfinite().all():
-        check_finite(actual, what=what)
+    if expected.isfinite().all() and not actual.isfinite().all():
+        raise _not_finite(actual.detach(), expected, rule, what)
     if expected.dtype is not torch.float64:
         return
     largest = float(expected.abs().max()) if expected.isfinite().all() else 0.0
@@ -366,6 +373,30 @@ def _check_tensor(actual: Any, expected: Any, rule: Rule, what: str) -> None:
     # A difference larger than a few roundings may be another mistake.
     is_rounding = torch.allclose(actual, expected, rtol=5e-7, atol=5e-7 * largest)
     raise CheckFailed(sentence(line), Cause.LAW if is_rounding else Cause.VALUES)
+
+
+def _not_finite(actual: Tensor, expected: Tensor, rule: Rule, what: str) -> CheckFailed:
+    """Return the failure of a tensor with NaN or inf, with their places and the other values.
+
+    So a known mistake is recognized only if it has NaN or inf at the same places, and the same other values.
+    """
+    import torch
+
+    line, bad = not_finite(actual, what), ~actual.isfinite()
+    if bad.all():
+        return failed(line)
+    places = bad.nonzero().tolist()
+    first, last = (", ".join(map(str, place)) for place in (places[0], places[-1]))
+    where = text("It is at [{place}].", first)
+    if len(places) > 1:
+        where = text("The first one is at [{first}], the last one at [{last}].", first, last)
+    rest = torch.where(bad, expected, actual)
+    others = [text("The others are right.")]
+    if (mismatch := first_mismatch(rest, expected, rule)) is not None:
+        # The first line would count the elements above, too.
+        lines = explain(mismatch, rest, expected, rule, what, search=False)
+        others = [text("Others differ, too."), *lines[1:]]
+    return CheckFailed([line, where, *others], cause_of(DifferenceKind.VALUES, what))
 
 
 # --- values -----------------------------------------------------------------------------------------

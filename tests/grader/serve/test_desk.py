@@ -12,9 +12,9 @@ import pytest
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, drafts
 from grader.gradebook.extending import state_of
-from grader.gradebook.intake import Questions
 from grader.gradebook.review import Reason, stub_after_work
 from grader.gradebook.tokens import Role
+from grader.gradebook.verdicts import Questions
 from grader.judge.assignment import GradingOptions
 from grader.results import Outcome
 from grader.serve.hand_in import HandInReader, NotNow, Submission
