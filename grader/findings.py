@@ -70,7 +70,9 @@ def parsed(words: str) -> list[tuple[str, str | None, str | None, str | None]]:
 
 def _without_values(words: str) -> str:
     """Replace each value by an ellipsis; empty if too few words are left."""
-    shown = re.sub(rf"{_ELLIPSIS}(?:[\s,;()\[\]]*{_ELLIPSIS})+", _ELLIPSIS, filled(words, {}))
+    # A call of which neither the function nor an argument may be known is one value.
+    shown = re.sub(rf"{_ELLIPSIS}\((?:[\s,]*{_ELLIPSIS})*\)", _ELLIPSIS, filled(words, {}))
+    shown = re.sub(rf"{_ELLIPSIS}(?:[\s,;()\[\]]*{_ELLIPSIS})+", _ELLIPSIS, shown)
     count = len(_WORD.findall(shown))
     enough = count >= _FEWEST_WORDS and count > 2 * shown.count(_ELLIPSIS)
     return shown if enough and not shown.endswith(f"expected {_ELLIPSIS}.") else ""

@@ -202,7 +202,9 @@ def _selected(
             raise SubmissionError(f"{read.name} is a single file, not the one of {exercise.id!r}.")
         if not course.suites(exercise):
             public = course.suite(exercise, Visibility.PUBLIC)
-            raise CourseError(f"The exercise {exercise.id!r} has no suite; write one to {public}.")
+            raise CourseError(
+                f"The exercise {exercise.id!r} has no suite: write or restore {public}."
+            )
     judged = tuple(
         exercise for exercise in named if set(options.suites) & set(course.suites(exercise))
     )
@@ -217,6 +219,8 @@ def grading_options(
     seed: int = 0, suite: str = "all", require_isolation: str = "none"
 ) -> GradingOptions:
     """Return options by their names on a command line; `suite` is `public`, `hidden` or `all`."""
+    if suite not in ("all", *(visibility.value for visibility in Visibility)):
+        raise ValueError(f"suite is {suite!r}, not 'public', 'hidden' or 'all'.")
     suites = tuple(Visibility) if suite == "all" else (Visibility(suite),)
     if require_isolation == "none":
         return GradingOptions(seed, suites, recognize=True)

@@ -53,11 +53,31 @@ def with_article(noun: str) -> str:
 
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Join names: a, b and c; if there are more than `most`, only the first, and the number of the rest."""
-    between = "; " if any("," in name for name in names[:most]) else ", "
+    between = separator(names[:most])
     if len(names) > most:
         return f"{between.join(names[:most])} and {len(names) - most} more"
     *first, last = names
     return f"{between.join(first)} and {last}" if first else last
+
+
+# Most names in a note that is the only place for them, such as work that belongs to no student.
+MOST_NAMES = 200
+
+
+def listed_names(names: Sequence[str], most: int = 5) -> str:
+    """Return strangers' names for a message: the first ones, made harmless, and the number of the rest.
+
+    >>> listed_names(["Doe, Jane", "Li, Kim"])
+    'Doe, Jane; Li, Kim'
+    """
+    shown = [clean(name, 60) for name in names[:most]]
+    first = separator(shown).join(shown)
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
+
+
+def separator(names: Iterable[str]) -> str:
+    """Return the text to write between names: a semicolon if any of them has a comma."""
+    return "; " if any("," in name for name in names) else ", "
 
 
 def rounded(value: float) -> float:
@@ -119,9 +139,9 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def names_differ(one: str, other: str) -> bool:
-    """Whether two full names have no word in common, so that they hardly are the same person's.
+    """Whether two full names have no word in common, so they are probably of different people.
 
-    Accents do not matter, and one of them may be a single word, as in Canvas's downloads. Names that cannot be
+    Accents do not matter, and a name may be a single word, as in Canvas's downloads. Names that cannot be
     compared do not differ: empty ones, "Participant 501", and names in two scripts.
 
     >>> names_differ("Jane Doe", "Kim Lee"), names_differ("Größe, Jürgen", "groessejuergen")

@@ -93,7 +93,7 @@ def new_course(
     texts = {name: text for name, (text, _) in files.items()}
     texts["exercises/course.toml"] = f"{head}\n{_entry(exercise, chapter, title)}"
     if not (folder / ".gitignore").exists():
-        texts[".gitignore"] = fill("gitignore")
+        texts[".gitignore"] = fill("gitignore") + fill("gitignore_class")
     with _new_files(folder, texts):
         load_course(folder / "exercises" / "course.toml")
     return _scaffolded(exercise, chapter, folder, "exercises", files)

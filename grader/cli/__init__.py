@@ -6,9 +6,9 @@ exercise or an assignment, `batch` also `grade regrade`, `submit` also `grade lo
 `grade erase`. `watch` is the loop of `grade watch`.
 
 `border` turns errors into text and exit codes, and `terminal` prints. `options` has the options that several
-commands share, and `results` finds the gradebook and the student that a caller names. `extension` is
-`grade adjust --until`, `marking` has the keys of `grade mark`, and `on_server` the requests of commands to a
-running server.
+commands share, `results` finds the gradebook and the student that a caller names, and `memory` reads what
+earlier gradings left in it. `extension` is `grade adjust --until`, `marking` has the keys of `grade mark`, and
+`on_server` the requests of commands to a running server.
 """
 
 from __future__ import annotations

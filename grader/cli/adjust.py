@@ -41,8 +41,7 @@ from grader.gradebook.corrections import Correction, correction_words
 from grader.results import ExerciseResult
 from grader.serve.messages import ClassState
 from grader.student.client import Server
-from grader.submissions.folder import listed_names
-from grader.text import clean, number
+from grader.text import clean, listed_names, number
 
 _LONGEST = 1000
 _WITHOUT_EFFECT = (

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell_unfinished
+from grader.cli.memory import Memory, assigned_course, grading_options_of, remembered
 from grader.cli.results import tell_passed
 from grader.cli.terminal.class_summary import (
     BatchDisplay,
@@ -26,20 +27,13 @@ from grader.cli.terminal.class_summary import (
 from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import show_outdated
 from grader.course.manifest import Course
-from grader.errors import ExitCode, SubmissionError
+from grader.errors import ExitCode
 from grader.exports.files import open_export
 from grader.gradebook import Gradebook
 from grader.gradebook.anonymous import AnonymousBook
 from grader.gradebook.batch import BatchSummary, changes
 from grader.gradebook.batch import batch as grade_class
 from grader.gradebook.batch import regrade as grade_again
-from grader.gradebook.facts import Facts
-from grader.gradebook.intake import (
-    notes_on_known,
-    notes_on_two_ids,
-    refuse_other_ids,
-    refuse_two_ids,
-)
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
 from grader.gradebook.policy_file import (
     name_policy,
@@ -47,13 +41,26 @@ from grader.gradebook.policy_file import (
     refuse_strangers,
     unknown_students,
 )
+from grader.gradebook.refusals import (
+    notes_on_known,
+    notes_on_two_ids,
+    refuse_other_ids,
+    refuse_two_ids,
+)
 from grader.gradebook.requests import open_requests
 from grader.gradebook.review import Reason
-from grader.grading import grading_options
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool, Pool
 from grader.results import StudentInfo
-from grader.submissions import ClassDownload, find_class, joined, read_roster, read_times
+from grader.submissions import (
+    ClassDownload,
+    Roster,
+    Times,
+    find_class,
+    joined,
+    read_roster,
+    read_times,
+)
 from grader.submissions.download import (
     for_teams,
     likely_matches,
@@ -168,27 +175,13 @@ def batch(
         find_class(path, course, roster, times, former=memory.students, given=own_files)
         for path in submissions
     ]
-    refuse_two_ids(downloads)
-    ids = [*notes_on_two_ids(downloads)]
-    download = joined(downloads)
-    if roster is not None:
-        refuse_unlisted(download, roster, memory.students)
-    notes: list[str] = []
-    if times is not None:
-        handed_in = [attempt.student for attempt in download.attempts]
-        notes += times.unmatched(download.timed, handed_in)
-    download = _shared(download, course, memory.students)
-    notes = [*download.notes, *notes, *ids, *likely_matches(download)]
-    if memory.students:
-        with Gradebook.open(results) as before:
-            refuse_other_ids(before, download)
-            notes += notes_on_known(before, download)
+    download = _one_class(downloads, course, memory, roster, times)
     class_ = {attempt.student.id: attempt.student for attempt in download.attempts}
     refuse_strangers(policy, [*class_.values(), *download.missing, *memory.students])
-    for note in () if options["anonymous"] else notes:
+    for note in () if options["anonymous"] else download.notes:
         click.echo(note, err=True)
-    if options["anonymous"] and notes:
-        left_out = counted(len(notes), "note")
+    if options["anonymous"] and download.notes:
+        left_out = counted(len(download.notes), "note")
         click.echo(f"{left_out} on the download left out, since they may name students.", err=True)
     grading = grading_options_of(memory, course, options)
     with (
@@ -200,7 +193,7 @@ def batch(
             gradebook.assign(course)
         if named is not None:
             gradebook.set_policy(rules, named)
-        with _saying_unfinished(gradebook, display):
+        with _saying_unfinished(gradebook, display, options):
             summary = grade_class(
                 download,
                 gradebook,
@@ -211,23 +204,59 @@ def batch(
                 progress=display,
             )
         display.__exit__()
-        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        book = _shown(gradebook, options)
         summary = book.shown(summary)
         _show(book, summary, book.absent())
         show_attention(open_console(), summary.attention, book.names())
-        tell_unfinished(gradebook)
+        tell_unfinished(book)
     _exit(summary)
 
 
 @contextlib.contextmanager
-def _saying_unfinished(book: Gradebook, display: BatchDisplay) -> Iterator[None]:
+def _saying_unfinished(
+    book: Gradebook, display: BatchDisplay, options: dict[str, Any]
+) -> Iterator[None]:
     """Say how to go on after Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
         display.__exit__()
-        tell_unfinished(book)
+        tell_unfinished(_shown(book, options))
         raise
+
+
+def _shown(book: Gradebook, options: dict[str, Any]) -> Gradebook | AnonymousBook:
+    """Return the gradebook as it is shown, without names if the command is `--anonymous`."""
+    return AnonymousBook(book) if options["anonymous"] else book
+
+
+def _one_class(
+    downloads: Sequence[ClassDownload],
+    course: Course,
+    memory: Memory,
+    roster: Roster | None,
+    times: Times | None,
+) -> ClassDownload:
+    """Return the downloads as one class, with notes on them.
+
+    Raises SubmissionError if they do not fit the roster, the times or the gradebook.
+    """
+    refuse_two_ids(downloads)
+    ids = notes_on_two_ids(downloads)
+    download = joined(downloads)
+    if roster is not None:
+        refuse_unlisted(download, roster, memory.students)
+    of_times: Iterable[str] = ()
+    if times is not None:
+        handed_in = [attempt.student for attempt in download.attempts]
+        of_times = times.unmatched(download.timed, handed_in)
+    download = _shared(download, course, memory.students)
+    notes = [*download.notes, *of_times, *ids, *likely_matches(download)]
+    if memory.students:
+        with Gradebook.open(memory.results) as before:
+            refuse_other_ids(before, download)
+            notes += notes_on_known(before, download)
+    return msgspec.structs.replace(download, notes=tuple(notes))
 
 
 def _shared(
@@ -237,43 +266,6 @@ def _shared(
     if not (parts := for_teams(course)):
         return download
     return share_in_teams(download, former, parts if course.assignment is None else ())
-
-
-class Memory(NamedTuple):
-    """Facts that the gradebook in a folder keeps of earlier gradings; empty if there is none yet."""
-
-    results: Path
-    facts: Facts = Facts()
-    students: tuple[StudentInfo, ...] = ()
-    seeds: tuple[int, ...] = ()
-
-
-def remembered(results: Path) -> Memory:
-    """Read the facts that the gradebook in a folder keeps, if there is one."""
-    with contextlib.suppress(SubmissionError), Gradebook.open(results) as book:
-        return Memory(results, book.facts, tuple(book.students()), book.seeds())
-    return Memory(results)
-
-
-def assigned_course(
-    course: Course, memory: Memory, exercises: tuple[str, ...], assignment: str | None
-) -> Course:
-    """Return the course with only the graded exercises: the named ones, or those the gradebook remembers.
-
-    Raises SubmissionError if the gradebook belongs to another assignment.
-    """
-    before = memory.facts.assignment
-    if before and (exercises or assignment not in (None, before)):
-        raise SubmissionError(
-            f"{memory.results} is the gradebook of the assignment {before}: use another folder for "
-            "other exercises."
-        )
-    if assignment is not None or before:
-        return shared.assigned(course, assignment or before)
-    if exercises:
-        return course.only(shared.known_exercises(course, exercises))
-    chosen = [exercise for exercise in course.exercises if exercise.id in memory.facts.assigned]
-    return course.only(chosen) if chosen else course
 
 
 @click.command(cls=Command)
@@ -331,18 +323,18 @@ def regrade(
     ):
         if assignment is not None:
             gradebook.assign(course)
-        with _saying_unfinished(gradebook, display):
+        with _saying_unfinished(gradebook, display, options):
             summary = grade_again(gradebook, course, pool, grading, progress=display)
         display.__exit__()
         differences = list(changes(gradebook))
-        book = AnonymousBook(gradebook) if options["anonymous"] else gradebook
+        book = _shown(gradebook, options)
         summary, differences = book.shown(summary), book.shown(differences)
         console = open_console()
         try:
             _show(book, summary)
             show_changes(console, differences, book.names())
             show_attention(console, summary.attention, book.names())
-            tell_unfinished(gradebook)
+            tell_unfinished(book)
         finally:
             # Also if nobody reads on, as with `| head`: the next regrade does not find these changes again.
             if json_file is not None:
@@ -365,42 +357,6 @@ def _regrade_on_server(address: str, exercises: tuple[str, ...]) -> None:
     queued = regrade_on(signed_in(address), exercises)
     waiting = f"{counted(queued, 'file')} in the queue, after all that students hand in."
     click.echo(waiting if queued else "Every file that counts has a verdict of these suites.")
-
-
-def grading_options_of(memory: Memory, course: Course, options: dict[str, Any]) -> GradingOptions:
-    """Return the options for judging a class; without --seed, with the seed used before."""
-    seed = options["seed"] if shared.was_given("seed") else _remembered_seed(memory, course)
-    return grading_options(seed, options["suite"], options["require_isolation"])
-
-
-def _remembered_seed(memory: Memory, course: Course) -> int:
-    """Return the seed of the newest verdict in a gradebook, or an assignment's seed, which is not shown.
-
-    A whole course takes the seed of its first assignment that has one.
-    """
-    seeds, results = memory.seeds, memory.results
-    assignment = course.assignment or next((a for a in course.assignments if a.seed), None)
-    own = assignment.seed or 0 if assignment is not None else 0
-    if assignment is not None and own and set(seeds) <= {own}:
-        click.echo(
-            f"Judging with the seed of the assignment {assignment.id}. Choose another one with --seed.",
-            err=True,
-        )
-        return own
-    if not any(seeds):
-        return seeds[0] if seeds else own
-    text = (
-        f"Judging with the seed {seeds[0]}, as for the verdicts in {results}. "
-        "Choose another one with --seed."
-    )
-    if seeds[1:]:
-        others = ", ".join(map(str, seeds[1:]))
-        text = (
-            f"Judging with the seed {seeds[0]}, as for the newest verdicts in {results}. Verdicts with the "
-            f"seed {others} are judged again. Choose one seed for all with --seed."
-        )
-    click.echo(text, err=True)
-    return seeds[0]
 
 
 def _pool(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from grader.gradebook import Gradebook
+    from grader.gradebook.anonymous import AnonymousBook
 
 HELP_FLAGS = ["-h", "--help"]
 _LONGEST_ERROR = 10_000
@@ -174,13 +175,21 @@ class Group(click.Group):
             return None  # an exercise, or its file
         words = {**{command: command for command in self._table}, **_OTHER_WORDS}
         begun = [command for command in self._table if len(name) > 1 and command.startswith(name)]
-        close = get_close_matches(name, [*words, *([exercise] if exercise else [])], n=1)
+        # One slip in a short word is 0.75, and 0.6 takes `next` for `export`.
+        options = [*words, *([exercise] if exercise else [])]
+        close = get_close_matches(name, options, n=1, cutoff=0.7)
         # If the name of an exercise is nearer, no command was meant.
         return next((words[word] for word in [*begun, *close] if word in words), None)
 
 
-# Names of our commands in other tools.
-_OTHER_WORDS = {"test": "run", "check": "run", "judge": "run", "help": "--help"}
+# Names of our commands in other tools, and words that people try.
+_OTHER_WORDS = {
+    **dict.fromkeys(("test", "check", "judge", "next", "start"), "run"),
+    **dict.fromkeys(("status", "progress"), "list"),
+    "upload": "submit",
+    "help": "--help",
+    "version": "--version",
+}
 
 
 def _exercise_meant(name: str) -> str | None:
@@ -203,7 +212,7 @@ def tell(text: str) -> None:
     _say(clean(text, _LONGEST_ERROR))
 
 
-def tell_unfinished(book: Gradebook) -> None:
+def tell_unfinished(book: Gradebook | AnonymousBook) -> None:
     """Say on stderr if the last grading did not finish."""
     if book.unfinished:
         tell(book.unfinished)

@@ -15,7 +15,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command
-from grader.cli.results import ToLookAt, open_book
+from grader.cli.results import DoubtfulZeros, open_book
 from grader.cli.terminal.console import some_of
 from grader.errors import ExitCode
 from grader.exports import FORMATS
@@ -32,6 +32,7 @@ from grader.exports.files import (
 from grader.exports.verdicts import not_due, time_left
 from grader.gradebook import Gradebook
 from grader.gradebook.policy import Policy
+from grader.judge.scoring import is_provisional
 from grader.results import Entry
 from grader.submissions import safe_name
 from grader.submissions.roster import is_in_group, section_names
@@ -198,11 +199,11 @@ def export(
         raise click.UsageError("--assignment is for a gradebook: one result is as it was judged.")
     if sections and not source.is_dir():
         raise click.UsageError("--section is for a gradebook: one result has no section.")
-    title, policy, to_look_at = "", None, None
+    title, policy, zeros = "", None, None
     if source.is_dir():
-        with open_book(source, assignment) as book:
+        with open_book(source, assignment, anonymous=anonymous) as book:
             title, policy = book.work_title, None if anonymous else book.policy
-            to_look_at = None if anonymous else ToLookAt(book)
+            zeros = None if anonymous else DoubtfulZeros(book)
             _refuse_unknown(sections, book)
     options = Options(
         template=template,
@@ -221,7 +222,7 @@ def export(
         if source.is_dir()
         else None
     )
-    entries = _Noted(class_source or (read_result(source),), policy, to_look_at)
+    entries = _Noted(class_source or (read_result(source),), policy, zeros)
     if isinstance(chosen, ClassFormat):
         if output.is_dir():
             raise click.UsageError(f"{name} is one file: name it, not the folder {output}.")
@@ -240,8 +241,8 @@ def export(
             output = output / f"{source.stem}{chosen.suffix}"
         with _opened(output) as out:
             out.write(text)
-    if to_look_at is not None:
-        to_look_at.tell()
+    if zeros is not None:
+        zeros.tell()
     if entries.held:
         names = some_of(list(entries.held), _MAX_NAMES)
         note = (
@@ -269,18 +270,18 @@ class _Noted:
     """
 
     def __init__(
-        self, entries: Iterable[Entry], policy: Policy | None, to_look_at: ToLookAt | None
+        self, entries: Iterable[Entry], policy: Policy | None, zeros: DoubtfulZeros | None
     ) -> None:
-        self._entries, self._policy, self._to_look_at = entries, policy, to_look_at
+        self._entries, self._policy, self._zeros = entries, policy, zeros
         self.held: dict[str, None] = {}
         self.not_due: dict[str, datetime.datetime] = {}
 
     def __iter__(self) -> Iterator[Entry]:
         now = datetime.datetime.now(datetime.UTC)
         for entry in self._entries:
-            if self._to_look_at is not None:
-                self._to_look_at.see(entry)
-            if any(exercise.provisional for exercise in entry.result.exercises):
+            if self._zeros is not None:
+                self._zeros.see(entry)
+            if is_provisional(entry.result.exercises):
                 self.held[entry.student.id] = None
             until = None if self._policy is None else time_left(entry, self._policy, now)
             if until is not None:

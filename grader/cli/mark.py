@@ -16,9 +16,9 @@ from grader.cli.on_server import (
     signed_in,
 )
 from grader.gradebook import Gradebook, marking
-from grader.gradebook.anonymous import pseudonyms_of
+from grader.gradebook.anonymous import AnonymousBook, pseudonyms_of
 from grader.gradebook.facts import Remarks
-from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.refusals import refuse_other_course
 from grader.serve.messages import Do, FileForMarking, Marking
 from grader.student.client import ChangedError, Server
 from grader.text import clean, in_points, listed
@@ -97,7 +97,7 @@ def mark(
         refuse_other_course(book, course)
     with Gradebook.open_to_write(results) as book:
         refuse_without_terminal()
-        tell_unfinished(book)
+        tell_unfinished(AnonymousBook(book) if anonymous else book)
         shown = pseudonyms_of(book) if anonymous else str
         every = sorted(marking.files(book, chosen.id), key=lambda each: shown(each.students[0]))
         corrections = book.corrections()

@@ -205,9 +205,25 @@ def known_exercises(course: Course, names: Sequence[str]) -> tuple[Exercise, ...
     chosen: list[str] = []
     for name in names:
         meant = [name] if name in ids else _at_path(course, name)
+        if not meant and _is_command(name):  # as in `grade --course FOLDER list`
+            raise click.UsageError(
+                f"There is no exercise {name!r}. If you mean the command, write it first: "
+                f"`grade {name} ...`."
+            )
         with usage_errors():
             chosen += meant or [course.exercise(name).id]
     return course.select(tuple(dict.fromkeys(chosen)))
+
+
+def _is_command(name: str) -> bool:
+    """Return whether `grade` has a command of this name."""
+    context = click.get_current_context(silent=True)
+    root = context.find_root() if context is not None else None
+    return (
+        root is not None
+        and isinstance(root.command, click.Group)
+        and name in root.command.list_commands(root)
+    )
 
 
 def _at_path(course: Course, name: str) -> list[str]:

@@ -14,7 +14,6 @@ from grader.cli.terminal.console import open_console
 from grader.cli.terminal.policy import points_of, show_effect, show_explanation, show_policy
 from grader.course.manifest import MANIFEST, Course
 from grader.gradebook import Gradebook
-from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.policy import NamedPolicy, Rules
 from grader.gradebook.policy_file import (
     PolicyError,
@@ -24,6 +23,7 @@ from grader.gradebook.policy_file import (
     policy_text,
     unknown_students,
 )
+from grader.gradebook.refusals import refuse_other_course
 from grader.submissions.times import time_not_known
 
 _NO_POLICY = (

@@ -11,7 +11,7 @@ import click
 
 from grader.cli import options as shared
 from grader.cli.border import Command, tell
-from grader.cli.results import ToLookAt, open_book
+from grader.cli.results import DoubtfulZeros, open_book
 from grader.errors import GraderError
 from grader.text import counted
 
@@ -117,9 +117,8 @@ def push(
             overwrite=overwrite,
             policy=None if zeros else book.policy,
         )
-        names = book.names()
         platform = _linked(book, link or "", assignment) if lti else _opened(canvas, moodle)
-    failures = _pushed(results, assignment, platform, options, names, dry_run=dry_run, yes=yes)
+    failures = _pushed(results, assignment, platform, options, dry_run=dry_run, yes=yes)
     if failures:
         for failure in failures:
             tell(failure)
@@ -161,7 +160,6 @@ def _pushed(
     assignment: str | None,
     platform: Platform,
     options: Options,
-    names: dict[str, str],
     *,
     dry_run: bool,
     yes: bool,
@@ -177,12 +175,12 @@ def _pushed(
 
     with (reading if dry_run else pushing)(results, platform.address) as memory:
         with Gradebook.open(results, assignment) as book:
-            to_look_at = ToLookAt(book)
-        entries = to_look_at.over(ClassSource(results, assignment))
+            doubtful, names = DoubtfulZeros(book), book.names()
+        entries = doubtful.over(ClassSource(results, assignment))
         plan = comparison.planned(entries, platform, memory.all(), options)
         for note in (*platform.notes, *plan.left, *_not_due(plan, options)):
             tell(note)
-        to_look_at.tell()
+        doubtful.tell()
         show_plan(open_console(), plan, names)
         if dry_run:
             return []

@@ -52,17 +52,13 @@ def report(
       grade report results/ -o report/
       grade report results/ -o report/ --open
     """
-    with open_book(results, assignment) as whole:
+    with open_book(results, assignment, anonymous=anonymous) as whole:
         similarity = read_similar(results)
         hidden = AnonymousBook(whole) if anonymous else None
         if similarity is not None:
             similarity = similarity.only(whole.exercises)
             similarity = similarity if hidden is None else hidden.similarity(similarity)
         book = hidden or whole
-        unfinished = whole.unfinished
-        if unfinished and anonymous:
-            # The path of the download may name a student.
-            unfinished = "A grading of this class did not finish; students may be missing."
         written = write_report(
             with_progress(book, "Writing"),
             folder,
@@ -74,7 +70,7 @@ def report(
             history=lambda entry: book.history(entry.student, FEWEST_TRIES),
             before=book.totals_before(),
             disclose=shared.disclosure(disclose),
-            unfinished=unfinished,
+            unfinished=book.unfinished,
         )
         tell_passed(whole)
     count = counted(written.students, "student")

@@ -77,7 +77,7 @@ def requests(
         return
     results = shared.EXISTING_FOLDER.convert(words[0], None, click.get_current_context())
     # Open it to read first: opening it to write would create a gradebook in a folder without one.
-    with open_book(results) as book:
+    with open_book(results, anonymous=anonymous) as book:
         if answer is None and asked is None:
             _show_requests(book, number, with_answered=with_answered, anonymous=anonymous)
             return

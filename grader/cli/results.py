@@ -1,4 +1,4 @@
-"""Find the gradebook, the student and the exercise that a caller of an instructor's command names."""
+"""What instructors' commands share: to open a gradebook, to find a student, and notes for every command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from grader.cli.terminal.console import some_of
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook
-from grader.gradebook.intake import refuse_other_course
+from grader.gradebook.anonymous import AnonymousBook
+from grader.gradebook.refusals import refuse_other_course
 from grader.gradebook.retention import old_backup_words, passed_words
 from grader.gradebook.review import Reason
 from grader.results import Entry, StudentInfo
@@ -23,20 +24,24 @@ _SHOWN_STUDENTS = 5
 
 @contextlib.contextmanager
 def open_book(
-    results: Path, assignment: str | None = None, *, course: Course | None = None
+    results: Path,
+    assignment: str | None = None,
+    *,
+    course: Course | None = None,
+    anonymous: bool = False,
 ) -> Iterator[Gradebook]:
-    """Open the gradebook in a folder; say on stderr if its last grading did not finish.
+    """Open the gradebook in a folder; say on stderr if a grading did not finish, without names if `anonymous`.
 
     Raises SubmissionError if there is none, or if it belongs to another course than `course`.
     """
     with Gradebook.open(results, assignment) as book:
         if course is not None:
             refuse_other_course(book, course)
-        tell_unfinished(book)
+        tell_unfinished(AnonymousBook(book) if anonymous else book)
         yield book
 
 
-class ToLookAt:
+class DoubtfulZeros:
     """Count the students with 0 points in an exercise for which something is listed to look at."""
 
     def __init__(self, book: Gradebook) -> None:

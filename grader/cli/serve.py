@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grader.cli import options as shared
-from grader.cli.batch import Memory, assigned_course, grading_options_of, remembered
 from grader.cli.border import Command
+from grader.cli.memory import Memory, assigned_course, grading_options_of, remembered
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook import Gradebook, platforms
@@ -22,9 +22,9 @@ from grader.gradebook.corrections_file import (
     read_file,
     writing,
 )
-from grader.gradebook.intake import refuse_other_roster
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of, refuse_strangers, unknown_students
+from grader.gradebook.refusals import refuse_other_roster
 from grader.gradebook.times import local
 from grader.results import StudentInfo
 from grader.student.client import checked_address

@@ -87,7 +87,7 @@ def similar(
 
     stubs = {e.id: course.stub(e).source for e in course.exercises}
     least = None if threshold is None else threshold / 100
-    with open_book(results, assignment, course=course) as book:
+    with open_book(results, assignment, course=course, anonymous=anonymous) as book:
         similarity = find_similar(
             with_progress(book, "Reading"),
             book.sources,

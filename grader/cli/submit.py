@@ -201,14 +201,13 @@ def _changed(workspace: Workspace, server: Server) -> tuple[list[Exercise], list
     """
     from grader.student.client import standing
     from grader.student.progress import digest_of
-    from grader.submissions import State
 
     course, own = workspace.course, standing(server)
     there = {exercise["name"]: exercise["file"] for exercise in own["exercises"]}
     changed, absent = [], []
     for exercise in course.exercises:
         file = workspace.handed(exercise)
-        if file.state(course.stub(exercise)) not in (State.EDITED, State.INVALID):
+        if not file.state(course.stub(exercise)).is_work:
             continue
         if exercise.id not in there:
             absent.append(exercise.id)

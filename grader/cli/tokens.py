@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from grader.cli import options as shared
-from grader.cli.batch import remembered
 from grader.cli.border import Command
+from grader.cli.memory import remembered
 from grader.errors import not_written
 from grader.exports.table import Table
 from grader.gradebook import Gradebook, sessions
-from grader.gradebook.intake import refuse_other_roster
+from grader.gradebook.refusals import refuse_other_roster
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import (
     STAFF,

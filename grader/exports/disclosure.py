@@ -102,7 +102,7 @@ def _exercise(exercise: ExerciseResult, level: Disclosure) -> ExerciseResult:
         tests = [test if _is_open(test, exercise) else reduced(test) for test in exercise.tests]
     # Printed text and times exist for all tests together, with the inputs of hidden ones, and for each.
     public = [test for test in exercise.tests if test.visibility is Visibility.PUBLIC]
-    # The lines that do something odd could be chosen by the inputs of hidden tests.
+    # Code could choose the odd line by the inputs of hidden tests.
     held = dict.fromkeys(_AS_IT_RAN if AS_IT_RUNS in each else each for each in exercise.held)
     return replace(
         exercise,

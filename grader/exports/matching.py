@@ -37,8 +37,8 @@ class Key(msgspec.Struct, frozen=True):
     """A column of the template, and the property of a person that it contains.
 
     If both are an identity (as Canvas's ID), different values mean different people. An `alias` may differ,
-    such as a login name in another system. A `reused` one, as a number of an assignment, matches nobody if the
-    names differ.
+    such as a login name in another system. A `reused` key, such as a number that is new in each assignment,
+    matches only if the names fit.
     """
 
     column: str
@@ -151,38 +151,43 @@ class Grades:
                     for person in claimants:
                         contested[person].add(row)
         left = [person for person in range(len(self._people)) if person not in row_of]
+        fought_over: set[int] = set()
         for person in left:
-            if person in renumbered:
-                other = rows[renumbered[person]].name
-                self.unmatched.append(
-                    f"{self._people[person]['id']}: has the number of {other}, but another name, so "
-                    f"{self._outcome}. Is it the file of this assignment?"
-                )
-            elif person not in contested:
-                self.unmatched.append(f"{self._people[person]['id']}: is not {self._place}.")
+            other = rows[renumbered[person]] if person in renumbered else None
+            fitting = sorted(contested[person])
+            fought_over |= {*fitting}
+            self._explain(person, other, [rows[row] for row in fitting])
         texts = (each.cells.get(key.column, "") for each in rows for key in keys)
         changed = next(filter(_CHANGED_ID.fullmatch, texts), None)
         if left and changed is not None:
             self.unmatched.append(
                 f"A spreadsheet changed ids, for example to {changed}: use the file as it was exported."
             )
-        fought_over: set[int] = set()
-        for person in left:
-            if places := sorted(contested.get(person, ())):
-                fought_over |= {*places}
-                words = (
-                    "more than one row fits" if places[1:] else "more than one row or person fits"
-                )
-                where = "; ".join(f"{rows[row].name}, {rows[row].where}" for row in places[:5])
-                self.unmatched.append(
-                    f"{self._people[person]['id']}: {words} ({where}), so {self._outcome}."
-                )
         self._rows_left = [
             f"There is no submission for the row {each.name}."
             for row, each in enumerate(rows)
             if row not in person_of and row not in fought_over
         ]
         return person_of
+
+    def _explain(
+        self, person: int, renumbered: TemplateRow | None, contested: Sequence[TemplateRow]
+    ) -> None:
+        """Note why a person has no row: the number is another's, several rows fit, or there is none."""
+        who = self._people[person]["id"]
+        if renumbered is not None:
+            self.unmatched.append(
+                f"{who}: has the number of {renumbered.name}, but another name, so {self._outcome}. Is it the "
+                "file of this assignment?"
+            )
+        if contested:
+            words = (
+                "more than one row fits" if contested[1:] else "more than one row or person fits"
+            )
+            where = "; ".join(f"{row.name}, {row.where}" for row in contested[:5])
+            self.unmatched.append(f"{who}: {words} ({where}), so {self._outcome}.")
+        if renumbered is None and not contested:
+            self.unmatched.append(f"{who}: is not {self._place}.")
 
     def _note_names(self, person: int, row: TemplateRow) -> None:
         """Note that a person and the matching row have names without a word in common."""

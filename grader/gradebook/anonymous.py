@@ -130,6 +130,16 @@ class AnonymousBook:
             return tuple(sorted(map(self._of, value)))
         return self._shown(value, student)
 
+    @property
+    def unfinished(self) -> str:
+        """The warning of `Gradebook.unfinished` without the paths of downloads, which may name students."""
+        if not self.book.unfinished:
+            return ""
+        return (
+            "A grading of this class did not finish; students may be missing. Let it end, or run `grade batch` "
+            "with the same path again."
+        )
+
     def students(self) -> list[StudentInfo]:
         """Return every student, sorted by pseudonym, which does not reveal the order of ids."""
         return [StudentInfo(id=name) for name in sorted(self._real)]

@@ -14,19 +14,13 @@ import msgspec
 
 from grader.course.manifest import Course
 from grader.gradebook import Attempt, Gradebook
-from grader.gradebook.intake import (
-    Intake,
-    Kept,
-    Question,
-    Questions,
-    ToJudge,
-    Verdicts,
-    refuse_other_course,
-    refuse_other_ids,
-)
+from grader.gradebook.file_review import FileReview
+from grader.gradebook.intake import Intake, ToJudge
 from grader.gradebook.policy_file import policy_of
+from grader.gradebook.refusals import refuse_other_course, refuse_other_ids
 from grader.gradebook.review import OF_DOWNLOADS, Attention, most_pressing_first
 from grader.gradebook.standing import NOT_YET
+from grader.gradebook.verdicts import Kept, Question, Questions, Verdicts
 from grader.grading import nothing_handed_in, unjudged
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.judge.pool import Pool, Task
@@ -159,6 +153,7 @@ class _Batch:
         self._options, self._progress = options, progress
         self._questions = Questions(course, options)
         self.intake = Intake(book, course, self._questions.exercises)
+        self._review = FileReview(book, course, self._questions.exercises)
         self._verdicts = Verdicts(book, course, options)
         # Files that wait for a verdict, by the verdict's key; and these keys by the numbers of their tasks.
         self._open: dict[str, list[tuple[Attempt, Question]]] = {}
@@ -190,7 +185,7 @@ class _Batch:
         self._progress.begin(total)
         for task, judged in self._pool.judged(self._tasks(students)):
             self._take(task, judged)
-        entries = most_pressing_first(self.intake.still_without_points(self._attention))
+        entries = most_pressing_first(self._review.still_without_points(self._attention))
         # Keep entries about students who are not in this download.
         others = [
             entry for entry in self._book.facts.attention if entry.student not in self._students

@@ -33,16 +33,25 @@ from grader.gradebook.corrections_file import (
 from grader.gradebook.database import FILE, no_gradebook, only_writer, opened, opened_again
 from grader.gradebook.facts import AssignmentPart, Facts
 from grader.gradebook.policy import NamedPolicy, Policy, Rules
-from grader.gradebook.review import Attention, Reason
+from grader.gradebook.review import Attention, Reason, in_order
 from grader.gradebook.standing import ClassRules, choices, entry_of, total_of
 from grader.gradebook.tables import Tables
 from grader.gradebook.times import submitted
 from grader.gradebook.verdict_key import VerdictKey, source_digest
-from grader.gradebook.work import Attempt, Replaced, Request, Verdict, Work, packed, work_of
+from grader.gradebook.work import (
+    SERVER,
+    Attempt,
+    Replaced,
+    Request,
+    Verdict,
+    Work,
+    packed,
+    work_of,
+)
 from grader.results import Entry, Environment, ExerciseResult, Result, Status, StudentInfo, to_json
 from grader.submissions import ExerciseFile, Submission, safe_name
 from grader.submissions.source import code_digest
-from grader.text import nearest, utc
+from grader.text import listed, nearest, utc
 
 T = TypeVar("T")
 
@@ -205,15 +214,14 @@ class Gradebook:
     def unfinished(self) -> str:
         """A warning while a grading goes on or after it was interrupted, else empty.
 
-        Only a batch that reads an interrupted download again to its end ends the warning about it, or any batch
-        if that download is gone.
+        The warning about a download ends when a batch reads it to the end, or if it is gone, when any batch
+        ends.
         """
         if unread := self.facts.unread:
-            more = f" and {len(unread) - 3} more" if unread[3:] else ""
             return (
-                f"The grading of {', '.join(unread[:3])}{more} into {self.folder} did not finish; students not "
-                "reached yet have no score or are missing. Let it end, or run `grade batch` with the same path "
-                "again; if it is gone, with another download of the class."
+                f"The grading of {listed(unread, 3)} into {self.folder} did not finish; students not reached "
+                "yet have no score or are missing. Let it end, or run `grade batch` with the same path again; "
+                "if it is gone, with another download of the class."
             )
         if not self.facts.is_unfinished:
             return ""
@@ -233,9 +241,10 @@ class Gradebook:
     ) -> bool:
         """Begin a grading by this course; one that was interrupted goes on, with the verdicts it set aside.
 
-        `blank` is the result of a student who handed in nothing; a `policy` replaces the one before. Downloads
-        that it is `reading` are unread until `finish` names them. Returns
-        whether any student's result may have changed, including students not regraded here. Raises
+        `blank` is the result of a student who handed in nothing; a `policy` replaces the one before. The
+        downloads at the paths `reading` stay unread until `finish` names them.
+
+        Returns whether any student's result may have changed, including students not regraded here. Raises
         CorrectionsError before anything is written.
         """
         before = self.facts
@@ -298,14 +307,14 @@ class Gradebook:
         )
 
     def finish(self, attention: tuple[Attention, ...], read: Collection[str] = ()) -> None:
-        """End the grading, which has `read` these downloads: the next one is compared with this one."""
+        """End the grading, so that the next one is compared with this one; it has `read` these downloads."""
         rules = self.rules()
         totals = {s.id: total_of(self.work(s), rules) for s in self.students()}
         final = {student: points for student, points in totals.items() if points is not None}
         unread = tuple(
             path
             for path in self.facts.unread
-            # A download may have been read as part of a folder. One that is gone is given up for another one.
+            # A download may have been read as part of a folder. If it is gone, any other one ends the warning.
             if {path, *map(str, Path(path).parents)}.isdisjoint(read)
             and (not read or Path(path).exists())
         )
@@ -368,10 +377,9 @@ class Gradebook:
                 entry = msgspec.structs.replace(entry, exercises=others)
             if entry.exercises:
                 kept.append(entry)
-        order = list(Reason)
-        after = sorted((*kept, *entries), key=lambda e: (order.index(e.kind), e.student))
-        if tuple(after) != before:
-            self.change(attention=tuple(after))
+        after = in_order((*kept, *entries))
+        if after != before:
+            self.change(attention=after)
 
     # --- rules ----------------------------------------------------------------------------------
 
@@ -585,6 +593,11 @@ class Gradebook:
         before = by_time.get(time, by_time.get(""))
         if before is None and not time:
             before = next(reversed(by_time.values()), None)
+        if before is not None and handed_in.origin == SERVER and before.number < len(attempts):
+            # Another file came to the server within the same second; the newest one is this file again.
+            while time in by_time:
+                time = utc(datetime.datetime.fromisoformat(time) + datetime.timedelta(seconds=1))
+            before = None
         attempt = Attempt(
             id=before.id if before is not None else 0,
             student=student,

@@ -24,6 +24,7 @@ from typing import Any
 
 import dask.config
 from distributed import Client, Future, Worker, WorkerPlugin, as_completed, get_worker
+from distributed.comm.addressing import get_address_host_port
 from distributed.scheduler import KilledWorker
 
 from grader.course.manifest import Course, load_course
@@ -142,6 +143,8 @@ class ClusterPool:
                 "(distributed.comm.tls, in a file under DASK_CONFIG); docs/cluster.md has an example."
             )
         try:
+            # A Client of a mistyped address takes 40 s to close.
+            get_address_host_port(self._address)
             seconds = _CONNECT_SECONDS if self._is_patient else _SILENT_SECONDS
             self._client = Client(self._address, timeout=seconds, set_as_default=False)
         except (OSError, ValueError) as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -17,8 +17,8 @@ from grader.course.stub import Stub
 from grader.grading import foreign_names
 from grader.results import ExerciseResult, Outcome, Status
 from grader.submissions import ExerciseFile, State
-from grader.submissions.source import has_no_code, names_to_write, written_but_raising
-from grader.submissions.submission import Look
+from grader.submissions.unwritten import has_no_code, names_to_write, written_but_raising
+from grader.text import listed_names
 
 
 class Reason(enum.Enum):
@@ -38,6 +38,11 @@ class Reason(enum.Enum):
         """Whether somebody may have lost points wrongly."""
         return self is not Reason.ODD_CODE
 
+    @property
+    def rank(self) -> int:
+        """The place among the reasons, 0 for the most pressing one."""
+        return [*Reason].index(self)
+
 
 class Attention(msgspec.Struct, frozen=True):
     """One thing to look at, in one or several exercises."""
@@ -50,13 +55,12 @@ class Attention(msgspec.Struct, frozen=True):
     @property
     def where(self) -> str:
         """The exercises in words."""
-        return _listed(self.exercises)
+        return listed_names(self.exercises)
 
 
 # The kinds that come from reading a download: they stay listed while it is not read again.
 OF_DOWNLOADS = (Reason.UNREADABLE, Reason.MISNAMED, Reason.NO_POINTS, Reason.OTHER_FILE)
 
-_MAX_NAMES = 5
 _LINES = re.compile(r"^line \d+ | \(and on \d+ more lines?\)")
 
 
@@ -102,7 +106,7 @@ def stub_after_work(student: str, exercise: Exercise) -> Attention:
 
 
 def without_code(
-    student: str, exercise: Exercise, file: ExerciseFile, look: Look, stub: Stub
+    student: str, exercise: Exercise, file: ExerciseFile, stub: Stub
 ) -> Attention | None:
     """Return the entry for a file that earns nothing, though it may not be the file that the student meant.
 
@@ -110,24 +114,28 @@ def without_code(
     or still raises NotImplementedError in each function with new code. None for any other file, and for one
     that is not Python at all, which is listed as unreadable.
     """
+    look = file.look(stub)
     match look.state:
         case State.EMPTY:
             what = "The file is empty; its upload may have failed."
         case State.INVALID if not look.is_foreign:
             what = f"line {look.line} is not valid Python, so the file was not run."
-        case State.EDITED if file.source is not None and has_no_code(file.source):
-            what = "The file has only comments."
-        case State.EDITED if file.source is not None and (
-            names := names_to_write(file.source, stub.source)
-        ):
-            what = f"The file does not define {_listed(names)}, as the stub does."
-        case State.EDITED if file.source is not None and (
-            names := written_but_raising(file.source, stub.source)
-        ):
-            what = f"The code in {_listed(names)} still raises the stub's NotImplementedError."
+        case State.EDITED:
+            what = _why_without_effect(file.source or b"", stub.source)
         case _:
-            return None
-    return Attention(Reason.NO_POINTS, student, (exercise.id,), what)
+            what = ""
+    return Attention(Reason.NO_POINTS, student, (exercise.id,), what) if what else None
+
+
+def _why_without_effect(source: bytes, stub: bytes) -> str:
+    """Return why valid code earns nothing, empty if it may earn points."""
+    if has_no_code(source):
+        return "The file has only comments."
+    if names := names_to_write(source, stub):
+        return f"The file does not define {listed_names(names)}, as the stub does."
+    if names := written_but_raising(source, stub):
+        return f"The code in {listed_names(names)} still raises the stub's NotImplementedError."
+    return ""
 
 
 def left_in_the_editor(student: str, exercise: str, saved: str, due: str) -> Attention:
@@ -176,8 +184,12 @@ def most_pressing_first(entries: Iterable[Attention]) -> tuple[Attention, ...]:
         Attention(kind, student, tuple(dict.fromkeys(exercises)), what)
         for (kind, student, what), exercises in same.items()
     ]
-    order = list(Reason)
-    return tuple(sorted(merged, key=lambda entry: (order.index(entry.kind), entry.student)))
+    return in_order(merged)
+
+
+def in_order(entries: Iterable[Attention]) -> tuple[Attention, ...]:
+    """Return the entries sorted by kind and student."""
+    return tuple(sorted(entries, key=lambda entry: (entry.kind.rank, entry.student)))
 
 
 class AttentionGroup(msgspec.Struct, frozen=True):
@@ -206,7 +218,6 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
         rank = counts[entry.kind, entry.student] = counts.get((entry.kind, entry.student), -1) + 1
         ranks[key] = min(rank, ranks.get(key, rank))
         same.setdefault(key, []).append(entry)
-    order = list(Reason)
     ranked: list[tuple[tuple[int, int, int], AttentionGroup]] = []
     for key, entries in same.items():
         kind, _, words = key
@@ -215,17 +226,12 @@ def grouped(attention: Iterable[Attention]) -> dict[Reason, list[AttentionGroup]
         students = tuple(dict.fromkeys(entry.student for entry in entries))
         # Keep the line number if all texts are equal.
         what = entries[0].what if len(texts) == 1 else words
-        group = AttentionGroup(kind, _listed([*dict.fromkeys(names)]), what, students)
-        ranked.append(((order.index(kind), ranks[key], -len(students)), group))
+        group = AttentionGroup(kind, listed_names([*dict.fromkeys(names)]), what, students)
+        ranked.append(((kind.rank, ranks[key], -len(students)), group))
     groups: dict[Reason, list[AttentionGroup]] = {}
     for _, group in sorted(ranked, key=lambda pair: pair[0]):
         groups.setdefault(group.kind, []).append(group)
     return groups
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 class StudentAttention(msgspec.Struct, frozen=True):

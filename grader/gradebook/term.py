@@ -19,10 +19,10 @@ from grader.course.assignments import CourseAssignment, TermRules
 from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.gradebook.book import Gradebook
-from grader.gradebook.intake import refuse_other_course
 from grader.gradebook.policy import Policy
+from grader.gradebook.refusals import refuse_other_course
 from grader.gradebook.times import local, moment
-from grader.judge.scoring import extra_credit_words, hundredths
+from grader.judge.scoring import extra_credit_words, hundredths, is_provisional
 from grader.results import Entry, Status, StudentInfo
 from grader.text import counted, listed, number, rounded, utc
 
@@ -265,7 +265,7 @@ def _score(
     return Score(
         None if open_ones else rounded(math.fsum(exercise.score for exercise in exercises)),
         rounded(math.fsum(e.max_score for e in exercises if e not in extras)),
-        any(exercise.provisional for exercise in exercises),
+        is_provisional(exercises),
         " and ".join(why),
         rounded(math.fsum(e.score for e in extras)),
         is_due,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -146,7 +146,10 @@ def work_of(
 
 
 def _file_numbers(attempts: Sequence[Attempt]) -> dict[int, int]:
-    """Map attempts to Canvas's numbers of their newest files; empty if any has none."""
+    """Map attempts to Canvas's numbers of their newest files; empty if any has none.
+
+    Only the origin has this number: tables have no column for it.
+    """
     if len(attempts) < 2:
         return {}
     numbers = {attempt.id: Canvas.file_number(attempt.origin) for attempt in attempts}
@@ -189,6 +192,10 @@ class Work(NamedTuple):
     def has_versions(self) -> bool:
         """Whether an exercise has several files, so that a rule must choose one."""
         return any(len(set(files.values())) > 1 for files in self.files.values())
+
+    def newest(self, ids: Container[int]) -> Attempt:
+        """Return the newest of these attempts."""
+        return next(attempt for attempt in reversed(self.attempts) if attempt.id in ids)
 
     def sources(self, exercise: str) -> list[tuple[Attempt, str]]:
         """Return the attempts with a file for an exercise, oldest first, each with the file's digest."""

@@ -119,6 +119,13 @@ _ADVICE = tuple(
             "A NumPy array has no graph, so gradients end there: take the values of a detached tensor.",
         ),
         (
+            "Constraints violated",
+            (
+                "torch.export made a constant of a size that you declare as dynamic, as it does of each size "
+                "of 1: export with more rows."
+            ),
+        ),
+        (
             "shapes cannot be multiplied",
             "The columns of the first matrix have to be as many as the rows of the second: print both shapes.",
         ),

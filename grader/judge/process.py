@@ -404,7 +404,7 @@ def _judge(
         exercise = msgspec.structs.replace(exercise, preload=tuple(preload))
         if "torch" in exercise.preload:
             # Otherwise the first reply with a tensor would pay for the import.
-            importlib.import_module("torch")
+            import_torch()
         limit_time(exercise)
         return judge_exercise(
             course,
@@ -430,6 +430,17 @@ def _judge(
         return JudgeFault(
             f"The judge failed on {assignment.exercise!r}: {type(error).__name__}: {error}"
         )
+
+
+def import_torch() -> None:
+    """Import torch. Raises GraderError with the command that installs it."""
+    try:
+        importlib.import_module("torch")
+    except (ImportError, OSError) as error:  # OSError: one of its own libraries is missing
+        raise GraderError(
+            f"PyTorch cannot be imported: {error}. Install it again, in the folder of the course: "
+            f"{sys.executable} -m pip install --force-reinstall -c constraints.txt torch"
+        ) from error
 
 
 def _late_imports(

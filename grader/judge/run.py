@@ -156,7 +156,12 @@ def late_imports(
     tests = tests_of(course, exercise, visibilities)
     # The solution is compared with itself; only its imports matter here.
     solution = solution_of(course, exercise, options, sandboxes, suites.solved)
-    session = session_of(course, exercise, source, options, sandboxes, solution, watch_imports=True)
+    try:
+        session = session_of(
+            course, exercise, source, options, sandboxes, solution, watch_imports=True
+        )
+    except SyntaxError:
+        return None
     try:
         session.begin()
         functions = _functions(course, exercise, visibilities, suites)

@@ -233,6 +233,11 @@ def extra_credit_of(exercises: Iterable[ExerciseResult]) -> float:
     return rounded(sum(result.score for result in results if result.extra_credit))
 
 
+def is_provisional(exercises: Iterable[ExerciseResult]) -> bool:
+    """Whether points of these exercises are held until a person has looked at a file."""
+    return any(result.provisional for result in exercises)
+
+
 def extra_words(exercises: Iterable[ExerciseResult]) -> str:
     """Return the words after a total of these exercises: `, with 15 of extra credit`, empty for none."""
     return extra_credit_words(extra_credit_of(exercises))

@@ -249,9 +249,15 @@ class Solution:
 
     def _new_session(self, exercise: Exercise | None = None) -> Session:
         exercise = exercise or self._exercise
-        session = session_of(
-            self._course, exercise, self._source, self._options, self._sandboxes, None
-        )
+        try:
+            session = session_of(
+                self._course, exercise, self._source, self._options, self._sandboxes, None
+            )
+        except SyntaxError as error:
+            raise JudgeError(
+                f"The course's own solution of {exercise.id!r} is not valid Python: line "
+                f"{error.lineno or 1}: {error.msg}."
+            ) from error
         session.run_seed = self._options.seed
         return session
 

@@ -70,7 +70,10 @@ def check(
     if not given:
         given = [part for name in names if (part := _own(gathering, namespace, name)) is not None]
         if not given:
-            told = f"No part of {exercise.id} is defined here: {', '.join(names)}."
+            told = (
+                f"No part of {exercise.id} is defined here. Its parts are {', '.join(names)}: "
+                "run the cell that defines one."
+            )
             raise ValueError(" ".join([told, *gathering.notes]))
     for part in given:
         name = _name_of(part, namespace, exercise, names)

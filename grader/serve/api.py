@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from grader.course.manifest import Exercise
@@ -250,6 +250,8 @@ class Api:
         practice.admit(student.id, exercise)
         source = _bytes_of(decoded(await body_of(request, _MAX_TEXT), PracticeRequest).source)
         async with self._turns.turn(student.id):
+            if await request.is_disconnected():
+                raise ClientDisconnect
             loop = asyncio.get_running_loop()
             try:
                 run = await loop.run_in_executor(

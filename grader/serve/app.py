@@ -130,7 +130,7 @@ def _application(server: OpenServer) -> Starlette:
         if request.url.path.startswith(("/api/", "/healthz", "/metrics")):
             response = answered({"error": refusal.detail}, refusal.status_code)
         else:
-            response = pages.refused(refusal)
+            response = pages.refused(request, refusal)
         response.headers.update(refusal.headers or {})
         return response
 

@@ -38,26 +38,20 @@ from grader.gradebook import (
 )
 from grader.gradebook.corrections_file import CorrectionsError
 from grader.gradebook.facts import ClockChange
-from grader.gradebook.intake import (
-    Intake,
-    Kept,
-    Question,
-    Questions,
-    Verdicts,
-    WaitingFile,
-    about_file,
-    refuse_other_course,
-)
+from grader.gradebook.file_review import FileReview
+from grader.gradebook.intake import Intake
 from grader.gradebook.platforms import Link, LinkKey, Platform, TurnedOn
 from grader.gradebook.policy import Policy
 from grader.gradebook.policy_file import policy_of
 from grader.gradebook.queue import Job, JobState
+from grader.gradebook.refusals import refuse_other_course
 from grader.gradebook.requests import ask
-from grader.gradebook.review import Attention, Reason, stub_after_work, without_code
+from grader.gradebook.review import Reason
 from grader.gradebook.standing import needed
 from grader.gradebook.times import moment
 from grader.gradebook.tokens import Role
 from grader.gradebook.verdict_key import source_digest
+from grader.gradebook.verdicts import Kept, Question, Questions, Verdicts, WaitingFile
 from grader.gradebook.work import SERVER, Work
 from grader.grading import nothing_handed_in
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
@@ -67,7 +61,7 @@ from grader.serve.gate import Gate
 from grader.serve.http import Refusal
 from grader.serve.staff_desk import StaffDesk
 from grader.serve.teams import Teams
-from grader.submissions import ExerciseFile, State, Submission
+from grader.submissions import ExerciseFile, Submission
 from grader.text import counted, utc
 
 log = logging.getLogger("grader.serve")
@@ -111,6 +105,7 @@ class Desk:
         self._questions, self._students = questions, students
         self._gate, self._teams = Gate(course), Teams(course, students)
         self._verdicts = Verdicts(book, course, options)
+        self._review = FileReview(book, course, questions.exercises)
         self.staff = StaffDesk(book, questions.exercises)
         self._policy = Policy()
         self._unwritten: set[str] = set()
@@ -190,12 +185,11 @@ class Desk:
             attempt = book.register(found, Submission(student.id, handed_in), whole=False)
             handed = queue.add_submission(book, student.id, attempt.id, retry_key, now)
             waiting = self._queue(student, attempt, questions, now)
-            unreadable = {name: file for name, file in read.odd.items() if file.source is None}
-            work = book.work(student) if unreadable else None
-            for name, file in unreadable.items():
-                assert work is not None
-                about = self._about_file(work, attempt, self._course.exercise(name), file)
-                book.replace_attention(student.id, name, about)
+            for name, file in read.odd.items():
+                if file.source is None:
+                    work, exercise = book.work(student), self._course.exercise(name)
+                    about = self._review.about(work, attempt, exercise, file)
+                    book.replace_attention(student.id, name, about)
             shared = [each for each in questions if self._teams.hands_in(each.exercise.id)]
             mates = self._teams.mates(student.id) if shared else []
             for mate in mates:
@@ -369,7 +363,7 @@ class Desk:
                     # A newer file may have had its verdict before this one.
                     of = attempt if is_newest else newest
                     file = question.file if is_newest else self._book.files_of(of.id)[name]
-                    entries += self._about_file(work, of, question.exercise, file)
+                    entries += self._review.about(work, of, question.exercise, file)
             self._book.replace_attention(attempt.student, name, dict.fromkeys(entries))
 
     def _held_in_others(self, work: Work, attempt: Attempt, exercise: str) -> set[str]:
@@ -381,25 +375,6 @@ class Desk:
         verdicts = work.verdicts.get(exercise, {})
         ids = {other.id for other in others} & verdicts.keys() - {attempt.id}
         return {reason for id_ in ids for reason in verdicts[id_].result.held}
-
-    def _about_file(
-        self, work: Work, attempt: Attempt, exercise: Exercise, file: ExerciseFile
-    ) -> list[Attention]:
-        """Return the entries on a file that its result does not give."""
-        try:
-            return about_file(self._book, self._course, work, attempt, exercise, file)
-        except CorrectionsError:
-            # A mistake in the file of corrections must refuse no work, and stop no judge. Which file counts is
-            # not known then, so list each without points.
-            stub = self._course.stub(exercise)
-            look = file.look(stub)
-            earlier = [each.id for each, _ in work.sources(exercise.id) if each.id != attempt.id]
-            has_work = not all(work.is_untouched(exercise.id, id_) for id_ in earlier)
-            is_shared = self._teams.hands_in(exercise.id)
-            if look.state is State.UNTOUCHED and has_work and not is_shared:
-                return [stub_after_work(attempt.student, exercise)]
-            entry = without_code(attempt.student, exercise, file, look, stub)
-            return [entry] if entry is not None else []
 
     # --- drafts ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from grader.course.manifest import Course
-from grader.gradebook.intake import Question, Questions
+from grader.gradebook.verdicts import Question, Questions
 from grader.gradebook.work import SERVER
 from grader.results import StudentInfo
 from grader.serve.gate import Gate

@@ -155,12 +155,7 @@ class Pages:
 
     async def the_class(self, request: Request) -> Response:
         """The class page, for staff: newest submissions, queue and points."""
-        try:
-            asker = await self._server.identity.staff(request, Right.READ)
-        except Refusal as refusal:
-            if refusal.status_code != 401:
-                raise
-            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
+        asker = await self._server.identity.staff(request, Right.READ)
         if request.method == "POST":
             form = await form_of(request)
             route = {"pause": self._api.pause, "resume": self._api.resume}.get(form.get("do", ""))
@@ -179,13 +174,23 @@ class Pages:
         names = {exercise.id for exercise in exercises}
         alive, fault = self._server.judging.alive, self._server.judging.fault
         now = datetime.datetime.now(datetime.UTC)
-        queue, newest, pieces, attention, reach, retention, mail = await self._server.views.answer(
+        (
+            queue,
+            newest,
+            pieces,
+            attention,
+            reach,
+            unfinished,
+            retention,
+            mail,
+        ) = await self._server.views.answer(
             lambda views: (
                 views.queue(asker, alive, fault),
                 views.newest(asker),
                 views.last_hour(),
                 views.attention(asker, names if chosen else None),
                 asker.reach(views.book.students()),
+                views.book.unfinished,
                 passed_words(views.book, now),
                 mail_view(views.book, asker, self._server.mailing),
             )
@@ -211,6 +216,7 @@ class Pages:
             chart=bars(pieces, ago),
             jumps=list(zip(jumps, queue.clock, strict=True)),
             backups=self._server.backups,
+            unfinished=unfinished,
             retention=retention,
             mail=mail,
             attention=attention[:_MAX_STUDENTS],
@@ -226,12 +232,7 @@ class Pages:
 
     async def exercise(self, request: Request) -> Response:
         """The page of an exercise: its task, and an editor with the student's file."""
-        try:
-            writer, exercise = await self._api.writer_at(request)
-        except Refusal as refusal:
-            if refusal.status_code != 401:
-                raise
-            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
+        writer, exercise = await self._api.writer_at(request)
         course, gate = self._server.course, self._server.gate
         assignment, (mate, at) = await self._server.views.answer(
             lambda views: (
@@ -382,8 +383,10 @@ class Pages:
         source = (folder / name).read_bytes()
         return Response(source, headers=_KEPT if is_kept else None, media_type=kind)
 
-    def refused(self, refusal: HTTPException) -> Response:
-        """Return the page of a refusal."""
+    def refused(self, request: Request, refusal: HTTPException) -> Response:
+        """Return the page of a refusal; strangers, and people whose session ended, can sign in on it."""
+        if isinstance(refusal, Refusal) and refusal.status_code == 401:
+            return self._door.page(request, refusal if COOKIE in request.cookies else None, 401)
         heading = "Not here" if refusal.status_code == 404 else "That did not work"
         return self._page("said.html", refusal.status_code, heading=heading, said=refusal.detail)
 

@@ -22,7 +22,7 @@ from collections import deque
 import msgspec
 
 from grader.course.manifest import Course, Exercise
-from grader.gradebook.intake import Question, Questions
+from grader.gradebook.verdicts import Question, Questions
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import CallOff, Task
 from grader.results import ExerciseResult, Visibility

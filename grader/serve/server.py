@@ -12,7 +12,7 @@ import msgspec
 from grader.course.manifest import Course
 from grader.gradebook import Gradebook
 from grader.gradebook.database import FILE, explaining_errors
-from grader.gradebook.intake import Questions
+from grader.gradebook.verdicts import Questions
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
 from grader.results import StudentInfo

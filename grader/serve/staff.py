@@ -126,7 +126,9 @@ def _attempts(book: Gradebook, asker: Asker, work: Work, exercise: str) -> list[
             file.attempt,
             file.submitted_at,
             file.judged,
-            file.attempt == counting,
+            # If no file may count, the newest one is shown, but counts for nothing.
+            file.attempt == counting
+            and ((each := weighed.get(file.attempt)) is None or each.may_count),
             _note(weighed.get(file.attempt), untouched=file.untouched),
             by[file.attempt],
         )

@@ -19,7 +19,7 @@ from grader.exports.report.triage import ClassMistake, class_mistakes
 from grader.gradebook import Gradebook
 from grader.gradebook.term import TermSoFar
 from grader.gradebook.tokens import Role
-from grader.judge.scoring import extra_credit_of, sum_of
+from grader.judge.scoring import extra_credit_of, is_provisional, sum_of
 from grader.results import Entry
 from grader.serve.roles import Asker
 from grader.serve.threads import BookThread
@@ -33,7 +33,8 @@ _FRESH_SECONDS = 10.0
 class PartPoints(msgspec.Struct, frozen=True):
     """A student's points for an assignment; `unjudged` exercises are missing in the score.
 
-    `extra_credit` is the part of the score that is extra credit, as in the rows of students.
+    `extra_credit` is the part of the score that is extra credit, and `held` says whether points of it are
+    provisional, as in the rows of students.
     """
 
     score: float
@@ -41,6 +42,7 @@ class PartPoints(msgspec.Struct, frozen=True):
     unjudged: int
     absent: bool
     extra_credit: float
+    held: bool
 
 
 class StudentRow(msgspec.Struct, frozen=True):
@@ -59,6 +61,7 @@ class StudentRow(msgspec.Struct, frozen=True):
     attempts: int
     submitted_at: str
     extra_credit: float
+    held: bool
     assignments: dict[str, PartPoints] = {}
     term: TermStanding | None = None
 
@@ -195,4 +198,5 @@ def _in_part(row: Row, entry: Entry, names: Collection[str]) -> Row:
         cells=cells,
         absent=not is_begun,
         extra_credit=extra_credit_of(exercises),
+        held=is_provisional(exercises),
     )

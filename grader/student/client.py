@@ -273,8 +273,8 @@ def asked(
         except (OSError, http.client.HTTPException) as error:
             if pause is None:
                 raise ServerError(
-                    f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: try again "
-                    "when there is a network."
+                    f"{server.address} cannot be reached: {reason_of(error)}. Nothing is lost: check the "
+                    "address, or try again when there is a network."
                 ) from error
         if not is_told:
             is_told = True
@@ -313,7 +313,8 @@ def _refused(server: Server, error: urllib.error.HTTPError) -> GraderError:
         sentence = str(json.loads(error.read(MAX_BYTES))["error"])
     except (OSError, ValueError, LookupError, TypeError):
         sentence = (
-            f"{server.address} answers {error.code}, which is not an answer of `grade serve`."
+            f"{server.address} answers {error.code}, which is not an answer of `grade serve`. Copy the "
+            "address from the mail: it begins with https and names no page."
         )
     sentence = clean(sentence, 1000)
     if error.code in _OF_THE_FILES:

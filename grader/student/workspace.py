@@ -31,8 +31,8 @@ class Workspace:
         return self.submission.files[exercise.id]
 
     def read_again(self) -> None:
-        """Read the files again."""
-        self.submission = _read(self.course)
+        """Read the files again, even if none is there now: an editor or git may be about to write one."""
+        self.submission = _read(self.course, allow_empty=True)
 
     def standings(self) -> dict[str, Standing]:
         """Return the standing of every exercise."""

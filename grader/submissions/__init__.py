@@ -6,12 +6,13 @@ followed. A file that cannot be read is one line in its student's result.
 
 For a class, `download` finds the attempts. `contents` lists an item for each name in the download, and a
 platform (`platforms`, `gradescope`) reads these names. `roster` and `times` are read as a `class_list` from a
-`sheet`. `owners` finds the part of a name that is a person's, and `ours` recognizes output of `grade` itself.
-`attempt` finds the files of exercises, by their `names`.
+`sheet`, and `people` matches the download with the roster. `owners` finds the part of a name that is a
+person's, and `ours` recognizes output of `grade` itself. `attempt` finds the files of exercises, by their
+`names`.
 
 `read` reads one submission. Both read a `folder` or the `member`s of an `archive` (`zip`, `tar`) into a
 `submission`, with its `requests`. `source` reads code without running it, `not_python` explains a file that is
-not code, and `odd_code` finds code that a person should see.
+not code, `odd_code` finds code that a person should see, and `unwritten` finds code that earns nothing.
 """
 
 from __future__ import annotations

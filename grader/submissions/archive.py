@@ -17,7 +17,14 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from grader.submissions.folder import MAX_ENTRIES, EntryKind, Unreadable, is_ignored, open_regular
+from grader.submissions.folder import (
+    MAX_ENTRIES,
+    EntryKind,
+    Unreadable,
+    is_ignored,
+    is_set_aside,
+    open_regular,
+)
 from grader.submissions.member import Member, Readable, check_path, read_member
 from grader.submissions.submission import MAX_FILE_BYTES
 from grader.submissions.tar import BLOCK, Decompressed, FilePart, Plain, is_tar, tar_members
@@ -27,8 +34,9 @@ from grader.text import clean
 _MAX_TABLE_BYTES = 16 << 20
 _MAX_CANDIDATES = 100
 _NAMES_SHOWN = 3
-# For each depth, so that a library which was handed in with the work does not hide files above it.
-_MAX_EXTRA_CODE = 20
+# For each depth, so that a library which was handed in with the work does not hide files above it. One more
+# than an attempt reads, to notice that there are more.
+_MAX_EXTRA_CODE = 41
 
 # Files in which a student may have written or shown an answer, and files whose content is surely no code.
 _DOCUMENT = re.compile(
@@ -39,7 +47,7 @@ _DATA = re.compile(
     re.I,
 )
 _PAGE = re.compile(r".+\.html?", re.I)
-_PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz)|rar|7z|tar\.zst)", re.I)
+_PACKED = re.compile(r".+\.(zip|tar|tgz|tbz2?|txz|(tar|py|ipynb)\.(gz|bz2|xz|zst)|rar|7z)", re.I)
 
 
 class Format(enum.Enum):
@@ -82,13 +90,18 @@ class Extras:
         return looks_like_code(name) or self._is_kin(name) or may_be_text(name)
 
     def keep(self, path: str) -> bool:
-        """Return whether to keep the file at this path, and count it if so."""
+        """Return whether to keep the file at this path, and count it if so.
+
+        Files in ignored folders are counted separately.
+        """
         name = path.rpartition("/")[2]
         is_kin = self._is_kin(name)
         is_code = is_kin or looks_like_code(name)
         is_work = is_code or may_be_text(name)
         others = -2 if looks_like_document(name) else -1
         kind = is_code, is_kin or looks_packed(name), path.count("/") if is_work else others
+        if is_set_aside(path):
+            kind = is_code, is_kin, -3
         count = self._counts.get(kind, 0)
         if count >= (_MAX_EXTRA_CODE if is_work else _NAMES_SHOWN):
             return False
@@ -222,8 +235,12 @@ class _Contents:
             self._folders.add(hash(member.path))
             return None
         self._files.add(hash(member.path))
-        if any(is_ignored(part) for part in parent.split("/") if parent) or is_ignored(name):
-            return None
+        if any(map(is_ignored, member.path.split("/"))):
+            is_aside = self._is_wanted(name) and is_set_aside(member.path)
+            if not (is_aside and self._extras.keep(member.path)):
+                return None
+            self.kept_extras.append(member)
+            return self.kept_extras
         if not self._is_wanted(name):
             if not self._extras.keep(member.path):
                 return None
@@ -235,7 +252,9 @@ class _Contents:
         return self.kept
 
     def listing(self) -> Listing:
-        """Return the kept candidates and extras."""
+        """Return the kept candidates and extras; raises Unreadable if there are none."""
+        if not (self.kept or self.kept_extras):
+            raise Unreadable("has no files of yours in it: pack the folder again and hand it in.")
         candidates, extras = (
             [Candidate(member.path, functools.partial(self._read, member)) for member in members]
             for members in (self.kept, self.kept_extras)

@@ -41,11 +41,17 @@ from grader.submissions.archive import (
     looks_packed,
     may_be_text,
 )
-from grader.submissions.folder import Unreadable, open_regular, walk
+from grader.submissions.folder import (
+    Unreadable,
+    is_in_library,
+    is_set_aside,
+    open_regular,
+    walk,
+)
 from grader.submissions.member import AttemptFile, Member, read_member
 from grader.submissions.names import Rank, is_exactly, is_named_after, is_test, rank, spoken_of
 from grader.submissions.requests import message_of, requested
-from grader.submissions.source import canonical, is_empty, is_python, is_untouched
+from grader.submissions.source import canonical, is_empty, is_untouched, quick_tree
 from grader.submissions.submission import (
     MAX_FILE_BYTES,
     ExerciseFile,
@@ -63,8 +69,9 @@ _MAX_REQUESTS = 100
 _MAX_READ = 40
 # Files that are named after any exercise, all together.
 _MAX_NAMED = 100
+# Files that are listed in an ignored folder.
+_MAX_IGNORED = 1000
 _NAMES_SHOWN = 3
-_WORK = (State.EDITED, State.INVALID)
 # Reasons why a file with a better name is not judged.
 _REASONS = {
     State.UNTOUCHED: "is still the stub",
@@ -145,7 +152,7 @@ def _refused(attempt: Attempt, problem: str, course: Course) -> Submission:
 def _is_shared(file: ExerciseFile, attempt: Attempt, stub: Stub) -> bool:
     state = file.state(stub)
     needs_a_look = state is State.UNREADABLE or file.seems_misnamed
-    return state in _WORK or (attempt.of_team and needs_a_look)
+    return state.is_work or (attempt.of_team and needs_a_look)
 
 
 def nearest_below(folder: Path, exercise: Exercise) -> Path | None:
@@ -226,7 +233,7 @@ class _Piece:
             return False
         if self.name.lower().endswith((".html", ".htm")):
             return _TYPED.search(source) is not None
-        return is_python(source)
+        return quick_tree(source) is not None
 
 
 class _Choice(NamedTuple):
@@ -241,11 +248,6 @@ class _Choice(NamedTuple):
         """The key that sorts likelier files first: code before invalid Python, then by name."""
         return self.state is State.INVALID, self.rank
 
-    @property
-    def is_work(self) -> bool:
-        """Whether somebody wrote in the file."""
-        return self.state in _WORK
-
 
 class _Gathering:
     """The pieces of one attempt: files that are named after an exercise, other ones, and archives."""
@@ -254,6 +256,8 @@ class _Gathering:
         self._path, self._course, self._opened = path, course, opened
         self._named: list[_Piece] = []
         self._extras: list[_Piece] = []
+        # Files with the names of exercises in ignored folders; they are never judged.
+        self._set_aside: list[_Piece] = []
         # Files with the names of given files of the course.
         self._given: list[_Piece] = []
         self._given_names = {name for exercise in course.exercises for name in exercise.given}
@@ -267,12 +271,18 @@ class _Gathering:
     def add(self, piece: AttemptFile) -> None:
         """Add a file, an archive, or the files of a folder."""
         if isinstance(piece.place, Path) and not piece.path:
+            ignored: list[tuple[str, Path]] = []
             try:
                 # All or nothing: in a folder with too many files, their order is arbitrary.
-                for path, place in list(walk(piece.place)):
+                for path, place in list(walk(piece.place, ignored)):
                     self._add_file(AttemptFile(path, place))
             except Unreadable as problem:
                 self._problems.append((str(problem), piece.place))
+            for prefix, folder in ignored:
+                with contextlib.suppress(Unreadable):
+                    for path, place in itertools.islice(walk(folder), _MAX_IGNORED):
+                        if is_set_aside(prefix + path):
+                            self._add_file(AttemptFile(prefix + path, place))
         else:
             self._add_file(piece)
 
@@ -280,7 +290,10 @@ class _Gathering:
         """Sort one file by its name: a request, an exercise's file, an archive, or another file."""
         name = piece.path.rpartition("/")[2]
         candidate = Candidate(piece.path, functools.partial(self._read, piece))
-        if requested(self._course, name):
+        if is_set_aside(piece.path):
+            if is_named_after(self._course, name):
+                self._set_aside.append(self._shown_whole(candidate, self._path_of(piece)))
+        elif requested(self._course, name):
             self._asked.append(candidate)
         elif is_named_after(self._course, name):
             self._named.append(_Piece(candidate, self._path_of(piece), self._course))
@@ -313,7 +326,14 @@ class _Gathering:
                         found = _Piece(each, place, self._course)
                         is_given = found.name in self._given_names
                         (self._given if is_given else self._named).append(found)
-                self._extras += (_Piece(each, place, self._course) for each in listing.extras)
+                for each in listing.extras:
+                    if is_set_aside(each.path):
+                        self._set_aside.append(self._shown_whole(each, place))
+                    else:
+                        self._extras.append(_Piece(each, place, self._course))
+
+    def _shown_whole(self, candidate: Candidate, place: Path) -> _Piece:
+        return _Piece(candidate, place, self._course, candidate.path)
 
     # --- the file of an exercise ------------------------------------------------------------------
 
@@ -321,7 +341,7 @@ class _Gathering:
         """Return the file of each exercise, or the reason why there is none, with notes for a person."""
         files = {exercise.id: self._handed(exercise) for exercise in self._course.exercises}
         idle = [e.id for e in self._course.exercises if e.id not in self._seen]
-        if idle and self._named:
+        if idle and (self._named or self._seen):
             # One note is enough: no exercise is nearer to these leftovers than another.
             stubs = [name for name in idle if files[name].source is not None]
             packed = [piece.path.rpartition("/")[2].lower() for piece in self._packed]
@@ -340,7 +360,7 @@ class _Gathering:
         if len(ranked) == 1 and not self._has_leftovers and not self._is_elsewhere(exercise):
             return first.file
         choices = self._choices(exercise, ranked)
-        written = sorted((c for c in choices if c.is_work), key=lambda choice: choice.order)
+        written = sorted((c for c in choices if c.state.is_work), key=lambda choice: choice.order)
         if not written:
             return self.told(exercise, first.file) if choices else self._missing(exercise)
         self._seen.add(exercise.id)
@@ -377,14 +397,14 @@ class _Gathering:
             state = piece.file.state(stub)
             if fits.is_text and not (state is State.EDITED and self._holds(exercise, piece)):
                 continue
-            if choices and state in _WORK and self._is_given(piece):
+            if choices and state.is_work and self._is_given(piece):
                 state = State.UNTOUCHED
             choices.append(_Choice(fits, piece, state))
         return choices
 
     def told(self, exercise: Exercise, own: ExerciseFile) -> ExerciseFile:
         """Return a file without work, with a sentence on other files that seem to be the work."""
-        if own.state(self._course.stub(exercise)) in _WORK:
+        if own.state(self._course.stub(exercise)).is_work:
             return own
         near = [piece for piece in self._near(exercise) if piece.file != own]
         if not near:
@@ -402,6 +422,7 @@ class _Gathering:
         problem = f"Also handed in: {_listed(near, name)}{remark}."
         if any(piece.name != name for piece in near):
             problem += f" Only {name} is judged: put the code there."
+        problem += self._on_ignored(near)
         return own.with_note(problem)
 
     def with_given(self, exercise: Exercise, own: ExerciseFile) -> ExerciseFile:
@@ -433,7 +454,7 @@ class _Gathering:
         if self._problems:
             problem += f" And {self._problems[0][0]}"
         elif not self._named:
-            others = (*self._extras, *self._given)
+            others = (*self._extras, *self._given, *self._set_aside)
             by_name = sorted(others, key=lambda piece: (piece not in near, piece.shown))
             names = _listed(by_name[:_NAMES_SHOWN])
             problem += f" Handed in instead: {names}." if names else " Nothing was handed in."
@@ -443,7 +464,12 @@ class _Gathering:
         elif names := _listed(near or self._code):
             problem += f" Also handed in: {names}."
             problem += on_notebooks([piece.name for piece in near], f"{exercise.id}.py")
-        return ExerciseFile(None, problem, seems_misnamed=bool(near))
+        return ExerciseFile(None, problem + self._on_ignored(near), seems_misnamed=bool(near))
+
+    def _on_ignored(self, near: list[_Piece]) -> str:
+        """Return a sentence, after a space, on the folders that are ignored, if a file is in one."""
+        is_ignored = any(piece in self._set_aside for piece in near)
+        return " Nothing in a folder named env, venv or tests is judged." if is_ignored else ""
 
     # --- files that are not judged ----------------------------------------------------------------
 
@@ -481,6 +507,7 @@ class _Gathering:
         stub = self._course.stub(exercise).source
         # Candidates come first, then other code, then files of other exercises.
         ranked = [piece for _, piece in self._ranked(exercise)[:_MAX_READ]]
+        ranked += [piece for piece in self._set_aside if piece.owner is exercise][:_MAX_READ]
         others = [piece for piece in self._named[:_MAX_NAMED] if piece not in ranked]
         near = [
             piece
@@ -511,6 +538,8 @@ class _Gathering:
         if packed := [piece for piece in self._extras if looks_packed(piece.name)]:
             remark = "An archive in an archive is not opened."
             sentences.append(f"Also handed in: {_listed(packed)}. {remark}")
+        if self._are_too_many:
+            sentences.append(f"Not all of the other files were looked at, only {_MAX_READ}.")
         if not (sentences or is_told):
             return first
         return msgspec.structs.replace(first.with_note(*sentences), seems_misnamed=True)
@@ -524,7 +553,14 @@ class _Gathering:
     def _has_leftovers(self) -> bool:
         """Whether there is something to note if an exercise has no work."""
         packed = any(looks_packed(piece.name) for piece in self._extras)
-        return bool(self._code or self._texts or self._documents or self._problems) or packed
+        others = (self._code, self._texts, self._documents, self._problems, self._set_aside)
+        return any(others) or packed
+
+    @functools.cached_property
+    def _are_too_many(self) -> bool:
+        """Whether there is more of the student's code than is read to find work under other names."""
+        code = [p for p in self._extras if looks_like_code(p.name) and not is_in_library(p.path)]
+        return len(code) > _MAX_READ and sum(not self._in_course(p) for p in code) > _MAX_READ
 
     def _is_elsewhere(self, exercise: Exercise) -> bool:
         """Whether the file of another exercise seems to have the work for this one, too."""

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from grader.errors import SubmissionError
 from grader.results import GROUPS, SECTION, StudentInfo
-from grader.submissions.folder import listed_names, normalized
+from grader.submissions.folder import normalized
 from grader.submissions.platforms import PLATFORMS
 from grader.submissions.sheet import Sheet, as_number, read_sheet
-from grader.text import clean, listed
+from grader.text import clean, listed, listed_names
 
 _SIGNS = re.compile(r"[\W_]+")
 

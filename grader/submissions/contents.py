@@ -21,7 +21,6 @@ from grader.course.manifest import Course
 from grader.errors import SubmissionError
 from grader.submissions.archive import Extras, StoredArchive, looks_like_code, looks_packed
 from grader.submissions.folder import (
-    MOST_NAMES,
     Damaged,
     EntryKind,
     Unreadable,
@@ -29,7 +28,7 @@ from grader.submissions.folder import (
     entry_kind,
     is_ignored,
     is_junk,
-    listed_names,
+    is_set_aside,
     normalized,
     open_regular,
     safe_name,
@@ -42,7 +41,7 @@ from grader.submissions.owners import Affixes, is_work, owner_of, shared_affixes
 from grader.submissions.platforms import PLATFORMS, Download, Item
 from grader.submissions.requests import requested
 from grader.submissions.roster import Known
-from grader.text import clean
+from grader.text import MOST_NAMES, clean, listed_names
 
 MAX_ITEMS = 300_000
 # A member costs 10 µs and 0.7 KiB.
@@ -142,6 +141,7 @@ def _has_work(course: Course, item: Item) -> bool:
                 if isinstance(piece.place, Path)
                 else [piece.path]
             )
+            if not is_set_aside(name)
         )
     return False
 
@@ -460,10 +460,13 @@ class _Collected:
     def _add_below(self, item: Item, below: list[str], member: Member) -> None:
         """Keep a file of a folder if it matters: an exercise, an archive, a request, or one of a few others."""
         item.is_clone |= bool(below) and below[0] in _OF_CLONES
-        if member.kind is EntryKind.FOLDER or any(map(is_ignored, below)):
+        if member.kind is EntryKind.FOLDER:
             return
-        name = below[-1]
-        if (
+        name, path = below[-1], "/".join(below)
+        is_aside = any(map(is_ignored, below))
+        if is_aside and not (is_set_aside(path) and is_named_after(self._course, name)):
+            return
+        if not is_aside and (
             is_named_after(self._course, name)
             or looks_packed(name)
             or requested(self._course, name) is not None
@@ -476,9 +479,9 @@ class _Collected:
             self._wanted[item.name] += 1
         else:
             extras = self._extras.setdefault(item.name, Extras(self._is_kin))
-            if not extras.keep("/".join(below)):
+            if not extras.keep(path):
                 return
-        item.pieces.append(AttemptFile("/".join(below), member))
+        item.pieces.append(AttemptFile(path, member))
 
     def _is_kin(self, name: str) -> bool:
         return bool(spoken_of(self._course, name))

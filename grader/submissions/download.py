@@ -21,7 +21,7 @@ from grader.results import TEAM, StudentInfo
 from grader.submissions.archive import looks_like_code, looks_packed
 from grader.submissions.attempt import Attempt
 from grader.submissions.contents import Context, open_download
-from grader.submissions.folder import MOST_NAMES, EntryKind, listed_names, normalized
+from grader.submissions.folder import EntryKind, normalized
 from grader.submissions.member import AttemptFile
 from grader.submissions.owners import (
     DISPUTED,
@@ -31,6 +31,7 @@ from grader.submissions.owners import (
     shared_affixes,
     without_suffix,
 )
+from grader.submissions.people import Person, match_people
 from grader.submissions.platforms import (
     Download,
     Item,
@@ -39,9 +40,9 @@ from grader.submissions.platforms import (
     copy_number,
     platform_of,
 )
-from grader.submissions.roster import Known, Person, Roster, match_people, parts_of
+from grader.submissions.roster import Known, Roster, parts_of
 from grader.submissions.times import Times
-from grader.text import alike, clean, counted, listed
+from grader.text import MOST_NAMES, alike, clean, counted, listed, listed_names
 
 _TYPED = "Only text was typed in, without a file: hand in the files of the exercises."
 _MAX_NAMES = 10
@@ -98,7 +99,6 @@ def find_class(
         )
     matched = match_people(
         finding.people,
-        roster,
         platform,
         known,
         by_team=bool(for_teams(course)),
@@ -164,10 +164,7 @@ def refuse_unlisted(
 
 
 def likely_matches(download: ClassDownload) -> Iterator[str]:
-    """Yield a note if strangers and missing students of the roster may be the same people.
-
-    Both are named elsewhere; the note has only likely pairs.
-    """
+    """Yield a note with likely pairs if strangers and missing students of the roster may be the same people."""
     if not download.strangers or not download.missing:
         return
     names = {
@@ -186,7 +183,7 @@ def likely_matches(download: ClassDownload) -> Iterator[str]:
             near.append(f"{called!r} may be {next(iter(matches))!r}")
     guess = f" {listed_names(near)}: please check." if near else ""
     yield (
-        "Somebody outside the roster may be a student in it who seems to have handed in nothing."
+        "Somebody outside the roster may be a student of the roster who seems to have handed in nothing."
         f"{guess} If two are the same person, write the name of the folder into a column of the roster, or "
         "rename the folder."
     )

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +21,9 @@ MAX_ENTRIES = 50_000
 _JUNK = frozenset(("__macosx", "__pycache__", "thumbs.db", "desktop.ini"))
 # Other names that are not the student's work: tools, and stubs that came with the course.
 _IGNORED = _JUNK | {"venv", "env", "site-packages", "node_modules", "tests", "stubs"}
+# Folders in which some students work by mistake; their libraries are below other names.
+_PERHAPS_WORK = frozenset(("venv", ".venv", "env", "tests"))
+_LIBRARIES = frozenset(("lib", "lib64", "include", "share", "library", "pkgs"))
 # Code or archives with a dot in front; but `._glu.py` is from macOS, `.#glu.py` from an editor.
 _HIDDEN_CODE = re.compile(r"\.[^._#~].*\.(py|pyw|ipynb|zip|tar|tgz|tar\.(gz|bz2|xz)|rar|7z)", re.I)
 
@@ -50,6 +53,26 @@ def is_junk(name: str) -> bool:
 def is_ignored(name: str) -> bool:
     """Whether a file or folder of this name, with everything below it, is ignored in a submission."""
     return (name.startswith(".") and not is_hidden_code(name)) or name.lower() in _IGNORED
+
+
+def is_set_aside(path: str) -> bool:
+    """Whether a file is in an ignored folder in which a student may have worked by mistake.
+
+    Such a file is never judged, but a person is told about it if nothing else has the work.
+    """
+    *folders, name = path.lower().split("/")
+    ignored = [folder for folder in folders if is_ignored(folder)]
+    return (
+        bool(ignored)
+        and _PERHAPS_WORK.issuperset(ignored)
+        and not is_in_library(path)
+        and not is_ignored(name)
+    )
+
+
+def is_in_library(path: str) -> bool:
+    """Whether a file is below a folder in which programs keep libraries, as in a virtual environment."""
+    return not _LIBRARIES.isdisjoint(path.lower().split("/")[:-1])
 
 
 def is_hidden_code(name: str) -> bool:
@@ -87,10 +110,11 @@ def open_regular(path: Path, name: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def walk(folder: Path) -> Iterator[tuple[str, Path]]:
+def walk(folder: Path, ignored: list[tuple[str, Path]] | None = None) -> Iterator[tuple[str, Path]]:
     """Yield the files below a folder, nearest first, as paths below it and places; links are not followed.
 
-    They may be as deep as in an archive, since only the number of entries is limited.
+    They may be as deep as in an archive, since only the number of entries is limited. Folders that are passed
+    over, although a student may have worked in them (`is_set_aside`), are appended to `ignored`.
     Raises Unreadable for too many files, and for a folder that cannot be listed.
     """
     level, count = [("", folder)], 0
@@ -105,6 +129,8 @@ def walk(folder: Path) -> Iterator[tuple[str, Path]]:
                         "hand in only the files of the exercises."
                     )
                 if is_ignored(entry.name):
+                    if ignored is not None and entry.name.lower() in _PERHAPS_WORK:
+                        ignored.append((f"{prefix}{entry.name}/", Path(entry.path)))
                     continue
                 if entry_kind(entry) is EntryKind.FOLDER:
                     below.append((f"{prefix}{entry.name}/", Path(entry.path)))
@@ -161,21 +187,6 @@ def normalized(text: str) -> str:
     # Two long names with the same beginning stay different.
     digest = hashlib.sha256(composed.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{line[: LONGEST_ID - 17]}~{digest[:16]}"
-
-
-# Most names in a note that is the only place for them, such as work that belongs to no student.
-MOST_NAMES = 200
-
-
-def listed_names(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, by default five, and the number of further ones, for a message.
-
-    >>> listed_names(["Doe, Jane", "Li, Kim"])
-    'Doe, Jane; Li, Kim'
-    """
-    between = "; " if any("," in name for name in names[:most]) else ", "
-    first = between.join(clean(name, 60) for name in names[:most])
-    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 def safe_name(student_id: str) -> str:

@@ -49,7 +49,7 @@ class Download(msgspec.Struct, frozen=True):
     """The items at the top, below folders that only wrap them; `folder` is the name of the last such folder.
 
     `strays` is the number of names that lead out of the archive. `hidden` has names with a dot in front that
-    may be somebody's. `notes` are about skipped names. `code` has paths of exercises that are no student's.
+    may be somebody's. `notes` are about skipped names. `code` has paths of exercises that belong to nobody.
     """
 
     path: Path
@@ -76,7 +76,8 @@ class ItemInfo(msgspec.Struct, frozen=True):
     """Metadata of an item; `person` is one key for all items of the same person.
 
     `rest` is the student's name of the file (empty if a whole folder is the student's). `typed` marks text that
-    was typed in. `order` grows with time if the platform counts attempts.
+    was typed in. `order` grows with time if the platform counts attempts. `sent` is a time without a time zone,
+    which only orders attempts; files with the same one were handed in together.
     """
 
     person: str
@@ -273,7 +274,7 @@ class Blackboard(Platform):
 class Brightspace(Platform):
     """`4000-90001 - Jane Doe - Oct 11, 2026 630 PM/`, or the same and ` - glu.py` for each file.
 
-    The first number is the user's, the time is in the zone and the language of the site, so it only orders
+    The first number is the user's. The time is in the zone and the language of the site, so it only orders
     attempts.
     """
 
@@ -448,6 +449,9 @@ PLATFORMS: tuple[type[Platform], ...] = (
     Clones,
     Ilias,
 )
+
+# Kinds of ids in which only the number counts.
+NUMBERED = frozenset(key for platform in PLATFORMS for key in platform.numbered)
 
 
 def platform_of(items: Sequence[Item]) -> Platform:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import codecs
-import functools
 import hashlib
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 import msgspec
 
@@ -19,7 +17,6 @@ from grader.course.syntax import syntax_tree
 from grader.errors import GraderError
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Documented = Definition | ast.Module
 # Nodes that only a function may have, and their keywords.
 _OF_FUNCTIONS: dict[type[ast.AST], str] = {
@@ -40,7 +37,6 @@ _UTF_8 = re.compile(rb"utf[-_]8([-_].*)?|utf8|u8|utf|cp65001", re.IGNORECASE)
 # trial.
 _ORDINARY_BYTES = 50_000
 _ORDINARY_LINE = 2_000
-_BEGINS_CODE = re.compile(rb"^(?:async |class |def |from |import |@)", re.MULTILINE)
 # Larger honest files take up to 0.4 s and 180 MiB. The child may use a second of processor time and 512 MiB;
 # this limit is for systems without these limits.
 _TRIAL_SECONDS = 20
@@ -134,29 +130,6 @@ def is_empty(source: bytes) -> bool:
     return not source.removeprefix(codecs.BOM_UTF8).strip()
 
 
-def has_no_code(source: bytes) -> bool:
-    """Whether a file has only white space, comments and strings; false if it takes long to find out."""
-    # Most files need no parsing to see that.
-    if _BEGINS_CODE.search(source) or _is_suspicious(source):
-        return False
-    try:
-        body = parse(source).body
-    except SyntaxError:
-        return False
-    return all(isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) for n in body)
-
-
-def is_python(source: bytes) -> bool:
-    """Whether a file is valid Python; false if it takes long to find out."""
-    if _is_suspicious(source):
-        return False
-    try:
-        parse(source)
-    except SyntaxError:
-        return False
-    return True
-
-
 def parse(source: bytes) -> ast.Module:
     """Return the syntax tree; raises SyntaxError, also if the source is not UTF-8 or too expensive to parse.
 
@@ -172,6 +145,16 @@ def parse(source: bytes) -> ast.Module:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
         raise _refusal(str(error) or _TOO_MUCH, 1) from error
+
+
+def quick_tree(source: bytes) -> ast.Module | None:
+    """Return the syntax tree; None if the source is not valid Python, or may take long to parse."""
+    if _is_suspicious(source):
+        return None
+    try:
+        return parse(source)
+    except SyntaxError:
+        return None
 
 
 def _refusal(message: str, line: int) -> SyntaxError:
@@ -281,110 +264,6 @@ def definitions(tree: ast.Module) -> dict[str, Definition]:
 
     visit(tree.body, "")
     return definitions
-
-
-class _Parts(NamedTuple):
-    """The names at the top level that a stub leaves to write, and its functions' code, to write or given."""
-
-    names: frozenset[str]
-    todo: Mapping[str, str]
-    given: Mapping[str, str]
-
-
-@functools.lru_cache(maxsize=1000)
-def _parts_to_write(stub: bytes) -> _Parts:
-    try:
-        tree = parse(stub)
-    except SyntaxError:
-        return _Parts(frozenset(), {}, {})
-    functions = _functions(tree)
-    todo = {name: _code(node) for name, node in functions.items() if _is_to_do(node)}
-    given = {name: _code(node) for name, node in functions.items() if name not in todo}
-    return _Parts(frozenset(name.partition(".")[0] for name in todo), todo, given)
-
-
-def names_to_write(source: bytes, stub: bytes) -> tuple[str, ...]:
-    """Return the names that the stub leaves to write, if the file defines none of them; else nothing.
-
-    Nothing, too, for a file that imports all names of a module, or takes long to parse.
-    """
-    names = _parts_to_write(stub).names
-    if any(
-        re.search(rf"^(?:async )?(?:def|class) {name}\b".encode(), source, re.M) for name in names
-    ):
-        return ()  # most files need no parsing
-    if not names or _is_suspicious(source):
-        return ()
-    try:
-        tree = parse(source)
-    except SyntaxError:
-        return ()
-    nodes: list[ast.AST] = [*tree.body]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, Definition):
-            bound = {node.name}
-        elif isinstance(node, ast.alias):
-            bound = {(node.asname or node.name).partition(".")[0]}
-        elif isinstance(node, ast.Name):
-            bound = {node.id} if isinstance(node.ctx, ast.Store) else set()
-        else:
-            bound = set()
-        if bound & {*names, "*"}:
-            return ()
-        if not isinstance(node, Definition | ast.Lambda):
-            nodes += ast.iter_child_nodes(node)
-    return tuple(sorted(names))
-
-
-def written_but_raising(source: bytes, stub: bytes) -> tuple[str, ...]:
-    """Return the functions that were written in, but still raise the stub's NotImplementedError.
-
-    Nothing if another function of the stub was changed, since that one may run.
-    """
-    parts = _parts_to_write(stub)
-    if not parts.todo or b"NotImplementedError" not in source or _is_suspicious(source):
-        return ()
-    try:
-        tree = parse(source)
-        functions = _functions(tree)
-        before = {**parts.given, **parts.todo}
-        changed = [
-            name for name in before if name in functions and _code(functions[name]) != before[name]
-        ]
-        if not changed:
-            # The stub's definition may replace another one above it.
-            known = {*before.values()}
-            changed = [n for n in parts.todo if n in functions and _is_written(n, tree, known)]
-    except (SyntaxError, RecursionError, ValueError):
-        return ()
-    return tuple(changed) if all(_is_to_do(functions[name]) for name in changed) else ()
-
-
-def _is_written(name: str, tree: ast.Module, known: Collection[str]) -> bool:
-    """Whether any function of this name has other code than the `known` functions."""
-    named = (n for n in ast.walk(tree) if isinstance(n, _Function) and n.name == name)
-    return any(_code(node) not in known for node in named)
-
-
-def _functions(tree: ast.Module) -> dict[str, _Function]:
-    """Return the functions and methods by their qualified names."""
-    return {
-        name: node for name, node in definitions(tree).items() if not isinstance(node, ast.ClassDef)
-    }
-
-
-def _code(node: _Function) -> str:
-    """Return the statements of a function, without its docstring."""
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    return ast.dump(ast.Module(body, []))
-
-
-def _is_to_do(node: _Function) -> bool:
-    """Whether a function raises NotImplementedError, as a stub does."""
-    raised = (each.exc for each in ast.walk(node) if isinstance(each, ast.Raise))
-    types = (exc.func if isinstance(exc, ast.Call) else exc for exc in raised)
-    return any(isinstance(each, ast.Name) and each.id == "NotImplementedError" for each in types)
 
 
 def line_of(tree: ast.Module, qualified_name: str) -> int | None:

@@ -29,6 +29,11 @@ class State(enum.Enum):
     INVALID = "not valid Python"
     EDITED = "edited"
 
+    @property
+    def is_work(self) -> bool:
+        """Whether somebody wrote in the file."""
+        return self in (State.EDITED, State.INVALID)
+
 
 class Look(NamedTuple):
     """The state of a file, found without running it; for invalid Python, the line and the reason.

@@ -17,10 +17,10 @@ from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions.attempt import Attempt
 from grader.submissions.class_list import ClassList, MoodleWorksheet, read_list, students_of
-from grader.submissions.folder import listed_names
+from grader.submissions.people import Finder
 from grader.submissions.platforms import Platform
-from grader.submissions.roster import Finder, Roster
-from grader.text import clean, utc
+from grader.submissions.roster import Roster
+from grader.text import clean, listed_names, utc
 
 # Formats of Moodle in English, with both of its clocks, and of Gradescope.
 _WRITTEN = (

@@ -59,6 +59,11 @@ def test_values_in_a_row_are_one_ellipsis() -> None:
     assert shown(found) == ["The shape of the output is (…)."]
 
 
+def test_a_call_without_its_values_is_one_ellipsis() -> None:
+    found = finding("{a}({b}, {c}) raised {d} after the first step.", a="f", b="1", c="2", d="it")
+    assert shown(found) == ["… raised … after the first step."]
+
+
 @pytest.mark.parametrize(
     ("sentence", "left"),
     [

@@ -307,7 +307,7 @@ def test_options_have_the_names_of_the_command_line() -> None:
     assert grading_options(3).seed == 3 and grading_options().recognize
     assert grading_options().required_walls == ()
     assert grading_options(require_isolation="kernel").required_walls
-    with pytest.raises(ValueError, match="most"):
+    with pytest.raises(ValueError, match="suite is 'most', not 'public', 'hidden' or 'all'"):
         grading_options(suite="most")
 
 

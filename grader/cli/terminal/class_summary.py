@@ -20,15 +20,15 @@ from grader.cli.terminal.console import (
     marks_for,
     printed,
     say,
-    some_of,
     status_words,
 )
 from grader.cli.terminal.progress import ProgressBar
 from grader.exports.verdicts import unjudged
 from grader.gradebook.batch import BatchProgress, BatchSummary, ScoreChange
 from grader.gradebook.review import Attention, AttentionGroup, Reason, grouped
+from grader.judge.scoring import is_provisional
 from grader.results import Entry, ExerciseResult, Outcome, Status, StudentInfo
-from grader.text import clean, counted, number
+from grader.text import MOST_NAMES, clean, counted, listed_names, number
 
 _LONGEST_NAME, _SHORTEST_NAME = 60, 12
 # Up to this many exercises are named above their marks, which have spaces between them; in a longer course only
@@ -40,8 +40,7 @@ _SHOWN_STUDENTS = 40
 _SHOWN_COSTLY, _SHOWN_ODD = 20, 10
 _SHOWN_STUDENTS_OF_GROUP = 5
 _LONGEST_WHAT = 400
-# Nothing else lists the students who are missing, apart from the report.
-_SHOWN_MISSING, _SHOWN_UNDATED = 200, 5
+_SHOWN_UNDATED = 5
 # Ways in which tests changed without a change of the score.
 _SHOWN_SAME = 5
 
@@ -155,15 +154,15 @@ def _line(console: Console, entry: Entry) -> Text:
     room = min(max(console.width - len(score) - len(cells) - 6, _SHORTEST_NAME), 32)
     name = cut(clean(entry.student.name or entry.student.id, _LONGEST_NAME), room, marks)
     remark = " late" if entry.late else " handed in nothing" if entry.absent else ""
-    remark += " held" * any(exercise.provisional for exercise in result.exercises)
+    remark += " held" * is_provisional(result.exercises)
     return Text.assemble(score, "   ", cells, "   ", name, (remark, "yellow"))
 
 
 def show_missing(console: Console, missing: Sequence[StudentInfo]) -> None:
     """Print the students of the roster who handed in nothing."""
     if missing:
-        names = [clean(student.name or student.id, 40) for student in missing]
-        say(console, f"In the roster, but handed in nothing: {some_of(names, _SHOWN_MISSING)}.")
+        names = listed_names([student.name or student.id for student in missing], MOST_NAMES)
+        say(console, f"In the roster, but handed in nothing: {names}.")
 
 
 @printed

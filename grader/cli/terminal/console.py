@@ -19,7 +19,7 @@ from rich.text import Text
 
 from grader.results import Outcome, Status
 from grader.student.blocks import OUTCOME, STATUS, status_text
-from grader.text import clean, counted
+from grader.text import clean, counted, separator
 
 P = ParamSpec("P")
 
@@ -169,10 +169,9 @@ def bar(console: Console, done: float, whole: float) -> Text:
     return Text.assemble("  ", *drawn) if marks.full and cells else Text()
 
 
-def some_of(names: Sequence[str], most: int, between: str = ", ") -> str:
-    """Join at most `most` names, followed by the number of the others; names with a comma by semicolons."""
-    if between == ", " and any("," in name for name in names[:most]):
-        between = "; "
+def some_of(names: Sequence[str], most: int, between: str = "") -> str:
+    """Join at most `most` names, followed by the number of the others."""
+    between = between or separator(names[:most])
     more = f"{between.replace(',', '')}and {len(names) - most} more" if len(names) > most else ""
     return between.join(names[:most]) + more
 
@@ -189,7 +188,7 @@ def called_within(students: Sequence[str], names: Mapping[str, str], most: int) 
     who = [clean(student, 40) for student in students]
     shown = [clean(names.get(student, ""), 30) for student in students]
     pairs = [f"{id_}, {name}" if name else id_ for id_, name in zip(who, shown, strict=True)]
-    return some_of(pairs, most, "; " if any(shown) else ", ")
+    return some_of(pairs, most)
 
 
 def called(student: str, names: Mapping[str, str]) -> str:

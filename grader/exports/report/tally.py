@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 import msgspec
 
 from grader.findings import first_line
-from grader.judge.scoring import extra_credit_of, judged_points, sum_of
+from grader.judge.scoring import extra_credit_of, is_provisional, judged_points, sum_of
 from grader.results import (
     Entry,
     ExerciseResult,
@@ -60,7 +60,8 @@ class Cell(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One student in the table: `score` leaves out `unjudged` exercises, and is then not final.
 
-    `extra_credit` is the part of the score that is extra credit.
+    `extra_credit` is the part of the score that is extra credit. If it is `held`, points of it are provisional
+    until a person has looked at a file.
     """
 
     id: str
@@ -77,6 +78,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     alike: int
     absent: bool = False
     extra_credit: float = 0.0
+    held: bool = False
 
     @property
     def section(self) -> str:
@@ -305,6 +307,7 @@ class Tally:
             alike=alike,
             absent=entry.absent,
             extra_credit=extra_credit_of(result.exercises),
+            held=is_provisional(result.exercises),
         )
         for exercise in result.exercises:
             if exercise.name not in self.exercises:

@@ -324,7 +324,7 @@ def explain_dtype(value: Any, dtype: Any, what: str, expected: Any = None) -> li
             (_tolerance_of(value), _tolerance_of(expected)), key=lambda tolerance: tolerance.rtol
         )
         if agreement(left, right, loose).all():
-            lines.append("Only the dtype is wrong: the values are right.")
+            lines.append("Apart from the dtype the values are right.")
     return lines
 
 
@@ -354,10 +354,10 @@ def _other_values(actual: NDArray[Any], expected: NDArray[Any], tolerance: Toler
     if expected.size < 2:
         return []
     if agreement(actual.reshape(expected.shape), expected, tolerance).all():
-        return ["Only the shape is wrong: the values are right."]
+        return ["Apart from the shape the values are right."]
     transposed = actual.ndim == 2 and actual.shape == expected.shape[::-1]
     if transposed and agreement(actual.T, expected, tolerance).all():
-        return ["Only the shape is wrong: it is the expected value transposed."]
+        return ["Apart from the shape the values are right: it is the expected value transposed."]
     return []
 
 

@@ -27,9 +27,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from grader.judge.checks.assertions import compare, not_refused, raising
-from grader.judge.checks.comparison import Rule, dtype_name, first_mismatch, is_tensor
+from grader.judge.checks.comparison import (
+    DifferenceKind,
+    Rule,
+    dtype_name,
+    first_mismatch,
+    is_tensor,
+)
 from grader.judge.checks.draw import Draw
-from grader.judge.checks.laws.numerics import check_finite
+from grader.judge.checks.explanation import cause_of, explain
+from grader.judge.checks.laws.numerics import not_finite
 from grader.judge.checks.wording import failed, sentence
 from grader.judge.outcomes import CheckFailed
 from grader.judge.student import Student
@@ -203,7 +210,7 @@ def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
     """
     draw = Draw(seed)
     cases = []
-    for number, (what, value) in enumerate(body(code, draw)):
+    for number, (what, value) in enumerate(_pairs(body(code, draw))):
         loose = _loose(value)
         gradients = {}
         if not loose.any_gradients:
@@ -215,6 +222,16 @@ def outcomes_of(body: Body, code: Student, seed: int) -> Outcomes:
     return Outcomes(tuple(cases), tuple(draw.shapes))
 
 
+def _pairs(cases: Cases) -> Cases:
+    """Yield what a test yields; raises TypeError if it is not a name with a value."""
+    for case in cases:
+        if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], str)):
+            raise TypeError(
+                'a test yields pairs of a name and a value: `yield "the output", value`'
+            )
+        yield case
+
+
 def _compare(student: Student, body: Body) -> None:
     """Run a test on the student's code, and compare each case with the solution's."""
     seed = student.draw_seed
@@ -224,7 +241,7 @@ def _compare(student: Student, body: Body) -> None:
         return shapes[number] if number < len(shapes) else None
 
     draw, number = Draw(seed, filled), 0
-    for what, value in body(student, draw):
+    for what, value in _pairs(body(student, draw)):
         wanted = student.solved(body).cases
         # The answer's values may have led the test another way.
         if number >= len(wanted) or what != wanted[number].what:
@@ -341,8 +358,8 @@ def _check_tensor(actual: Any, expected: Any, rule: Rule, what: str) -> None:
         return
     if not expected.is_floating_point() or first_mismatch(actual, expected, rule) is None:
         return
-    if expected.isfinite().all():
-        check_finite(actual, what=what)
+    if expected.isfinite().all() and not actual.isfinite().all():
+        raise _not_finite(actual.detach(), expected, rule, what)
     if expected.dtype is not torch.float64:
         return
     largest = float(expected.abs().max()) if expected.isfinite().all() else 0.0
@@ -356,6 +373,30 @@ def _check_tensor(actual: Any, expected: Any, rule: Rule, what: str) -> None:
     # A difference larger than a few roundings may be another mistake.
     is_rounding = torch.allclose(actual, expected, rtol=5e-7, atol=5e-7 * largest)
     raise CheckFailed(sentence(line), Cause.LAW if is_rounding else Cause.VALUES)
+
+
+def _not_finite(actual: Tensor, expected: Tensor, rule: Rule, what: str) -> CheckFailed:
+    """Return the failure of a tensor with NaN or inf, with their places and the other values.
+
+    So a known mistake is recognized only if it has NaN or inf at the same places, and the same other values.
+    """
+    import torch
+
+    line, bad = not_finite(actual, what), ~actual.isfinite()
+    if bad.all():
+        return failed(line)
+    places = bad.nonzero().tolist()
+    first, last = (", ".join(map(str, place)) for place in (places[0], places[-1]))
+    where = text("It is at [{place}].", first)
+    if len(places) > 1:
+        where = text("The first one is at [{first}], the last one at [{last}].", first, last)
+    rest = torch.where(bad, expected, actual)
+    others = [text("The others are right.")]
+    if (mismatch := first_mismatch(rest, expected, rule)) is not None:
+        # The first line would count the elements above, too.
+        lines = explain(mismatch, rest, expected, rule, what, search=False)
+        others = [text("Others differ, too."), *lines[1:]]
+    return CheckFailed([line, where, *others], cause_of(DifferenceKind.VALUES, what))
 
 
 # --- values -----------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class Door:
             said="" if refusal is None else refusal.detail,
             university="" if university is None else university.sign_in.name,
             is_down=university is not None and university.is_down,
-            then=_page_of(request.url.path),
+            then=_page_of(request.url.path) if request.method == "GET" else "/",
         )
 
     async def sign_in(self, request: Request) -> Response:

@@ -57,6 +57,14 @@ def test_a_new_course_and_another_exercise_are_proved(tmp_path: Path) -> None:
     ]
 
 
+def test_git_ignores_the_files_of_a_class(tmp_path: Path) -> None:
+    new_course(tmp_path / "lab", "scaling")
+    ignored = (tmp_path / "lab" / ".gitignore").read_text("utf-8").split()
+    # As docs/serve.md and instructors.md name them; students' copies have no such lines.
+    assert {"/results/", "/*.csv", "/client-secret.txt", "/mail-password.txt"} <= {*ignored}
+    assert "results" not in fill("gitignore")
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\n\n\n", "\n# the last word\n"])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["unix", "windows"])
 def test_a_new_exercise_is_appended_to_the_manifest(folder: Path, end: str, line_end: str) -> None:

@@ -15,8 +15,11 @@ from grader.exports.push.comparison import Change, Mine, Options, Plan, Sent, Th
 from grader.exports.push.lti import RESULT, SCORE
 from grader.gradebook import Gradebook, platforms, tool_key
 from grader.gradebook.platforms import Link, Platform, changing_platforms
+from grader.gradebook.review import Attention, Reason
+from grader.results import Outcome
+from tests.grader.builders import checked, exercise
 from tests.grader.command import invoke
-from tests.grader.gradebook.conftest import School
+from tests.grader.gradebook.conftest import HERE, School, key_of
 
 CANVAS = ("--canvas", "https://canvas.example.edu/courses/12/assignments/34")
 PLATFORM = Platform(
@@ -110,7 +113,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 def pushed(school: School, *, dry_run: bool, yes: bool) -> list[str]:
     """Push a class to the target."""
     platform = cast("comparison.Platform", Target())
-    return _pushed(school.results, None, platform, Options(), {}, dry_run=dry_run, yes=yes)
+    return _pushed(school.results, None, platform, Options(), dry_run=dry_run, yes=yes)
 
 
 @pytest.mark.parametrize(
@@ -154,3 +157,19 @@ def test_without_a_change_no_question_is_asked(
     monkeypatch.setattr(click, "confirm", lambda _: pytest.fail("asked"))
     pushed(school, dry_run=False, yes=False)
     assert len(sent) == 1, "even an empty plan settles earlier sends"
+
+
+def test_zeros_with_something_to_look_at_are_counted(
+    school: School, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = exercise(checked(outcome=Outcome.FAILED), name="task", worth=10)
+    with Gradebook.open_to_write(school.results) as book:
+        book.begin(school.course)
+        for student in ("ann", "bob"):
+            source = student.encode()
+            book.keep(school.hand_in(book, student, source), key_of(source), 0, wrong, HERE)
+        book.finish((Attention(Reason.MISNAMED, "ann", ("task",), "x"),))
+    monkeypatch.setattr(comparison, "planned", lambda entries, *_: Plan(left=[*map(str, entries)]))
+    pushed(school, dry_run=True, yes=False)
+    told = "1 student with something to look at, such as a misnamed file, has 0 points in that exercise"
+    assert told in " ".join(capsys.readouterr().err.split())

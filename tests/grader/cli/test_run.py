@@ -454,6 +454,9 @@ def test_an_exercise_is_named_as_the_shell_completes_it(
         (["test"], "There is no command 'test'. Did you mean 'run'?"),
         (["wat"], "There is no command 'wat'. Did you mean 'watch'?"),
         (["solutoin"], "There is no command 'solutoin'. Did you mean 'solution'?"),
+        (["next"], "There is no command 'next'. Did you mean 'run'?"),
+        (["score"], "No such command 'score'."),  # not `restore`
+        (["--course", ".", "list"], "If you mean the command, write it first: `grade list ...`."),
         (["run", "zzz"], "There are: word_count, greeting, running_mean."),
         (["word_count"], "To judge that exercise: grade run word_count"),
         (["word_cuont"], "To judge the exercise word_count: grade run word_count"),

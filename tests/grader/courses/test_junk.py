@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,17 +21,26 @@ from grader.judge.run import PROVOKED
 from grader.results import ExerciseResult, Outcome
 
 COURSE = load_course(Path(__file__).parents[3])
-# In `make test`, one exercise with functions, one with a module and one with a probe represent the others.
+# In `make test`, an exercise with functions, one with a module and one with a probe take turns for the others.
 SHORT = ("glu", "strides", "hooks")
-every_exercise = pytest.mark.parametrize(
-    "exercise",
-    [
-        pytest.param(
-            exercise, id=exercise.id, marks=[] if exercise.id in SHORT else pytest.mark.thorough
-        )
-        for exercise in COURSE.exercises
-    ],
-)
+
+
+def for_every_exercise(names: str, cases: Iterable[tuple[object, ...]]) -> pytest.MarkDecorator:
+    """Parametrize by exercise and case; `make test` judges each case in one exercise of SHORT."""
+    return pytest.mark.parametrize(
+        f"exercise, {names}",
+        [
+            pytest.param(
+                exercise,
+                *case,
+                id="-".join(map(str, (exercise.id, *case))),
+                marks=[] if exercise.id == SHORT[n % len(SHORT)] else pytest.mark.thorough,
+            )
+            for exercise in COURSE.exercises
+            for n, case in enumerate(cases)
+        ],
+    )
+
 
 # The body that replaces every part that a student writes. FIRST is its first argument. WORDS are the names
 # that a message may have to mention.
@@ -186,8 +195,7 @@ def course_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield judge
 
 
-@pytest.mark.parametrize(("form", "kind"), CASES)
-@every_exercise
+@for_every_exercise("form, kind", CASES)
 def test_junk_earns_nothing(course_judge: Judge, exercise: Exercise, form: str, kind: str) -> None:
     source = junk(exercise, form, JUNK[kind])
     result = judge_source(course_judge, COURSE, exercise, source.encode(), GradingOptions()).result
@@ -201,8 +209,7 @@ def test_junk_earns_nothing(course_judge: Judge, exercise: Exercise, form: str, 
 
 
 # Each order has all of the odd values.
-@pytest.mark.parametrize("seed", range(3))
-@every_exercise
+@for_every_exercise("seed", [(0,), (1,), (2,)])
 def test_suites_can_judge_odd_answers(course_judge: Judge, exercise: Exercise, seed: int) -> None:
     result = read(
         course_judge, exercise, junk(exercise, "parts", "return _odd(FIRST)", turns(seed))
@@ -210,8 +217,7 @@ def test_suites_can_judge_odd_answers(course_judge: Judge, exercise: Exercise, s
     assert result.score == 0.0
 
 
-@pytest.mark.parametrize("seed", range(4))
-@every_exercise
+@for_every_exercise("seed", [(0,), (1,), (2,), (3,)])
 def test_suites_can_judge_changed_answers(
     course_judge: Judge, exercise: Exercise, seed: int
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from grader.cli import main
 from grader.gradebook import Gradebook
@@ -66,6 +67,17 @@ def test_a_pseudonym_is_stable_and_differs_between_gradebooks(
     with Gradebook.open_to_write(tmp_path / "other"):
         pass
     assert pseudonyms_in(tmp_path / "other")("max") != first("max")
+
+
+def test_a_warning_of_an_unfinished_grading_does_not_name_the_download(
+    results: Path, school: School
+) -> None:
+    with Gradebook.open_to_write(results) as book:
+        book.begin(school.course, reading=["downloads/a.lee17.zip"])
+    for command in (["export", str(results), "--format", "csv"], ["requests", str(results)]):
+        named, hidden = (CliRunner().invoke(main, [*command, *o]) for o in ([], ["--anonymous"]))
+        assert "a.lee17.zip" in named.stderr
+        assert "did not finish" in hidden.stderr and "a.lee17" not in hidden.output
 
 
 def test_nothing_that_identifies_a_student_is_left(results: Path) -> None:

@@ -265,6 +265,15 @@ def test_a_missing_scheduler_is_reported(
         cluster.ClusterPool(course, ADDRESS, GradingOptions()).__enter__()
 
 
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1", "http://127.0.0.1:1"])
+def test_a_mistyped_address_is_reported_before_connecting(
+    cluster: Any, course: Course, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setattr(cluster, "Client", lambda *_, **__: pytest.fail("a client"))
+    with pytest.raises(GraderError, match=f"There is no Dask scheduler at {address}: "):
+        cluster.ClusterPool(course, address, GradingOptions()).__enter__()
+
+
 class Pool:
     """A pool that connects or is refused."""
 

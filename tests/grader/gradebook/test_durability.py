@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.batch import Memory, remembered
+from grader.cli.memory import Memory, remembered
 from grader.errors import GraderError, SubmissionError
 from grader.gradebook import Attempt, Gradebook
 from grader.gradebook.review import Attention, Reason

@@ -10,18 +10,13 @@ import pytest
 from grader import submissions
 from grader.course.manifest import load_course
 from grader.errors import SubmissionError
-from grader.gradebook import Attempt, Gradebook, intake, verdict_key
-from grader.gradebook.intake import (
-    Intake,
-    Question,
-    Questions,
-    Verdicts,
-    about_file,
-    notes_on_ids,
-    refuse_other_roster,
-)
+from grader.gradebook import Attempt, Gradebook, verdict_key, verdicts
+from grader.gradebook.file_review import FileReview
+from grader.gradebook.intake import Intake
 from grader.gradebook.policy import CountedAttempt, Rules
+from grader.gradebook.refusals import notes_on_ids, refuse_other_roster
 from grader.gradebook.review import Attention, Reason, most_pressing_first
+from grader.gradebook.verdicts import Question, Questions, Verdicts
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import ExerciseResult, Outcome, StudentInfo
 from grader.submissions import ExerciseFile
@@ -144,7 +139,7 @@ def test_the_source_of_a_file_with_a_verdict_is_not_checked_again(
         def reasons(*_: object) -> tuple[str, ...]:
             raise AssertionError("the verdict is known")
 
-        monkeypatch.setattr(intake, "reasons", reasons)
+        monkeypatch.setattr(verdicts, "reasons", reasons)
         for attempt in (ann, bob):
             kept = there.verdicts.without_judge(attempt, there.question())
             assert kept is not None and kept.result == first
@@ -158,7 +153,7 @@ def test_points_that_a_mistake_of_the_source_check_held_are_free_after_the_next_
         ann = there.attempt("ann")
         there.judge(ann)
         # A grader with another source check has another digest.
-        monkeypatch.setattr(intake, "reasons", lambda *_: ())
+        monkeypatch.setattr(verdicts, "reasons", lambda *_: ())
         monkeypatch.setattr(verdict_key, "grader_digest", lambda: "mended")
         assert there.verdicts.without_judge(ann, there.question()) is None
         assert there.judge(ann).held == (REPORTED,)
@@ -199,11 +194,12 @@ def test_a_stub_after_work_is_listed_only_if_it_is_the_newest_file(school: Schoo
     stub = school.course.stub(task).source
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
+        review = FileReview(book, school.course, [task])
         first, second = (school.hand_in(book, "ann", source) for source in (ODD, stub))
 
         def listed(attempt: Attempt, source: bytes = stub) -> list[Reason]:
             work, file = book.work(StudentInfo(id="ann")), ExerciseFile(source)
-            return [e.kind for e in about_file(book, school.course, work, attempt, task, file)]
+            return [e.kind for e in review.about(work, attempt, task, file)]
 
         assert listed(second) == [Reason.NO_POINTS]
         assert listed(first, ODD) == listed(first) == []
@@ -226,11 +222,12 @@ def test_a_first_file_that_earns_nothing_is_listed_until_a_newer_one_has_work(
     (task,) = school.course.exercises
     with Gradebook.open_to_write(school.results) as book:
         book.begin(school.course)
+        review = FileReview(book, school.course, [task])
 
         def listed(source: bytes) -> list[Attention]:
             attempt = school.hand_in(book, "ann", source)
             work, file = book.work(StudentInfo(id="ann")), ExerciseFile(source)
-            return about_file(book, school.course, work, attempt, task, file)
+            return review.about(work, attempt, task, file)
 
         assert listed(school.course.stub(task).source) == [], "an untouched stub is no work"
         assert listed(source) == [Attention(Reason.NO_POINTS, "ann", ("task",), what)]
@@ -246,10 +243,10 @@ def test_an_entry_on_a_file_that_cost_no_points_ends_with_the_verdicts(school: S
         school.hand_in(book, "ann", b"# later\n")
         entry = Attention(Reason.NO_POINTS, "ann", ("task",), "The file has only comments.")
         entries = [entry, Attention(Reason.MISNAMED, "ann", ("task",), "Not judged: a.py.")]
-        taking = Intake(book, school.course, school.course.exercises)
-        assert taking.still_without_points(entries) == entries
+        review = FileReview(book, school.course, school.course.exercises)
+        assert [*review.still_without_points(entries)] == entries
         there.judge(ann)
-        assert taking.still_without_points(entries) == entries[1:]
+        assert [*review.still_without_points(entries)] == entries[1:]
 
 
 # --- work that earns nothing -------------------------------------------------------------------------

@@ -56,6 +56,7 @@ def shown(type_name: str, text: str) -> str:
         ("SystemExit", "2", "give each argument that yours parses a default."),
         ("SystemExit", "", "remove the call that exits."),
         ("AssertionError", "Torch not compiled with CUDA enabled", "There is no GPU here"),
+        ("UserError", "Constraints violated (batch)! For more", ": export with more rows."),
         ("RuntimeError", "PyTorch is not linked with support for mps devices", "There is no GPU"),
         ("TypeError", "'method' object is not subscriptable", PARENTHESES),
         (

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import load_course
+from grader.errors import GraderError
+from grader.judge import process
 from grader.judge.assignment import JudgeFault, Judgment
 from grader.judge.pool import Task
 from grader.judge.warm import WarmJudge
@@ -165,3 +167,18 @@ def test_the_callers_environment_does_not_affect_judging(
     for name, value in ODD.items():
         monkeypatch.setenv(name, value)
     assert judge(course) == before
+
+
+@pytest.mark.parametrize("module", [None, "broken"])
+def test_a_missing_or_broken_torch_is_named_with_the_command_that_installs_it(
+    module: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    if module is None:
+        monkeypatch.setitem(sys.modules, "torch", None)
+    else:  # as on Windows without a library of C++
+        (tmp_path / "torch.py").write_text("raise OSError(126, 'c10.dll is not found')\n")
+        monkeypatch.syspath_prepend(tmp_path)
+    told = r"^PyTorch cannot be imported: .* -m pip install --force-reinstall -c constraints\.txt"
+    with pytest.raises(GraderError, match=told):
+        process.import_torch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,14 @@ import torch
 from grader.course.digest import exercise_digest
 from grader.course.manifest import unseal
 from grader.errors import JudgeError
+from grader.findings import message_of
 from grader.judge.assignment import Judgment
 from grader.judge.checks import Draw
-from grader.results import Cause, Outcome, TestResult
+from grader.judge.checks.comparison import Rule
+from grader.judge.checks.promise import _check_tensor
+from grader.judge.outcomes import CheckFailed
+from grader.judge.recognition import alike
+from grader.results import Cause, Finding, Outcome, TestResult
 from tests.grader.conftest import WriteCourse
 
 JudgeSource = Callable[..., Judgment]
@@ -97,6 +103,24 @@ class Own(torch.autograd.Function):
     test = only(judged(f"{head}\ndef scale(x):\n    {source}\n", SCALED, solution=SOLUTION))
     assert test.message.startswith(message), test.message
     assert test.cause is cause
+
+
+def test_a_nan_is_reported_with_its_place_and_the_other_values() -> None:
+    nan, right = math.nan, torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def finding(*values: float) -> Finding:
+        with pytest.raises(CheckFailed) as raised:
+            _check_tensor(torch.tensor(values).view(2, 2), right, Rule(), "the output")
+        return raised.value.finding
+
+    found = finding(1, nan, 3, 4)
+    assert found.cause is Cause.VALUES, "so that a known mistake is recognized"
+    assert message_of(found).endswith("\nIt is at [0, 1].\nThe others are right.")
+    for other in (finding(nan, 2, 3, 4), finding(1, nan, 3, 5), finding(1, nan, nan, 4)):
+        assert not alike(found, other)
+    assert alike(finding(1, nan, 3, 5), finding(1, nan, 3, 5.000001))
+    assert not alike(finding(1, nan, 3, 5), finding(1, nan, 3, 6))
+    assert finding(nan, nan, nan, nan).cause is Cause.LAW, "nothing else would tell mistakes apart"
 
 
 def test_intermediate_rounding_to_float32_is_reported(judged: JudgeSource) -> None:
@@ -291,6 +315,8 @@ def test_a_missing_or_failing_solution_is_a_fault_of_the_course(judged: JudgeSou
         judged(right, SCALED)
     with pytest.raises(JudgeError, match="test_it: the course's own solution, line 2: KeyError"):
         judged(right, SCALED, solution='def scale(x):\n    raise KeyError("secret")\n')
+    with pytest.raises(JudgeError, match=r"own solution of .* is not valid Python: line 2: '\('"):
+        judged(right, SCALED, solution="import torch\ndef scale(x:\n")
     text = suite('yield "names(9)", raises(ValueError, "k", code.function("names"), 9)')
     with pytest.raises(JudgeError, match="test_it: the course's own solution does not pass it"):
         judged("def names(k): raise ValueError('k')\n", text, solution=SOLUTION)
@@ -315,6 +341,12 @@ def test_a_suite_that_compares_nothing_is_a_fault_of_the_course(
 ) -> None:
     with pytest.raises(JudgeError, match=message):
         judged("def scale(x): return x\n", text, solution=SOLUTION)
+
+
+def test_a_case_without_a_name_is_a_fault_of_the_course(judged: JudgeSource) -> None:
+    for body in ('yield code.function("scale")(draw.normal(3))', "yield 1, 2", 'yield "a", 1, 2'):
+        with pytest.raises(JudgeError, match="a test yields pairs of a name and a value"):
+            judged("def scale(x): return x * 3\n", suite(body), solution=SOLUTION)
 
 
 def test_a_verdict_depends_on_the_solution_if_a_test_compares_with_it(

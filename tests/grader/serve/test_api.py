@@ -288,6 +288,16 @@ def test_a_valid_token_is_required(served: Served, method: str, path: str) -> No
         assert set(answer.json) == {"error"}
 
 
+@pytest.mark.parametrize(
+    "path", ["/class", "/class/students/ada", "/class/export", "/exercise/greeting"]
+)
+def test_a_page_lets_people_sign_in_whose_session_ended(served: Served, path: str) -> None:
+    answer = served.ask("GET", path, "", None, {"Cookie": "lab_bench_token=old"})
+    page = answer.body.decode()
+    assert answer.status == 401 and 'action="/sign-in"' in page
+    assert "This token is not valid" in page
+
+
 @pytest.mark.parametrize(("method", "path"), [*STAFF, ("GET", "/class"), ("POST", "/class")])
 def test_students_cannot_use_routes_of_staff(served: Served, method: str, path: str) -> None:
     assert served.ask(method, path, "ada").status == 403

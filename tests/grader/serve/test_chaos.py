@@ -18,7 +18,7 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.gradebook import Gradebook
-from grader.gradebook.intake import Questions
+from grader.gradebook.verdicts import Questions
 from grader.judge.assignment import GradingOptions, Judgment
 from grader.results import StudentInfo
 from grader.serve.desk import Desk

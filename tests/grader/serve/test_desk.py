@@ -12,14 +12,15 @@ import pytest
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook, drafts
 from grader.gradebook.extending import state_of
-from grader.gradebook.intake import Questions
 from grader.gradebook.review import Reason, stub_after_work
 from grader.gradebook.tokens import Role
+from grader.gradebook.verdicts import Questions
 from grader.judge.assignment import GradingOptions
 from grader.results import Outcome
 from grader.serve.hand_in import HandInReader, NotNow, Submission
 from grader.serve.http import Refusal
 from grader.serve.roles import Asker
+from grader.serve.staff import student_view
 from tests.grader.serve.conftest import PLAIN, SOLUTION, in_json, marked
 from tests.grader.serve.test_teams import STAFF, Class
 from tests.grader.serve.test_term import COUNTING, DAY, NOW, assignment, term_course
@@ -65,6 +66,20 @@ def test_taking_an_extension_back_judges_the_file_that_counts_again(
         assert there.status("ada") == "passed"
 
 
+def test_a_file_that_came_too_late_does_not_say_that_it_counts(tmp_path: Path) -> None:
+    week = assignment("week1", ["greeting"], due=NOW - 2 * DAY)
+    folder = term_course(tmp_path / "course", week, policy='[late]\ncloses = "1 hour"\n')
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(folder), {"ada": ""})
+        there.hand_in("ada", greeting=marked(1))
+        there.judge()
+        view = student_view(book, STAFF, "ada")
+    assert view is not None
+    (part,) = (part for part in view.exercises if part.result.name == "greeting")
+    (row,) = part.attempts
+    assert (row.counts, row.note) == (False, "too late to count")
+
+
 def test_a_retry_after_the_end_of_an_exam_gets_the_first_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +94,23 @@ def test_a_retry_after_the_end_of_an_exam_gets_the_first_answer(
             monkeypatch.setattr(there.desk, "_clock", at.timestamp)
             assert there.desk.accept(ada, read, "key").refused == {}
         assert [*there.desk.accept(ada, read, "another").refused] == ["greeting"]
+
+
+def test_the_last_file_of_one_second_counts_even_if_it_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right, broken, right again: the newest file is the right one, not the broken one between."""
+    with Gradebook.open_to_write(tmp_path / "results") as book:
+        there = Class(book, load_course(PLAIN), {"ada": ""})
+        monkeypatch.setattr(there.desk, "_clock", NOW.timestamp)
+        for source, counts in ((SOLUTION, "passed"), (b"x =", "error"), (SOLUTION, "passed")) * 2:
+            there.hand_in("ada", greeting=source)
+            there.judge()
+            assert there.status("ada") == counts
+        attempts = len(book.work(there.students["ada"]).attempts)
+        there.hand_in("ada", greeting=marked(1))
+        there.hand_in("ada", greeting=marked(1))  # a double click is one attempt
+        assert len(book.work(there.students["ada"]).attempts) == attempts + 1
 
 
 def test_an_assistant_sees_only_students_of_their_section(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from grader.course.manifest import Course, load_course
 from grader.errors import IsolationError
-from grader.gradebook.intake import Question, Questions, WaitingFile
 from grader.gradebook.queue import Job
+from grader.gradebook.verdicts import Question, Questions, WaitingFile
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Disclosure, Visibility
 from grader.serve import desk

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
 from grader import grade
 from grader.course.manifest import load_course
@@ -316,6 +317,26 @@ def test_concurrent_runs_and_submissions_are_not_mixed_up(
     expected = [("judged", ("passed", True)), ("judged", ("failed", False))] * 8
     assert sorted(ended, key=str) == sorted(expected, key=str)
     assert "Traceback" not in served.log.read_text()
+
+
+def test_a_run_whose_client_hung_up_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    practice = SimpleNamespace(admit=lambda *_: None, run_of=lambda who, *_: read.append(who))
+    api = Api(cast(Any, SimpleNamespace(practice=practice)), lambda _: "")
+    received: Iterator[dict[str, object]] = iter(
+        [{"type": "http.request", "body": b'{"source": "x"}'}, {"type": "http.disconnect"}]
+    )
+
+    async def writer_at(_: Request) -> tuple[SimpleNamespace, None]:
+        return SimpleNamespace(id="ada"), None
+
+    async def receive() -> dict[str, object]:
+        return next(received)
+
+    monkeypatch.setattr(api, "writer_at", writer_at)
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(api.practice(Request({"type": "http", "headers": []}, receive)))
+    assert not read
 
 
 def test_a_stream_that_overflows_still_ends() -> None:

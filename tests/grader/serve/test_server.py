@@ -12,7 +12,7 @@ import pytest
 
 from grader.course.manifest import load_course
 from grader.gradebook import Gradebook
-from grader.gradebook.intake import Questions
+from grader.gradebook.verdicts import Questions
 from grader.judge.assignment import GradingOptions
 from grader.judge.pool import LocalPool
 from grader.results import StudentInfo

@@ -222,6 +222,18 @@ def page_of_class(served: Served) -> str:
     return served.ask("GET", "/class", "staff").body.decode()
 
 
+def test_the_class_page_says_that_a_batch_did_not_finish(
+    serving: Callable[..., Served],
+) -> None:
+    served = serving().start()
+    assert "Not finished" not in page_of_class(served)
+    served.stop()
+    with Gradebook.open_to_write(served.results) as book:
+        book.change(unread=("week1.zip",))
+    served.start()
+    assert "The grading of week1.zip into" in page_of_class(served)
+
+
 def test_corrections_of_other_students_are_no_conflict(taught: Served) -> None:
     for who in ("bob", "ada"):
         fields = {"points": "-1", "reason": f"for {who}"}

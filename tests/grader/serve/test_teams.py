@@ -17,10 +17,10 @@ from grader.course.manifest import Course, load_course
 from grader.gradebook import Gradebook, adjusting, queue
 from grader.gradebook.extending import state_of
 from grader.gradebook.facts import Remarks
-from grader.gradebook.intake import Questions
 from grader.gradebook.marking import read_rubric, rubric_of
 from grader.gradebook.personal import erase, kept_about
 from grader.gradebook.tokens import Role
+from grader.gradebook.verdicts import Questions
 from grader.judge.assignment import GradingOptions, JudgeFault, Judgment
 from grader.results import Entry, Outcome, StudentInfo
 from grader.serve.desk import Desk

@@ -217,7 +217,9 @@ def test_held_points_make_the_term_provisional(serving: Serving) -> None:
             assert b"<strong>100 %</strong>" in page
             assert (b"</span>, provisional</p>" in page) is is_held
             assert (b"week1 2.5 / 2.5 = 100 %, provisional, weight" in page) is is_held
-    assert served.ask("GET", "/class", "staff").body.count(b"100 %, provisional</td>") == 1
+    of_class = served.ask("GET", "/class", "staff").body
+    assert of_class.count(b"100 %, provisional</td>") == 1
+    assert of_class.count(b">2.5, held</td>") == 2, "in all and in week1, only for ada"
 
 
 def test_grade_submit_names_assignments_and_refusals(serving: Serving, work: Path) -> None:

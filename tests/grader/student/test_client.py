@@ -153,7 +153,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
         (refusal(429, Retry_After="90"), ServerError, "Try again in 90 seconds."),
         (refusal(429, Retry_After="1"), ServerError, "Try again in 1 second."),
         (refusal(429, Retry_After="noon"), ServerError, "No."),
-        (refusal(302, b"<html>"), ServerError, "answers 302, which is not an answer of `grade"),
+        (refusal(302, b"<html>"), ServerError, "not an answer of `grade serve`. Copy the address"),
         (refusal(404, b"[]"), RefusedError, "answers 404, which is not an answer"),
     ],
 )

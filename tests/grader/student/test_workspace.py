@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.course.manifest import Course, load_course
-from grader.errors import GraderError
+from grader.errors import GraderError, SubmissionError
 from grader.results import Result
 from grader.student.progress import Standing
 from grader.student.workspace import Workspace, reset_exercise
@@ -55,6 +55,17 @@ def test_a_file_saved_during_judging_is_not_done(course: Course, greeting: Path)
     workspace = Workspace(course)
     workspace.record(result, "all")
     assert workspace.standings()["greeting"] is Standing.BEGUN
+
+
+def test_files_may_all_be_gone_for_a_moment(course: Course) -> None:
+    # `grade watch` goes on while an editor or git replaces the only file.
+    workspace = Workspace(course)
+    for file in course.folder.rglob("*.py"):
+        file.unlink()
+    workspace.read_again()
+    assert workspace.handed(course.exercise("greeting")).source is None
+    with pytest.raises(SubmissionError, match="`grade reset word_count` restores a stub"):
+        Workspace(course)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -203,6 +204,50 @@ def test_work_in_a_text_of_any_name_is_noted(
     assert not handed({"modules/glu.py": OTHER, name: source}).seems_misnamed
 
 
+@pytest.mark.parametrize("name", ["tests/glu.py", "env/work/glu.py", ".venv/modules/glu.py"])
+@pytest.mark.parametrize("first", ["stub", "missing"])
+def test_work_in_an_ignored_folder_is_noted_if_there_is_no_other(
+    handed: Handed, stub: bytes, name: str, first: str
+) -> None:
+    files = {"modules/relu.py": b"x = 1\n"} | ({"modules/glu.py": stub} if first == "stub" else {})
+    found = handed(files | {name: WORK})
+    assert found.source == files.get("modules/glu.py")
+    assert found.seems_misnamed
+    assert found.problem.endswith(
+        f"Also handed in: {name}. Nothing in a folder named env, venv or tests is judged."
+    )
+    assert not handed({"modules/glu.py": OTHER, name: WORK}).seems_misnamed
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "venv/lib/python3.11/site-packages/torch/glu.py",
+        "env/Lib/glu.py",
+        ".venv/lib/python3.11/glu.py",
+        "tests/stubs/modules/glu.py",
+        "tests/test_glu.py",
+        ".git/glu.py",
+        "node_modules/glu.py",
+    ],
+)
+def test_files_of_tools_and_libraries_give_no_note(handed: Handed, stub: bytes, name: str) -> None:
+    files = {"modules/relu.py": b"x = 1\n", "modules/glu.py": stub, "tests/glu.py": stub}
+    assert not handed(files | {name: WORK}).seems_misnamed
+
+
+def test_more_files_than_are_read_are_noted_if_an_exercise_has_no_work(
+    handed: Handed, stub: bytes
+) -> None:
+    files = {"relu.py": b"x = 1\n", "autograd/gelu.py": b"x = 1\n", "modules/glu.py": stub}
+    many = {f"task{number}.py": b"x = 1\n" for number in range(41)}
+    library = {f"my/lib/python3.11/{name}": source for name, source in many.items()}
+    assert handed(files | library | {"task1.py": b"x = 1\n"}).problem == ""
+    note = "Not all of the other files were looked at, only 40."
+    assert handed(files | many).problem == note
+    assert handed({**files, **many, "modules/glu.py": WORK}).problem == ""
+
+
 def test_code_of_no_exercise_is_noted_once_if_there_is_no_other_work(
     course: Course, tmp_path: Path, lay: Callable[[Path, Files], Path]
 ) -> None:
@@ -264,6 +309,8 @@ def test_an_archive_beside_the_stub_is_opened(
         ({"glu.rar": b"Rar!\x1a\x07\x01\x00"}, "glu", "glu.rar is not a zip or tar, and other"),
         ({"rest.zip": b"PK\x03\x04"}, "relu", "rest.zip is cut off or damaged"),
         ({"glu.zip": WORK}, "glu", "glu.zip is not a zip or tar"),
+        ({"glu.py.gz": gzip.compress(WORK)}, "glu", "glu.py.gz holds no folder: pack one as a"),
+        ({"rest.zip": b"PK\x05\x06" + bytes(18)}, "relu", "rest.zip has no files of yours in it"),
         (dict.fromkeys(["1.zip", "2.zip", "3.zip", "4.zip"], b""), "relu", "There are 4 archives"),
     ],
 )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from grader.cli.terminal.console import some_of
 from grader.submissions import folder, safe_name
-from grader.submissions.folder import listed_names, normalized
-from grader.text import clean, listed
+from grader.submissions.folder import normalized
+from grader.text import clean, listed, listed_names
 
 HOSTILE = [
     "=cmd()",

@@ -10,15 +10,9 @@ import pytest
 from grader.errors import SubmissionError
 from grader.results import StudentInfo
 from grader.submissions import Roster, read_roster
+from grader.submissions.people import Person, match_people
 from grader.submissions.platforms import Canvas, Gradescope, Moodle, Platform
-from grader.submissions.roster import (
-    Known,
-    Person,
-    match_people,
-    section_names,
-    sections,
-    whole_sections,
-)
+from grader.submissions.roster import Known, section_names, sections, whole_sections
 
 CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,Lab (77)
@@ -175,7 +169,7 @@ def matched(
 ) -> tuple[list[str], str]:
     """Return the ids that people of a download get, and the notes."""
     people = [Person(student) for student in here]
-    notes = match_people(people, Roster(roster), platform).notes
+    notes = match_people(people, platform, Known(Roster(roster))).notes
     return [person.student.id for person in people], " ".join(notes)
 
 

@@ -154,7 +154,7 @@ def test_a_team_name_in_an_individual_assignment_is_noted(
 ) -> None:
     found = find_class(laid(tmp_path, lay, "red", "dee"), course, Roster([ANN, BOB, DEE]))
     assert [name for name, _, _ in shown(found)] == ["dee", "red"]
-    (note,) = [note for note in found.notes if "Names of teams" in note]
+    (note,) = [note for note in found.notes if "Named after teams" in note]
     assert "red (ann, bob). No member gets these results" in note
 
 

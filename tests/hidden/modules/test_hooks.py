@@ -26,7 +26,7 @@ Plan = list[tuple[str, bool]]
 
 @promise(
     "trace_shapes",
-    points=12,
+    points=10,
     hint="A forward hook on each module without children; then model(x).",
 )
 def test_trace(code: Student, draw: Draw) -> Cases:
@@ -40,6 +40,16 @@ def test_trace(code: Student, draw: Draw) -> Cases:
     # All names in one line, because a message shows a whole line.
     yield "the text of all names in the list", ", ".join(str(name) for name, _ in calls)
     yield "the result", calls
+
+
+@promise(
+    "trace_shapes",
+    points=2,
+    hint="named_modules() begins with the model itself, under the name ''.",
+)
+def test_trace_a_single_layer(code: Student, draw: Draw) -> Cases:
+    """A model without children is its own leaf, with the name ""."""
+    rows, columns = draw.size(2, 99), draw.size(2, 99)
     calls = traced(code, code.made("layer", columns, rows), draw.normal(5, columns))
     yield "the result for a single nn.Linear", calls
 

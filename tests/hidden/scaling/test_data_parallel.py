@@ -241,6 +241,7 @@ def by_rank(code: Student, part: str) -> list[Any]:
             f"Rank {rank} waited for the other ranks in vain: every rank has to call the same "
             "collectives, in the same order."
         )
-        assert "error" not in attempt, f"On rank {rank} your code raised {error}: {message[:300]}"
+        told = f"An exception ended rank {rank}: your code raised {error}: {message[:300]}"
+        assert "error" not in attempt, told
         values.append(attempt.get("value"))
     return values

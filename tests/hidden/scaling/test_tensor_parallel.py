@@ -195,7 +195,8 @@ def by_rank(code: Student, kind: str, case: str, part: str, *names: str) -> Any:
     values = []
     for rank, report in enumerate(reports_of(code, kind, case)):
         error, message = report.get("error"), str(report.get("message"))
-        assert part in report, f"On rank {rank} your code raised {error}: {message[:300]}"
+        told = f"An exception ended rank {rank}: your code raised {error}: {message[:300]}"
+        assert part in report, told
         values.append(entry(report, part, *names))
     return within(values, **SUMS)
 

@@ -8,7 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.judge.checks import Cases, Draw, any_gradients, laws, promise, raises, within
+from grader.judge.checks import (
+    Cases,
+    Draw,
+    any_dtype,
+    any_gradients,
+    laws,
+    promise,
+    raises,
+    within,
+)
 from grader.judge.student import Student
 
 # Tolerances for a power of the base in float32, with exp and log or without.
@@ -32,20 +41,21 @@ def test_angles(code: Student, draw: Draw) -> Cases:
     """Pair i turns by base ** (-2 i / dim) at position 1, and by p times as much at position p."""
     dim = 2 * draw.size(3, 20)
     angles = code.function("rope_angles")(torch.arange(6), dim)
-    yield f"the angles of positions 0 to 5 for dim = {dim}", within(angles, **POWERS)
+    yield f"the angles of positions 0 to 5 for dim = {dim}", any_dtype(within(angles, **POWERS))
 
 
 @promise("rope_angles", points=2, hint="base is an argument: 10000 is only its default.")
 def test_base(code: Student, draw: Draw) -> Cases:
     """The frequencies are powers of the base that is given."""
-    base = 1000 * draw.size(20, 500)
-    angles = code.function("rope_angles")(torch.arange(4), 8, float(base))
-    yield f"the angles for base = {base}", within(angles, **POWERS)
+    first, later = 1000 * draw.size(20, 500), 100 * draw.size(2, 50)
+    for base in (first, later):
+        angles = code.function("rope_angles")(torch.arange(4), 8, float(base))
+        yield f"the angles for base = {base}", any_dtype(within(angles, **POWERS))
 
 
 @promise("rope_angles", points=3, hint="Use the positions that you get, not torch.arange.")
 def test_positions(code: Student, draw: Draw) -> Cases:
-    """Positions may begin anywhere, be in any order, and have any shape."""
+    """Positions may begin anywhere, be in any order, and have any shape; the angles are float32."""
     # One pair, whose frequency is 1, so that wrong frequencies fail only the tests above.
     for shape in [(5,), (2, 3), (2, 1, 4), ()]:
         positions = draw.integers(*shape, high=LAST)

@@ -52,21 +52,27 @@ _OVERFLOWS_OR_EMPTY = ": something overflows on the way, or a softmax has nothin
 
 def check_finite(values: Any, *, what: str = "the output", why: str = "") -> None:
     """Check that a tensor contains no NaN and no inf; `why` is the usual reason."""
-    tensor = assert_tensor(values, what=what).detach()
+    if line := not_finite(assert_tensor(values, what=what).detach(), what, why):
+        raise failed(line)
+
+
+def not_finite(tensor: Tensor, what: str, why: str = "") -> str:
+    """Return the sentence about the NaN and inf in a tensor; empty if there are none."""
     bad = ~tensor.isfinite()
-    if bad.any():
-        number = element(tensor[bad][0].item())
-        reason = text(": {why}", why) if why else _OVERFLOWS
-        if not why and tensor[bad].isnan().all():
-            reason = _OVERFLOWS_OR_EMPTY
-        one = bad.numel() == 1
-        count = what
-        if not one:
-            count = text("{bad} of {all} entries of {what}", int(bad.sum()), bad.numel(), what)
-        are = verb(what, "is", "are") if one else "is" if bad.sum() == 1 else "are"
-        stop = "" if reason.endswith(("?", ")")) else "."
-        words = "{count} {are} not finite ({dtype}): {number}{reason}{stop}"
-        raise failed(sentence(words, count, are, tensor.dtype, number, reason, stop))
+    if not bad.any():
+        return ""
+    number = element(tensor[bad][0].item())
+    reason = text(": {why}", why) if why else _OVERFLOWS
+    if not why and tensor[bad].isnan().all():
+        reason = _OVERFLOWS_OR_EMPTY
+    one = bad.numel() == 1
+    count = what
+    if not one:
+        count = text("{bad} of {all} entries of {what}", int(bad.sum()), bad.numel(), what)
+    are = verb(what, "is", "are") if one else "is" if bad.sum() == 1 else "are"
+    stop = "" if reason.endswith(("?", ")")) else "."
+    words = "{count} {are} not finite ({dtype}): {number}{reason}{stop}"
+    return sentence(words, count, are, tensor.dtype, number, reason, stop)
 
 
 def check_large_inputs(

@@ -61,7 +61,7 @@ def test_a_stranger_and_a_missing_student_are_each_named_once(course: Path) -> N
     assert done.exit_code == 0, done.output
     notes = " ".join(done.stderr.split())
     assert "Not in the roster, graded under their own ids: bne." in notes
-    assert "Somebody outside the roster may be a student in it" in notes
+    assert "Somebody outside the roster may be a student of the roster" in notes
     assert done.stderr.count("bne") == 1
     assert "In the roster, but handed in nothing: Ben" in done.stdout
     assert "Ignored" not in done.stderr

@@ -113,7 +113,7 @@ def test_a_missing_gradient_gets_its_own_advice() -> None:
 
 def test_a_wrong_dtype_says_whether_the_values_are_right() -> None:
     x = torch.tensor([1.5, 2.5])
-    right = "Only the dtype is wrong: the values are right."
+    right = "Apart from the dtype the values are right."
     dtype = "The output has dtype torch.float64, expected torch.float32."
     assert explain_dtype(x.double(), x.dtype, "the output", x) == [dtype, right]
     assert explain_dtype(x.double() + 1, x.dtype, "the output", x) == [dtype]
@@ -141,7 +141,10 @@ def test_a_wrong_shape_gets_a_reason(
 def test_right_values_in_a_wrong_shape_are_recognized() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     lines = explain_shape(x.T, (2, 3), "the output", x)
-    assert lines[-1] == "Only the shape is wrong: it is the expected value transposed."
+    assert (
+        lines[-1]
+        == "Apart from the shape the values are right: it is the expected value transposed."
+    )
     assert len(explain_shape(x.T + 1, (2, 3), "the output", x)) == 2
 
 
