@@ -106,9 +106,6 @@ def adapted(module: Any, plan: dict[str, Any], x: Tensor) -> Any:
 def saved(module: Any, plan: dict[str, Any]) -> Any:
     """Return the adapter's state dict. Every parameter is filled after add_lora."""
     model = network(plan["seed"], plan["width"], plan["depth"])
-    if plan["own"]:
-        for name in ("A", "B"):
-            model.register_parameter(name, nn.Parameter(torch.zeros(2)))
     module.add_lora(model, plan["names"], 2, 4.0)
     fill(model, plan["seed"] + 1)
     state = module.lora_state_dict(model)

@@ -202,9 +202,6 @@ def test_state_dict(code: Student, draw: Draw) -> Cases:
     """The dict has A and B of each adapted layer, by their dotted names, and nothing else."""
     for names in NAMES:
         yield f"the state for {names}", code.run("saved", plan(draw, names))
-    # The model has parameters A and B of its own, which are saved with the model.
-    state = code.run("saved", plan(draw, ["query"], own=True))
-    yield "the state for a model with an A and a B of its own", state
 
 
 # --- helpers of the tests ------------------------------------------------------------------------
@@ -225,7 +222,6 @@ def merged(code: Student, draw: Draw, calls: list[str]) -> Any:
     return within(report, **SUMS)
 
 
-def plan(draw: Draw, names: list[str], *, own: bool = False) -> dict[str, Any]:
-    """Draw the plan of a model, with the names of the layers to adapt, and whether it has its `own` A and B."""
-    drawn = {"seed": draw.seed(), "width": 4, "depth": draw.size(1, 5)}
-    return {**drawn, "names": names, "own": own}
+def plan(draw: Draw, names: list[str]) -> dict[str, Any]:
+    """Draw the plan of a model, with the names of the layers to adapt."""
+    return {"seed": draw.seed(), "width": 4, "depth": draw.size(1, 5), "names": names}
