@@ -196,8 +196,10 @@ def test_generator(code: Student, draw: Draw) -> Cases:
 )
 def test_sample_changes_nothing(student: Student) -> None:
     """sample leaves the logits as they are."""
-    settings = {"temperature": 0.5, "top_k": 4, "top_p": 0.9}
-    laws.check_changes_nothing(student, "sample", torch.randn(3, 6), allow=("random",), **settings)
+    logits = torch.randn(3, 6)
+    laws.check_changes_nothing(
+        student, "sample", logits, temperature=0.5, top_k=4, top_p=0.9, allow=("random",)
+    )
 
 
 # --- helpers of the tests ------------------------------------------------------------------------
