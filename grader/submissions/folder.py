@@ -60,7 +60,11 @@ def is_set_aside(path: str) -> bool:
 
     Such a file is never judged, but a person is told about it if nothing else has the work.
     """
-    *folders, name = path.lower().split("/")
+    path = path.lower()
+    # Most paths have no such folder, and some are very long.
+    if not any(f"{folder}/" in path for folder in _PERHAPS_WORK):
+        return False
+    *folders, name = path.split("/")
     ignored = [folder for folder in folders if is_ignored(folder)]
     return (
         bool(ignored)
